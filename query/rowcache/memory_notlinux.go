@@ -2,5 +2,5 @@
 
 package rowcache
 
-// adviseHuge does nothing: there is no such advice.
+// adviseHuge does nothing, because the system takes no such advice.
 func adviseHuge([]byte) {}

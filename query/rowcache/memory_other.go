@@ -2,8 +2,8 @@
 
 package rowcache
 
-// newMemory makes words on the heap.
+// newMemory allocates words on the heap.
 func newMemory(words int) ([]uint64, error) { return make([]uint64, words), nil }
 
-// freeMemory leaves the words to the collector.
+// freeMemory leaves the words to the garbage collector.
 func freeMemory([]uint64) {}

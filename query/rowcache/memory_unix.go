@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// newMemory asks the system for words outside of the collected heap: what is kept decoded should not make the
-// collector let garbage of the same size stand.
+// newMemory maps words outside the Go heap. On the heap, the decoded rows would make the garbage collector tolerate as much
+// garbage.
 func newMemory(words int) ([]uint64, error) {
 	b, err := syscall.Mmap(-1, 0, 8*words, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -19,8 +19,8 @@ func newMemory(words int) ([]uint64, error) {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), words), nil
 }
 
-// freeMemory gives words back that nobody uses any more.
+// freeMemory unmaps words that nobody uses any more.
 func freeMemory(words []uint64) {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
-	_ = syscall.Munmap(b) // what fails to be given back is lost and does no other harm
+	_ = syscall.Munmap(b) // memory that cannot be unmapped is lost, without other harm
 }

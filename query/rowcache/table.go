@@ -7,27 +7,26 @@ import (
 	"unsafe"
 )
 
-// table keeps words under keys, within a bound on memory; what came first goes first. The words lie in regions that
-// are filled one after the other; one hash table says where. A look-up touches a slot of it and the words it wants, no
-// more: with many series it is the memory's latency that counts.
+// table keeps words under keys within a bound on memory, and evicts the oldest first. The words lie in regions that are filled
+// one after another. One hash table holds their places. A look-up reads a slot of the hash table and the words that it needs,
+// and nothing else, because with many series the latency of memory dominates.
 //
-// Readers hold mu for reading while they use slots and words. Words may be used longer by those who have borrowed the region
-// they lie in.
+// Readers hold mu for reading while they use slots and words. A reader that has pinned a region may use its words longer.
 type table struct {
 	mu        sync.RWMutex
 	slots     []slot   // a power of two
-	slotWords []uint64 // that slots lie in; nil if they lie in the heap
+	slotWords []uint64 // memory of slots; nil if they are on the heap
 	used      int      // at most three quarters of slotsMax
 	regions   []*region
-	current   int // region that is being filled
-	at        int // words of it in use
+	current   int // the region that is being filled
+	at        int // its words in use
 
 	slotsMax, regionsMax int
 	regionBits           uint // of the number of words of a region
-	off                  bool // no memory is to be had
+	off                  bool // the system gives no memory
 }
 
-// slot says where an entry is. A key of 0 marks a free slot.
+// slot holds the place of an entry. A key of 0 marks a free slot.
 type slot struct {
 	key     uint64
 	version uint64
@@ -35,7 +34,7 @@ type slot struct {
 	layout
 }
 
-// region is memory for entries, with the keys of those that were put there.
+// region is memory for entries, with the keys of the entries that were put there.
 type region struct {
 	words []uint64
 	keys  []uint64
@@ -50,18 +49,18 @@ const (
 	// slotShare is the part of the memory that slots and keys may take.
 	slotShare = 8
 	slotsMin  = 1 << 8
-	// slotsMapped is the number of slots from which on they lie outside of the heap, in large pages.
+	// slotsMapped is the number of slots above which they lie outside the heap, in large pages.
 	slotsMapped = 2 << 20 / slotBytes
-	// regionsMin is the number of regions, if memory is for more than a few: one of them goes at once.
+	// regionsMin is the number of regions, if the memory holds more than a few. The table evicts one region at once.
 	regionsMin    = 16
 	regionBitsMin = 10
 	regionBitsMax = 18 // two megabytes, a large page
-	// regionEntries is the number of entries that a region has room for, however long they are.
+	// regionEntries is the number of entries that a region has room for, whatever their length.
 	regionEntries = 4
-	wordsMax      = 1 << 32 // that a place can tell apart
+	wordsMax      = 1 << 32 // that a place can address
 )
 
-// newTable makes a table with a maximum of about this number of bytes.
+// newTable makes a table with a maximum of approximately this number of bytes.
 func newTable(bytesMax int64) *table {
 	forSlots := bytesMax / slotShare
 	words := (bytesMax - forSlots) / 8
@@ -75,7 +74,7 @@ func newTable(bytesMax int64) *table {
 	return t
 }
 
-// entryWordsMax is the length of the longest entry.
+// entryWordsMax returns the length of the longest entry.
 func (t *table) entryWordsMax() int { return t.regionWords() / regionEntries }
 
 func (t *table) regionWords() int { return 1 << t.regionBits }
@@ -86,13 +85,14 @@ func hashKey(key uint64) uint64 {
 	return key * 0xd6e8feb86659fd93 >> 20
 }
 
-// home is where the search for a key begins: at the first of the two slots of a cache line, so that most are found in one.
+// home returns the slot at which the search for a key begins: the first of the two slots of a cache line. So a search finds
+// most keys in one line.
 func (t *table) home(key uint64) uint64 { return hashKey(key) & uint64(len(t.slots)-1) &^ 1 }
 
-// next is the slot behind another.
+// next returns the slot behind another.
 func (t *table) next(at uint64) uint64 { return (at + 1) & uint64(len(t.slots)-1) }
 
-// find is the slot of a key, or the free one where it would be.
+// find returns the slot of a key, or the free slot where the key would be.
 func (t *table) find(key uint64) uint64 {
 	at := t.home(key)
 	for k := t.slots[at].key; k != key && k != 0; k = t.slots[at].key {
@@ -101,7 +101,7 @@ func (t *table) find(key uint64) uint64 {
 	return at
 }
 
-// slotOf is where a key slotOf is. The caller holds mu, for reading at least.
+// slotOf returns the first slot of the search for a key, by its key field. The caller holds mu, for reading at least.
 func (t *table) slotOf(key uint64) *uint64 { return &t.slots[t.home(key)].key }
 
 // get returns the slot of a key with the given version; nil if there is none. The caller holds mu, at least for reading.
@@ -112,13 +112,13 @@ func (t *table) get(key, version uint64) *slot {
 	return nil
 }
 
-// words returns the words of an entry from its place on.
+// words returns the words of an entry, from its place on.
 func (t *table) words(place uint32, n int) []uint64 {
 	at := int(place) & (t.regionWords() - 1)
 	return t.regions[place>>t.regionBits].words[at : at+n : at+n]
 }
 
-// put keeps an entry of some words, no more than entryWordsMax, which fill writes, in place of what the key had. The
+// put stores an entry of some words, at most entryWordsMax, which fill writes. It replaces the former entry of the key. The
 // caller holds mu.
 func (t *table) put(key, version uint64, shape layout, words int, fill func([]uint64)) {
 	if !t.reserve(words) {
@@ -136,7 +136,7 @@ func (t *table) put(key, version uint64, shape layout, words int, fill func([]ui
 	r.keys = append(r.keys, key)
 }
 
-// reserve makes room for an entry; it reports whether there is any.
+// reserve makes room for an entry. It reports whether there is any.
 func (t *table) reserve(words int) bool {
 	if t.off {
 		return false
@@ -152,10 +152,10 @@ func (t *table) reserve(words int) bool {
 	return true
 }
 
-// full reports whether another key would make look-ups slow.
+// full reports whether one more key would make look-ups slow.
 func (t *table) full() bool { return t.used >= len(t.slots)/4*3 }
 
-// turn goes on to the next region, whose entries go.
+// turn begins the next region and evicts its entries.
 func (t *table) turn() bool {
 	next, ok := t.nextRegion()
 	if !ok {
@@ -172,7 +172,7 @@ func (t *table) turn() bool {
 	return true
 }
 
-// nextRegion is a new region or, if there are as many as there may be, the next that nobody has borrowed.
+// nextRegion returns a new region. If the maximum exists, it returns the next region without pins.
 func (t *table) nextRegion() (next int, ok bool) {
 	if n := len(t.regions); n < t.regionsMax {
 		words, err := newMemory(t.regionWords())
@@ -194,7 +194,7 @@ func (t *table) nextRegion() (next int, ok bool) {
 	return 0, false
 }
 
-// remove frees a slot. Those behind it that would not be found any more move up.
+// remove frees a slot. It moves the slots behind it up if a search would not find them any more.
 func (t *table) remove(hole uint64) {
 	mask := uint64(len(t.slots) - 1)
 	for at := t.next(hole); t.slots[at].key != 0; at = t.next(at) {
@@ -230,7 +230,7 @@ func newSlots(n int) (slots []slot, words []uint64) {
 	return make([]slot, n), nil
 }
 
-// sizeBytes is the memory in use. The caller holds mu.
+// sizeBytes returns the memory in use. The caller holds mu.
 func (t *table) sizeBytes() int64 {
 	n := int64(len(t.slots)) * slotBytes
 	for i := range t.regions {

@@ -10,23 +10,23 @@ import (
 	"halite/query/columnar/window"
 )
 
-// State is the state of a group, columns of one value a step. The first column holds a value for each step that
-// has had one, and is absent elsewhere.
+// State is the state of a group: columns with one value a step. The first column has a value for each step that has had one,
+// and is absent elsewhere.
 type State struct {
 	Values, second, third []float64
-	// incremental marks, for averages, the steps that have gone over to an incremental mean; nil if none has.
+	// incremental marks, for averages, the steps that use an incremental mean; nil if no step does.
 	incremental []bool
 }
 
-// Function is what tells one aggregation from another.
+// Function defines an aggregation.
 type Function struct {
-	Columns int // that a state needs
+	Columns int // number of columns of a state
 	Add     func(g *State, values []float64)
-	// Finish leaves the results in the first column; nil if they are there already.
+	// Finish puts the results into the first column; nil if they are already there.
 	Finish func(g *State)
 }
 
-// NewState makes a state of memory for all its columns.
+// NewState makes a state from memory for all its columns.
 func (f Function) NewState(memory []float64, steps int) State {
 	clear(memory)
 	s := State{Values: memory[:steps:steps]}
@@ -40,7 +40,7 @@ func (f Function) NewState(memory []float64, steps int) State {
 	return s
 }
 
-// Of returns the accumulation of an operator.
+// Of returns the accumulation for an operator.
 func Of(op parser.ItemType) (Function, bool) {
 	switch op {
 	case parser.SUM:
@@ -63,7 +63,7 @@ func Of(op parser.ItemType) (Function, bool) {
 	return Function{}, false
 }
 
-// addSum keeps sums in a and their compensation in b.
+// addSum adds to sums in a and their compensation in b.
 func addSum(g *State, values []float64) {
 	sums, comps := g.Values[:len(values)], g.second[:len(values)]
 	for k, v := range values {
@@ -88,7 +88,7 @@ func finishSum(g *State) {
 	}
 }
 
-// addAverage keeps sums, compensations and counts in a, b and c; where a sum would overflow, a is a mean from then on.
+// addAverage adds to sums, compensations and counts in a, b and c. If a sum would overflow, a is a mean from then on.
 func addAverage(g *State, values []float64) {
 	sums, comps, counts := g.Values[:len(values)], g.second[:len(values)], g.third[:len(values)]
 	for k, v := range values {
@@ -167,7 +167,7 @@ func addGroup(g *State, values []float64) {
 	}
 }
 
-// addVariance keeps the sum of squared distances in a, the mean in b and the count in c.
+// addVariance updates the sum of squared distances in a, the mean in b and the count in c.
 func addVariance(g *State, values []float64) {
 	for k, v := range values {
 		if grid.IsAbsent(v) {

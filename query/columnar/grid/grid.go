@@ -10,40 +10,40 @@ import (
 	"halite/storage/index"
 )
 
-// Grid is the times at which an expression is evaluated: StartMs, StartMs+StepMs … as far as EndMs.
+// Grid is the times of an evaluation: StartMs, StartMs+StepMs … up to EndMs.
 type Grid struct {
 	StartMs, EndMs, StepMs int64
 	Steps                  int
 }
 
-// New counts the steps. An instant query has equal start and end; its step only needs to be positive.
+// New counts the steps. An instant query has equal start and end, and any positive step.
 func New(startMs, endMs, stepMs int64) Grid {
 	return Grid{StartMs: startMs, EndMs: endMs, StepMs: stepMs, Steps: int((endMs-startMs)/stepMs) + 1}
 }
 
-// At is the time of step k.
+// At returns the time of step k.
 func (g Grid) At(k int) int64 { return g.StartMs + int64(k)*g.StepMs }
 
-// First is the grid of what has the same value at every step.
+// First returns the grid for an operand with the same value at every step.
 func (g Grid) First() Grid {
 	return Grid{StartMs: g.StartMs, EndMs: g.StartMs, StepMs: g.StepMs, Steps: 1}
 }
 
-// Instant reports whether the engine would treat the grid as an instant query and keep an order.
+// Instant reports whether the engine treats the grid as an instant query and keeps an order.
 func (g Grid) Instant() bool { return g.StartMs == g.EndMs }
 
-// Series names a series of a result.
+// Series identifies a series of a result.
 type Series struct {
 	Labels labels.Labels
-	// Dropped says that the metric name is not part of the series any more. The labels are only rewritten where that
-	// shows: an aggregation by other labels never needs it.
+	// Dropped says that the series no longer has the metric name. An operator rewrites the labels only if the difference
+	// shows. An aggregation by other labels never needs the name.
 	Dropped bool
 	// Group is the number of Labels that are only a part; all knows the rest; see read.Column.
 	Group uint32
 	All   *index.Series
 }
 
-// Whole is the series with all its labels.
+// Whole returns the series with all its labels.
 func (s Series) Whole() Series {
 	if s.Group == 0 {
 		return s
@@ -52,10 +52,10 @@ func (s Series) Whole() Series {
 	return Series{Labels: s.All.AllLabels(&b), Dropped: s.Dropped}
 }
 
-// Absent is the value of a step without one. Stale markers in the data thus need no care.
+// Absent is the value of a step without a value. So stale markers in the data need no special case.
 func Absent() float64 { return math.Float64frombits(value.StaleNaN) }
 
-// IsAbsent reports whether v stands for a step without a value.
+// IsAbsent reports whether v is Absent.
 func IsAbsent(v float64) bool { return math.Float64bits(v) == value.StaleNaN }
 
 // HasAbsent reports whether a step has no value.
@@ -68,7 +68,7 @@ func HasAbsent(vs []float64) bool {
 	return false
 }
 
-// Present is v, or another NaN if a change of sign has made it the mark of an absent value.
+// Present returns v. It returns another NaN if a change of sign has made v equal to Absent.
 func Present(v float64) float64 {
 	if IsAbsent(v) {
 		return math.NaN()
@@ -76,7 +76,7 @@ func Present(v float64) float64 {
 	return v
 }
 
-// Count is the number of values in a row.
+// Count returns the number of values in a row.
 func Count(row []float64) int {
 	n := 0
 	for _, v := range row {
@@ -97,19 +97,19 @@ func AnyPresent(row []float64) bool {
 	return false
 }
 
-// ClearRow leaves no step a value.
+// ClearRow makes all steps absent.
 func ClearRow(row []float64) {
 	for i := range row {
 		row[i] = Absent()
 	}
 }
 
-// Naming says what is known of the metric names of a result before it is evaluated.
+// Naming describes the metric names of a result before its evaluation.
 type Naming uint8
 
 const (
 	Nameless Naming = iota // no series has a name, or names are dropped already
-	OneName                // all have the same name: without it they still differ
+	OneName                // all have the same name: they differ without it, too
 	AnyName
 )
 

@@ -2,11 +2,10 @@ package grid
 
 import "sync"
 
-// Memory keeps the slices that plans have worked with for those that come after them. It is safe for concurrent use; nil
-// keeps nothing.
+// Memory keeps the slices of finished plans for later ones. It is safe for concurrent use. A nil Memory keeps nothing.
 type Memory struct{ rows sync.Pool }
 
-// Get returns an empty slice of some capacity.
+// Get returns an empty slice with some capacity.
 func (m *Memory) Get() []float64 {
 	if m == nil {
 		return nil
@@ -17,7 +16,7 @@ func (m *Memory) Get() []float64 {
 	return nil
 }
 
-// Put takes a slice back; nobody may use it any more.
+// Put takes a slice back. Do not use the slice afterwards.
 func (m *Memory) Put(rows []float64) {
 	if m != nil && cap(rows) > 0 {
 		rows = rows[:0]
@@ -25,7 +24,7 @@ func (m *Memory) Put(rows []float64) {
 	}
 }
 
-// Arena gives out rows that are all given up at once.
+// Arena allocates rows that are freed together.
 type Arena struct {
 	Memory *Memory
 	slabs  [][]float64
@@ -36,7 +35,7 @@ type Arena struct {
 // slabRows is the largest number of rows in one allocation. Allocations grow with the rows that were used before.
 const slabRows = 64
 
-// Row is memory for n numbers, which may have any value.
+// Row returns memory for n numbers with any values.
 func (a *Arena) Row(n int) []float64 {
 	if len(a.free) < n {
 		slab := a.Memory.Get()
@@ -52,7 +51,7 @@ func (a *Arena) Row(n int) []float64 {
 	return row
 }
 
-// Release gives the rows up: nobody may use them any more.
+// Release frees all rows. Do not use them afterwards.
 func (a *Arena) Release() {
 	for _, s := range a.slabs {
 		a.Memory.Put(s)

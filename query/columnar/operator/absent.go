@@ -7,12 +7,12 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// missing is absent and absent_over_time: 1 at the steps at which the operand has no series.
+// missing evaluates absent and absent_over_time: 1 at the steps at which the operand has no series.
 type missing struct {
 	name   string
 	child  Vector
 	labels labels.Labels
-	// overTime tells absent_over_time from absent.
+	// overTime distinguishes absent_over_time from absent.
 	overTime bool
 }
 
@@ -41,7 +41,7 @@ func (n *missing) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	if n.overTime {
-		before = ev.held // the engine goes on counting the series that were there
+		before = ev.held // the engine still counts the series of the operand
 	}
 	if err := ev.replace(before, present); err != nil || present == 0 {
 		return err
@@ -49,7 +49,7 @@ func (n *missing) Run(ev *Eval, emit emitFunc) error {
 	return emit(grid.Series{Labels: n.labels}, row)
 }
 
-// labelsOfMissing are those that the matchers require with one value.
+// labelsOfMissing returns the labels for which the matchers require one value.
 func labelsOfMissing(matchers []*labels.Matcher) labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	seen := map[string]bool{}

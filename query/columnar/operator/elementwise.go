@@ -7,12 +7,12 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// mapped applies a function to each value; the metric name is dropped. args are the scalar arguments after the vector.
+// mapped applies a function to each value and drops the metric name. args are the scalar arguments after the vector.
 type mapped struct {
 	name  string
 	child Vector
 	args  []Scalar
-	// prepare is given the arguments, a row each, and returns the function of value and step; nil drops everything.
+	// prepare takes the arguments, a row each, and returns the function of value and step; nil drops everything.
 	prepare func(ev *Eval, args [][]float64) func(v float64, k int) float64
 }
 
@@ -55,14 +55,14 @@ func (n *mapped) Run(ev *Eval, emit emitFunc) error {
 	return err
 }
 
-// simple makes the preparation of a function that only depends on the value.
+// simple makes the preparation of a function that depends on the value only.
 func simple(f func(float64) float64) func(*Eval, [][]float64) func(float64, int) float64 {
 	return func(*Eval, [][]float64) func(float64, int) float64 {
 		return func(v float64, _ int) float64 { return f(v) }
 	}
 }
 
-// stepTime is timestamp() of anything but a selector: the time of the step.
+// stepTime evaluates timestamp() of any operand but a selector: the time of the step.
 func stepTime(ev *Eval, _ [][]float64) func(float64, int) float64 {
 	return func(_ float64, k int) float64 { return float64(ev.Grid.At(k)) / 1000 }
 }
@@ -166,7 +166,7 @@ func sign(v float64) float64 {
 	return v
 }
 
-// dateFunction is the function of that name of a time in UTC, nil if there is none.
+// dateFunction returns the function with a name of a time in UTC, nil if there is none.
 func dateFunction(name string) func(t time.Time) float64 {
 	switch name {
 	case "minute":
@@ -191,15 +191,15 @@ func dateFunction(name string) func(t time.Time) float64 {
 	return nil
 }
 
-// withScalar is an operation between a vector and a scalar.
+// withScalar evaluates an operation between a vector and a scalar.
 type withScalar struct {
 	child  Vector
 	number Scalar
 	op     string
-	// One of the two is set; operands are in the order of the expression.
+	// One of the two is set. The operands are in the order of the expression.
 	arithmetic func(a, b float64) float64
 	compare    func(a, b float64) bool
-	// scalarLeft: the scalar is the left operand. asBool: comparisons give 0 or 1 instead of filtering.
+	// scalarLeft means that the scalar is the left operand. asBool means that comparisons return 0 or 1 instead of filtering.
 	scalarLeft, asBool bool
 }
 
@@ -223,7 +223,7 @@ func (n *withScalar) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	if n.scalarLeft {
-		// Then it is also evaluated first.
+		// A scalar on the left is also evaluated first.
 		ev.Annotations.Merge(annos)
 	}
 	unique := NewDuplicateCheck(n.child.names())
@@ -270,7 +270,7 @@ func (n *withScalar) apply(values, number []float64) {
 	}
 }
 
-// ofScalar is vector().
+// ofScalar evaluates vector().
 type ofScalar struct{ child Scalar }
 
 func (n ofScalar) names() grid.Naming { return grid.Nameless }

@@ -15,7 +15,7 @@ import (
 	"halite/query/columnar/window"
 )
 
-// histogramQuantile is histogram_quantile over classic buckets.
+// histogramQuantile evaluates histogram_quantile over classic buckets.
 type histogramQuantile struct {
 	q      Scalar
 	qPos   posrange.PositionRange
@@ -30,7 +30,7 @@ func (n *histogramQuantile) Describe(d *Description) {
 	n.q.Describe(d)
 }
 
-// bucketGroup is a classic histogram: buckets ordered by their bound.
+// bucketGroup is a classic histogram: buckets in the order of their bounds.
 type bucketGroup struct {
 	series  grid.Series
 	buckets []bucketRow
@@ -48,7 +48,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 		q   []float64
 		all *Matrix
 	)
-	// The engine merges the annotations of a step twice, which shows in how often one of them says that it occurred.
+	// The engine merges the annotations of a step twice. This shows in the number of occurrences that an annotation reports.
 	var ofCall annotations.Annotations
 	ofSteps, err := ev.CaptureAnnotations(func() (err error) {
 		if q, err = ev.Number(n.q); err != nil {
@@ -82,7 +82,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 }
 
 func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int, emit emitFunc) error {
-	// For a moment there are the buckets, the quantiles asked for, the result and a step of each.
+	// At this moment there are the buckets, the quantiles, the result and a step of each.
 	total := 0
 	for _, g := range groups {
 		total += grid.Count(g.out) + len(g.buckets) + 1
@@ -114,7 +114,7 @@ func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int,
 	return nil
 }
 
-// groups puts buckets together that differ in their bound only. bad are the series whose bound is none.
+// groups joins buckets that differ only in their bound. bad holds the series whose bound is no number.
 func (n *histogramQuantile) groups(ev *Eval, all *Matrix) (out []*bucketGroup, bad []int, err error) {
 	var (
 		index = map[string]*bucketGroup{}
@@ -182,7 +182,7 @@ func (n *histogramQuantile) step(
 	}
 }
 
-// warnOfBounds raises the warning for each series at this step whose bound is no number.
+// warnOfBounds adds the warning for each series at this step whose bound is no number.
 func (n *histogramQuantile) warnOfBounds(
 	ev *Eval, k int, all *Matrix, bad []int, annos *annotations.Annotations,
 ) {

@@ -9,7 +9,7 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// join is an arithmetic operator or a comparison between two vectors.
+// join evaluates an arithmetic operator or a comparison between two vectors.
 type join struct {
 	left, right Vector
 	matching    *parser.VectorMatching
@@ -19,7 +19,7 @@ type join struct {
 	asBool      bool
 }
 
-// filters reports whether values are kept or left out rather than computed.
+// filters reports whether the operator keeps or omits values instead of computing new ones.
 func (n *join) filters() bool { return n.compare != nil && !n.asBool }
 
 func (n *join) names() grid.Naming {
@@ -57,7 +57,7 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 	}
 	out := newOutputs(left, right)
 	b := labels.NewBuilder(labels.EmptyLabels())
-	matched := map[int]bool{} // signatures that a series of the many side has had
+	matched := map[int]bool{} // signatures of series on the many side
 	for i, s := range many.Series {
 		if err := ev.tick(); err != nil {
 			return err
@@ -93,7 +93,7 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 	return out.emitAll(ev, before, emit)
 }
 
-// copyRow copies a row for the time that m is held.
+// copyRow copies a row for as long as m is in use.
 func (ev *Eval) copyRow(m *Matrix, row []float64) ([]float64, error) {
 	bytes := int64(len(row)) * 8
 	if err := ev.Budget.Reserve(bytes); err != nil {
@@ -105,7 +105,7 @@ func (ev *Eval) copyRow(m *Matrix, row []float64) ([]float64, error) {
 	return own, nil
 }
 
-// partnersOf lists the series of the one side by signature. Two that have values at one step are an error to the engine.
+// partnersOf lists the series of the one side by signature. Two series with values at one step are an error in the engine.
 func partnersOf(sigs *signatures, one *Matrix) (map[int][]int, error) {
 	partners := make(map[int][]int, len(one.Series))
 	for i, s := range one.Series {
@@ -158,7 +158,7 @@ func (n *join) combine(row, one []float64) {
 	}
 }
 
-// result is the series that a pair makes; b is only for its use.
+// result returns the series that a pair makes. b is scratch for its labels.
 func (n *join) result(ev *Eval, b *labels.Builder, many, one grid.Series) grid.Series {
 	b.Reset(many.Labels)
 	if n.arithmetic != nil || n.asBool && !ev.Opts.DelayedNames {

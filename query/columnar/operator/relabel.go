@@ -9,12 +9,12 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// relabel is label_replace and label_join: new labels for each series.
+// relabel evaluates label_replace and label_join: new labels for each series.
 type relabel struct {
 	name  string
 	child Vector
 	dst   string
-	// value of the label dst; not ok leaves the series alone.
+	// value returns the new value of the label dst; ok is false if the series stays unchanged.
 	value func(ls labels.Labels) (v string, ok bool)
 }
 
@@ -36,7 +36,7 @@ func (n *relabel) Run(ev *Eval, emit emitFunc) error {
 			b.Reset(s.Labels)
 			b.Set(n.dst, v)
 			s.Labels = b.Labels()
-			// They stay for as long as the result, and are longer than what they were made of.
+			// They live as long as the result, and are longer than the labels that they came from.
 			if err := ev.Budget.Reserve(int64(s.Labels.ByteSize())); err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func (n *relabel) Run(ev *Eval, emit emitFunc) error {
 	})
 }
 
-// replacement is the value that label_replace sets.
+// replacement returns the value that label_replace sets.
 func replacement(pattern *regexp.Regexp, template, src string) func(labels.Labels) (string, bool) {
 	return func(ls labels.Labels) (string, bool) {
 		v := ls.Get(src)

@@ -17,7 +17,7 @@ func (n literal) values(ev *Eval) ([]float64, error) {
 
 func (n literal) Describe(*Description) {}
 
-// clock is time(), in seconds.
+// clock evaluates time(), in seconds.
 type clock struct{}
 
 func (clock) values(ev *Eval) ([]float64, error) {
@@ -30,7 +30,7 @@ func (clock) values(ev *Eval) ([]float64, error) {
 
 func (clock) Describe(*Description) {}
 
-// negated is the unary minus of a scalar.
+// negated evaluates the unary minus of a scalar.
 type negated struct{ child Scalar }
 
 func (n negated) values(ev *Eval) ([]float64, error) {
@@ -47,7 +47,7 @@ func (n negated) values(ev *Eval) ([]float64, error) {
 
 func (n negated) Describe(d *Description) { n.child.Describe(d) }
 
-// scalarBinary is an operation between two scalars.
+// scalarBinary evaluates an operation between two scalars.
 type scalarBinary struct {
 	left, right Scalar
 	op          func(a, b float64) float64
@@ -74,7 +74,7 @@ func (n scalarBinary) Describe(d *Description) {
 	n.right.Describe(d)
 }
 
-// only is scalar(): the value of the only series at a step, NaN if there is not exactly one.
+// only evaluates scalar(): the value of the only series at a step, NaN if there is not exactly one.
 type only struct{ child Vector }
 
 func (n only) values(ev *Eval) ([]float64, error) {
@@ -156,7 +156,7 @@ func truth(ok bool) float64 {
 	return 0
 }
 
-// scalarOperation is the function of an operator between two scalars: comparisons give 0 or 1.
+// scalarOperation returns the function of an operator between two scalars. Comparisons return 0 or 1.
 func scalarOperation(op parser.ItemType) func(a, b float64) float64 {
 	if f := arithmetic(op); f != nil {
 		return f

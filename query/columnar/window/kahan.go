@@ -2,7 +2,8 @@ package window
 
 import "math"
 
-// Kahan is kahansum.Inc for sums that stay finite; that is a call, which costs more than the rest.
+// Kahan does the same as kahansum.Inc for sums that stay finite. The call of kahansum.Inc would cost more than the work
+// itself.
 func Kahan(v, sum, c float64) (newSum, newC float64) {
 	t := sum + v
 	if math.Abs(sum) >= math.Abs(v) {
@@ -11,5 +12,5 @@ func Kahan(v, sum, c float64) (newSum, newC float64) {
 	return t, c + ((v - t) + sum)
 }
 
-// Infinite is math.IsInf of both signs.
+// Infinite does the same as math.IsInf with both signs.
 func Infinite(v float64) bool { return v > math.MaxFloat64 || v < -math.MaxFloat64 }
