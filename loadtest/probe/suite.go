@@ -123,10 +123,14 @@ func (s *suite) item(op string) {
 			s.add(op+" bool", "sum($V "+op+" bool 2)")
 		}
 	case item.IsAggregator():
-		for _, grouping := range []string{"", " by (mode)", " without (cpu, mode)"} {
-			s.add(op+grouping, op+grouping+" ("+aggregatorParam(item)+"$V)")
+		operand, rates := "$V", "rate($V[5m])"
+		if item == parser.COUNT_VALUES {
+			operand, rates = "round($V, 1e5)", "round(rate($V[5m]), 0.1)" // each value is a series
 		}
-		s.add(op+" of rates", op+" by (mode) ("+aggregatorParam(item)+"rate($V[5m]))")
+		for _, grouping := range []string{"", " by (mode)", " without (cpu, mode)"} {
+			s.add(op+grouping, op+grouping+" ("+aggregatorParam(item)+operand+")")
+		}
+		s.add(op+" of rates", op+" by (mode) ("+aggregatorParam(item)+rates+")")
 	}
 }
 

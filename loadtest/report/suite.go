@@ -45,51 +45,68 @@ func cpuMs(t QueryTarget) float64 { return t.CPUMs }
 
 func p50Ms(t QueryTarget) float64 { return t.Latency.P50Ms }
 
-// writeText writes a row for each query, the highest ratio of CPU time first.
+// writeText writes a table for each class, and the geometric means.
 func (s *Suite) writeText(p *printer) {
 	if len(s.Queries) == 0 {
 		return
 	}
-	queries := slices.Clone(s.Queries)
+	for _, class := range s.classes() {
+		s.writeClass(p, class)
+		p.line("")
+	}
+	s.writeMeans(p)
+	p.line("")
+	above := 0
+	for i := range s.Queries {
+		if s.Queries[i].ratio(cpuMs) > s.Bound {
+			above++
+		}
+	}
+	p.line("%d of %d queries take more than %g times the CPU time of the better peer.", above, len(s.Queries), s.Bound)
+	s.writeFaults(p)
+}
+
+// classes are the classes of the queries, in the order in which they come.
+func (s *Suite) classes() (names []string) {
+	for i := range s.Queries {
+		if class := s.Queries[i].Class; !slices.Contains(names, class) {
+			names = append(names, class)
+		}
+	}
+	return names
+}
+
+// writeClass writes a row for each query of a class, the highest ratio of CPU time first.
+func (s *Suite) writeClass(p *printer, class string) {
+	queries := slices.DeleteFunc(slices.Clone(s.Queries), func(q QueryCompared) bool { return q.Class != class })
 	slices.SortStableFunc(queries, func(a, b QueryCompared) int { return cmp.Compare(b.ratio(cpuMs), a.ratio(cpuMs)) })
-	line, rule := "| query | class", "|---|---"
+	line, rule := "| "+class, "|---"
 	for _, t := range queries[0].Targets {
 		line, rule = line+" | "+t.Target+" p50 ms | CPU ms", rule+"|--:|--:"
 	}
 	p.line("%s | ratio p50 | CPU |", line)
 	p.line("%s|--:|--:|", rule)
-	above := 0
 	for i := range queries {
 		q := &queries[i]
-		text := "| `" + q.Name + "` | " + q.Class
+		text := "| `" + q.Name + "`"
 		for _, t := range q.Targets {
 			ok := t.Errors == 0
 			text += fmt.Sprintf(" | %s | %s", cell("%.2f", t.Latency.P50Ms, ok), cell("%.2f", t.CPUMs, ok && t.CPUMs > 0))
 		}
-		cpu := q.ratio(cpuMs)
-		if cpu > s.Bound {
-			above++
-		}
-		p.line("%s | %s | %s |", text, ratioText(q.ratio(p50Ms)), ratioText(cpu))
+		p.line("%s | %s | %s |", text, ratioText(q.ratio(p50Ms)), ratioText(q.ratio(cpuMs)))
 	}
-	p.line("")
-	s.writeMeans(p)
-	p.line("")
-	p.line("%d of %d queries take more than %g times the CPU time of the better peer.", above, len(queries), s.Bound)
-	s.writeFaults(p)
 }
 
 // writeMeans writes the geometric means of all queries and of each class.
 func (s *Suite) writeMeans(p *printer) {
 	type means struct{ p50, cpu geometricMean }
-	classes := []string{"all"}
-	of := map[string]*means{"all": {}}
+	classes := append([]string{"all"}, s.classes()...)
+	of := map[string]*means{}
+	for _, class := range classes {
+		of[class] = new(means)
+	}
 	for i := range s.Queries {
 		q := &s.Queries[i]
-		if of[q.Class] == nil {
-			of[q.Class] = &means{}
-			classes = append(classes, q.Class)
-		}
 		for _, class := range []string{"all", q.Class} {
 			of[class].p50.add(q.ratio(p50Ms))
 			of[class].cpu.add(q.ratio(cpuMs))
