@@ -103,8 +103,11 @@ func statusCases() []endpointCase {
 		{
 			"limits", "status/limits?limit=1", ok(`{"series":{"used":3,"warn":4,"max":5,"dryRun":true},` +
 				`"memoryBytes":{"used":0,"warn":0,"max":0,"dryRun":false},"metrics":[{"metric":"m1","pattern":"m*","used":9,"warn":8,` +
-				`"max":10,"dryRun":false}],"refused":[{"metric":"bomb","samples":7}]}`),
+				`"max":10,"dryRun":false}],"samplesPerSecond":{"used":0,"warn":0,"max":0,"dryRun":false},` +
+				`"refused":[{"metric":"bomb","samples":7}],` +
+				`"dryRun":[{"metric":"tried","samples":5}]}`),
 		},
+		{"query rules", "status/query_rules", ok(`{"rules":[]}`)},
 		{"replay", "status/walreplay", ok(`{"min":1,"max":3,"current":2}`)},
 	}
 }
@@ -122,6 +125,7 @@ func TestEndpoints(t *testing.T) {
 				Series:  ingest.LimitUse{Used: 3, Warn: 4, Max: 5, DryRun: true},
 				Metrics: []ingest.MetricLimitUse{{Metric: "m1", Pattern: "m*", LimitUse: ingest.LimitUse{Used: 9, Warn: 8, Max: 10}}}[:most],
 				Refused: []ingest.RefusedSamples{{Metric: "bomb", Samples: 7}}[:most],
+				DryRun:  []ingest.RefusedSamples{{Metric: "tried", Samples: 5}}[:most],
 			}
 		}
 		o.Flags = map[string]string{"web.x": "y"}

@@ -21,6 +21,7 @@ import (
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/budget"
+	"halite/query/limits"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/principal"
@@ -55,6 +56,8 @@ type Options struct {
 
 	// SeriesLimits answers /api/v1/status/limits; nil answers with nothing.
 	SeriesLimits SeriesLimitSource
+	// QueryLimits answers /api/v1/status/limits and /api/v1/status/query_rules; nil answers with nothing.
+	QueryLimits *limits.Control
 
 	// Senders remembers who writes; nil means one with default options.
 	Senders *senders.Tracker

@@ -41,8 +41,8 @@ func TestAnswersAreCounted(t *testing.T) {
 		federated := f.get("/federate?match[]=requests_total")
 		require.Equal(t, c.code, federated.Code)
 		if c.code != http.StatusOK {
-			require.Contains(t, body(t, w), "(query.max-bytes)")
-			require.Contains(t, body(t, federated), "(query.max-bytes)")
+			require.Contains(t, body(t, w), "(query.max-bytes or ")
+			require.Contains(t, body(t, federated), "(query.max-bytes or ")
 		}
 	}
 }

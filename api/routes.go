@@ -142,6 +142,7 @@ func (s *Server) statusEndpoints() map[string]endpoint {
 		"/api/v1/status/config":         s.config,
 		"/api/v1/status/flags":          s.flags,
 		"/api/v1/status/limits":         s.limits,
+		"/api/v1/status/query_rules":    s.queryRules,
 		"/api/v1/status/runtimeinfo":    s.runtimeInfo,
 		"/api/v1/status/senders":        s.senders,
 		"/api/v1/status/schema":         s.schemaRules,

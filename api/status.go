@@ -15,6 +15,7 @@ import (
 	"halite/api/senders"
 	"halite/ingest"
 	"halite/keyschema"
+	"halite/query/limits"
 	"halite/storage/index"
 	"halite/storage/retention"
 )
@@ -186,6 +187,8 @@ type activeQuery struct {
 	Waiting    bool    `json:"waiting"`
 	Samples    int64   `json:"samples"`
 	Since      float64 `json:"since"`
+	// Fingerprint is what a query rule may match; see limits.Fingerprint.
+	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
 // activeQueries answers /api/v1/status/active_queries: the queries that run or wait, oldest first.
@@ -193,8 +196,11 @@ func (s *Server) activeQueries(*http.Request) (reply, *apiError) {
 	now := s.opts.Now()
 	list := []activeQuery{}
 	for _, q := range s.opts.Engine.Active() {
+		// A query that cannot be parsed ends at once and has no fingerprint.
+		fingerprint, _ := limits.Fingerprint(s.opts.Engine.Parser(), q.Query)
 		list = append(list, activeQuery{
-			ID: strconv.FormatUint(q.ID, 10), Duration: max(0, now.Sub(q.Start)).Round(time.Millisecond).String(),
+			Fingerprint: fingerprint,
+			ID:          strconv.FormatUint(q.ID, 10), Duration: max(0, now.Sub(q.Start)).Round(time.Millisecond).String(),
 			RemoteAddr: q.Client, Query: q.Query, Kind: q.Kind, Start: q.FromMs, End: q.ToMs, Step: q.StepMs,
 			Waiting: q.Waiting, Samples: q.Samples, Since: float64(q.Start.UnixMilli()) / 1000,
 		})
@@ -202,8 +208,9 @@ func (s *Server) activeQueries(*http.Request) (reply, *apiError) {
 	return document(list)
 }
 
-// limits answers /api/v1/status/limits: how far the limits of active series are used, which metrics are near theirs, and
-// which metrics had samples refused. Prometheus has no such endpoint.
+// limits answers /api/v1/status/limits: how far the limits of samples per second, active series and queries are used, which
+// metrics are near theirs, and which metrics had samples refused, or would have without a dry run. Prometheus has no such
+// endpoint.
 func (s *Server) limits(r *http.Request) (reply, *apiError) {
 	most, fault := rankingLimit(r)
 	if fault != nil {
@@ -213,7 +220,24 @@ func (s *Server) limits(r *http.Request) (reply, *apiError) {
 	if s.opts.SeriesLimits != nil {
 		status = s.opts.SeriesLimits(most)
 	}
-	return document(status)
+	var queries *limits.Status
+	if s.opts.QueryLimits != nil {
+		queries = new(s.opts.QueryLimits.Status())
+	}
+	return document(struct {
+		ingest.SeriesLimitStatus
+		Queries *limits.Status `json:"queries,omitempty"`
+	}{status, queries})
+}
+
+// queryRules answers /api/v1/status/query_rules: the rules that refuse queries or send them through the slow lane, with their
+// counts. Prometheus has no such endpoint.
+func (s *Server) queryRules(*http.Request) (reply, *apiError) {
+	rules := []limits.RuleStatus{}
+	if s.opts.QueryLimits != nil {
+		rules = s.opts.QueryLimits.Rules()
+	}
+	return document(map[string]any{"rules": rules})
 }
 
 // senders answers /api/v1/status/senders: who has written since the start, the most recent first, and what was refused. The

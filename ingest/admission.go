@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"halite/ingest/head"
+	"halite/ingest/ratelimit"
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 	"halite/keyschema"
@@ -32,6 +33,7 @@ type admission struct {
 	logger  *slog.Logger
 	metrics *metrics
 
+	rate     ratelimit.Limiter
 	turns    chan struct{}
 	inFlight atomic.Int64 // decoded bytes of requests being served, with their decoded histograms
 
@@ -68,6 +70,22 @@ func (a *admission) admit(ctx context.Context, sizeBytes int) error {
 	}
 	return err
 }
+
+// checkRate refuses a request while the samples per second exceed their limit. over is set if the limit has a dry run.
+func (a *admission) checkRate(now time.Time) (over bool, err error) {
+	wait, over, dryRun := a.rate.Check(now)
+	if !over || dryRun {
+		return over, nil
+	}
+	a.metrics.overloads.WithLabelValues(resourceRate).Inc()
+	wait += time.Second + rand.N(time.Second)
+	return false, &OverloadError{
+		Reason: "the limit of samples per second is reached", RetryAfter: min(wait, rateWaitMax).Round(time.Second),
+	}
+}
+
+// rateWaitMax bounds how long a sender is asked to wait for the limit of samples per second.
+const rateWaitMax = time.Minute
 
 // grow takes memory for a request, or refuses the request. The caller gives it back by leave.
 func (a *admission) grow(sizeBytes int) error {

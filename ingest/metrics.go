@@ -13,6 +13,8 @@ const (
 	resourceBytes = "in_flight_bytes"
 	resourceTurns = "concurrency"
 	resourceHead  = "head_memory"
+	// resourceRate: the limit of samples per second is reached.
+	resourceRate = "samples_per_second"
 	// resourceSeries: known series need more memory, for samples of many days.
 	resourceSeries = "series_memory"
 	resourceSpace  = "disk_space"
@@ -76,6 +78,7 @@ type metrics struct {
 	exemplars    prometheus.Counter
 	rejected     *prometheus.CounterVec
 	seriesDryRun *prometheus.CounterVec
+	rateDryRun   prometheus.Counter
 	requests     prometheus.Counter
 	badRequests  prometheus.Counter
 	overloads    *prometheus.CounterVec
@@ -103,6 +106,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "tsdb_ingest_series_limit_dry_run_total",
 			Help: "New series accepted beyond a limit with a dry run, by limit.",
 		}, []string{"limit"}),
+		rateDryRun: counter("rate_limit_dry_run_samples_total",
+			"Samples accepted beyond the limit of samples per second, which has a dry run."),
 		requests:    counter("requests_total", "Write requests received."),
 		badRequests: counter("bad_requests_total", "Write requests that were malformed or too large."),
 		overloads: f.NewCounterVec(prometheus.CounterOpts{
@@ -116,8 +121,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		deletions:  deletion.NewMetrics(reg),
 	}
 	// A counter that exists before its first event shows that event as an increase.
-	for _, resource := range []string{resourceBytes, resourceTurns, resourceHead, resourceSeries, resourceSpace, resourceLog,
-		resourceSize, resourceFailed, ResourceTables} {
+	for _, resource := range []string{resourceBytes, resourceTurns, resourceRate, resourceHead, resourceSeries, resourceSpace,
+		resourceLog, resourceSize, resourceFailed, ResourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}
 	for _, reason := range Reasons() {

@@ -297,6 +297,19 @@ type ReplayProgress struct {
 // Percent is the share of the log that was read.
 func (p ReplayProgress) Percent() int64 { return p.Bytes * 100 / max(1, p.TotalBytes) }
 
+// Limit is a limit that may change while the ingester runs.
+type Limit struct {
+	// Max is the limit; 0 means no limit.
+	Max int64
+	// Warn is the number from which the ingester warns, or its share of Max if it is not above 1; 0 means
+	// keyschema.SeriesWarnDefault.
+	Warn float64
+	// DryRun counts what is beyond Max, and accepts it.
+	DryRun bool
+}
+
+func (l *Limit) warnAt() int64 { return int64(keyschema.SeriesWarn(int(l.Max), l.Warn)) }
+
 // LimitUse is a limit and how far it is used. Max 0 means that there is no limit.
 type LimitUse struct {
 	Used   int64 `json:"used"`

@@ -7,11 +7,20 @@ import (
 	"github.com/prometheus/common/model"
 
 	"halite/ingest/remotewrite"
+	"halite/storage/index"
 )
 
 // Read reads the request, finds its series and creates new ones. The caller has called LockSeries. Nothing of a malformed body
 // is stored.
 func (r *Request) Read() error {
+	if err := r.read(); err != nil {
+		return err
+	}
+	r.countRate()
+	return nil
+}
+
+func (r *Request) read() error {
 	if r.in.Body == nil {
 		if err := r.readBatch(); err != nil {
 			return err
@@ -38,6 +47,31 @@ func (r *Request) Read() error {
 		return err
 	}
 	return r.createUnknown()
+}
+
+// countRate counts samples and histograms for the limit of samples per second. It counts those that a dry run would have refused
+// by metric.
+func (r *Request) countRate() {
+	n := len(r.samples) + len(r.kinds.histograms)
+	r.w.admission.rate.Add(n, r.overRate, r.w.now())
+	if !r.overRate {
+		return
+	}
+	r.w.metrics.rateDryRun.Add(float64(n))
+	byMetric := make(map[string]int)
+	for i := range r.samples {
+		if ref := r.samples[i].Ref; ref != 0 {
+			byMetric[r.w.index.Metric(index.Ref(ref))]++
+		}
+	}
+	for i := range r.kinds.histograms {
+		if ref := r.kinds.histograms[i].Ref; ref != 0 {
+			byMetric[r.w.index.Metric(index.Ref(ref))]++
+		}
+	}
+	for metric, samples := range byMetric {
+		r.w.seriesLimits.countDryRun(metric, samples)
+	}
 }
 
 // readBodyV2 reads a decoded body of remote write 2.0. It stores nothing yet.

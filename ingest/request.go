@@ -56,6 +56,7 @@ type Request struct {
 	sizeBytes    int // admitted: of the body and of the decoded histograms of a series
 	histograms   histogramMemory
 	admitted     bool
+	overRate     bool               // a dry run of the limit of samples per second would have refused it
 	minMs, maxMs int64              // timestamps accepted of all metrics
 	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
 	aheadMs      int64              // maxMs is the clock plus this
@@ -113,6 +114,10 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	if in.Body != nil {
 		sizeBytes, err = w.admission.bodyBytes(in.Body)
 	}
+	over := false
+	if err == nil {
+		over, err = w.admission.checkRate(w.now())
+	}
 	if err == nil {
 		err = w.admission.admit(ctx, sizeBytes)
 	}
@@ -122,7 +127,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	}
 	r := requests.Get().(*Request)
 	r.reset(w, in)
-	r.sizeBytes, r.admitted = sizeBytes, true
+	r.sizeBytes, r.admitted, r.overRate = sizeBytes, true, over
 	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(sizeBytes)}
 	return r, nil
 }

@@ -45,24 +45,29 @@ type SeriesLimitStatus struct {
 	MemoryBytes LimitUse `json:"memoryBytes"`
 	// Metrics lists metrics that have reached the warning of their limit, highest use first.
 	Metrics []MetricLimitUse `json:"metrics"`
+	// SamplesPerSecond is the limit of the rate of samples. Used is the number of the last whole second.
+	SamplesPerSecond LimitUse `json:"samplesPerSecond"`
 	// Refused counts samples of new series that a limit refused, by metric, largest first.
 	Refused []RefusedSamples `json:"refused"`
+	// DryRun counts samples that a limit with a dry run would have refused, by metric, largest first. Of a series it counts those
+	// that came with the new series.
+	DryRun []RefusedSamples `json:"dryRun"`
 }
 
 // seriesLimits decides which new series are accepted. It never refuses known series.
 type seriesLimits struct {
-	max, warn int
-	dryRun    bool
-	schema    *keyschema.Schema
-	index     *index.Index
-	series    *atomic.Int64
-	now       func() time.Time
-	logger    *slog.Logger
-	metrics   *metrics
-	memory    *memoryBudget
+	total   atomic.Pointer[Limit] // of all metrics together
+	schema  *keyschema.Schema
+	index   *index.Index
+	series  *atomic.Int64
+	now     func() time.Time
+	logger  *slog.Logger
+	metrics *metrics
+	memory  *memoryBudget
 
 	mu      sync.Mutex
 	refused metricCounts
+	dryRun  metricCounts // samples that a limit with a dry run would have refused
 	events  map[limitEvent]*limitEvents
 }
 
@@ -78,16 +83,16 @@ type limitEvents struct {
 // check decides whether a new series of a metric is accepted; then it returns the zero value. samples is the number of samples of
 // the series in the request. The caller holds regMu.
 func (l *seriesLimits) check(metric string, samples int) rejection {
-	if use := l.memory.seriesUse(); l.over(limitMemory, metric, use) {
+	if use := l.memory.seriesUse(); l.over(limitMemory, metric, samples, use) {
 		return l.refuse(metric, samples, rejectf(ReasonSeriesMemory,
 			"the memory of active series has reached its limit: %d of %d bytes", use.Used, use.Max))
 	}
-	if use := l.all(); l.over(limitSeries, metric, use) {
+	if use := l.all(); l.over(limitSeries, metric, samples, use) {
 		return l.refuse(metric, samples, rejectf(ReasonSeriesLimit, "the limit of %d active series is reached", use.Max))
 	}
 	if use := l.of(metric, 0); use.Max > 0 {
 		use.Used = int64(l.index.ActiveSeries(metric))
-		if l.over(limitMetric, metric, use.LimitUse) {
+		if l.over(limitMetric, metric, samples, use.LimitUse) {
 			return l.refuse(metric, samples, rejectf(ReasonMetricSeriesLimit,
 				"metric %s has reached its limit of %d active series, by the rule of pattern %q", printable(metric), use.Max, use.Pattern))
 		}
@@ -97,7 +102,8 @@ func (l *seriesLimits) check(metric string, samples int) rejection {
 
 // all returns the use of the limit for all metrics together.
 func (l *seriesLimits) all() LimitUse {
-	return LimitUse{Used: l.series.Load(), Warn: int64(l.warn), Max: int64(l.max), DryRun: l.dryRun}
+	limit := l.total.Load()
+	return LimitUse{Used: l.series.Load(), Warn: limit.warnAt(), Max: limit.Max, DryRun: limit.DryRun}
 }
 
 // of returns the limit of a metric, used by a number of series.
@@ -108,8 +114,8 @@ func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
 	}}
 }
 
-// over reports whether a limit refuses one more series. It logs for operators.
-func (l *seriesLimits) over(limit, metric string, use LimitUse) bool {
+// over reports whether a limit refuses one more series with a number of samples. It logs for operators.
+func (l *seriesLimits) over(limit, metric string, samples int, use LimitUse) bool {
 	switch {
 	case !use.warns():
 		return false
@@ -118,6 +124,7 @@ func (l *seriesLimits) over(limit, metric string, use LimitUse) bool {
 		return false
 	case use.DryRun:
 		l.metrics.seriesDryRun.WithLabelValues(limit).Inc()
+		l.countDryRun(metric, samples)
 		l.log(limit, "taking series beyond the limit of active series: the limit is a dry run", metric, use)
 		return false
 	}
@@ -151,6 +158,13 @@ func (l *seriesLimits) refuse(metric string, samples int, why rejection) rejecti
 	return why
 }
 
+// countDryRun counts samples that a limit with a dry run would have refused.
+func (l *seriesLimits) countDryRun(metric string, samples int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.dryRun.add(metric, uint64(samples))
+}
+
 // near reports whether a limit warns.
 func (l *seriesLimits) near() bool {
 	all, memory := l.all(), l.memory.seriesUse()
@@ -178,7 +192,7 @@ func (l *seriesLimits) watch(reg prometheus.Registerer) {
 	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help, ConstLabels: labels}, value)
 	}
-	gauge("series_limit", "Most active series; 0 means no limit.", nil, func() float64 { return float64(l.max) })
+	gauge("series_limit", "Most active series; 0 means no limit.", nil, func() float64 { return float64(l.total.Load().Max) })
 	gauge("series_bytes", "Memory of active series without their samples: labels, registry and open days of the index.", nil,
 		func() float64 { return float64(l.memory.seriesUse().Used) })
 	gauge("series_bytes_limit", "Most memory of active series; 0 means no limit.", nil,

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"halite/ingest/deletion"
 	"halite/ingest/head"
+	"halite/ingest/ratelimit"
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
@@ -90,13 +92,26 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 		index: w.index, registry: w.registry, head: w.head, headBytesMax: o.Memory.BytesMax, totalBytesMax: o.Memory.TotalBytesMax,
 		seriesWarn: w.limits.SeriesWarn,
 	}, o.Logger, w.metrics)
-	w.seriesLimits = seriesLimits{
-		max: w.limits.SeriesMax, warn: keyschema.SeriesWarn(w.limits.SeriesMax, w.limits.SeriesWarn),
-		dryRun: w.limits.SeriesDryRun, schema: o.Schema, index: w.index, memory: &w.admission.memory, series: &w.series,
-		now: w.now, logger: w.logger, metrics: w.metrics, refused: newMetricCounts(refusedMetricsMax),
-		events: map[limitEvent]*limitEvents{},
-	}
+	l := &w.seriesLimits
+	l.schema, l.index, l.memory, l.series = o.Schema, w.index, &w.admission.memory, &w.series
+	l.now, l.logger, l.metrics, l.events = w.now, w.logger, w.metrics, map[limitEvent]*limitEvents{}
+	l.refused, l.dryRun = newMetricCounts(refusedMetricsMax), newMetricCounts(refusedMetricsMax)
+	w.SetLimits(Limit{}, nil)
+	promauto.With(o.Registerer).NewCounterFunc(prometheus.CounterOpts{
+		Name: "tsdb_ingest_rate_limit_warnings_total", Help: "Seconds in which the samples reached the warning of their limit.",
+	}, func() float64 { return float64(w.admission.rate.Use(w.now()).Warnings) })
 	return w.metadata.load(ctx)
+}
+
+// SetLimits replaces the limit of samples per second and the limit of active series. Without series, Options.Limits hold.
+func (w *Writer) SetLimits(samplesPerSecond Limit, series *Limit) {
+	if series == nil {
+		series = &Limit{Max: int64(w.limits.SeriesMax), Warn: w.limits.SeriesWarn, DryRun: w.limits.SeriesDryRun}
+	}
+	w.seriesLimits.total.Store(series)
+	w.admission.rate.Set(ratelimit.Options{
+		Max: samplesPerSecond.Max, Warn: samplesPerSecond.warnAt(), DryRun: samplesPerSecond.DryRun,
+	})
 }
 
 // Enter counts a caller in, so that Close waits for it. The caller must call Exit.
@@ -167,7 +182,9 @@ func (w *Writer) SeriesLimits(most int) SeriesLimitStatus {
 	out.Metrics = slices.Clip(out.Metrics[:min(most, len(out.Metrics))])
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	out.Refused = l.refused.largest(most)
+	out.Refused, out.DryRun = l.refused.largest(most), l.dryRun.largest(most)
+	rate := w.admission.rate.Use(w.now())
+	out.SamplesPerSecond = LimitUse{Used: rate.Used, Warn: rate.Warn, Max: rate.Max, DryRun: rate.DryRun}
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"halite/query/columnar/operator"
 	"halite/query/expression"
+	"halite/query/limits"
 	"halite/query/querylog"
 	"halite/query/resultcache"
 	"halite/storage/principal"
@@ -180,6 +181,8 @@ func (e *Engine) run(ctx context.Context, q request) (*Result, error) {
 		e.metrics.errors.WithLabelValues(string(typed.Type)).Inc()
 		outcome.Status, outcome.Error = string(typed.Type), err.Error()
 	}
+	timedOut, exceeded := failedFor(err)
+	e.opts.Limits.Ended(took, used.peakBytes, timedOut, exceeded)
 	e.opts.Log.Finished(q.record(began), outcome)
 	return result, err
 }
@@ -192,6 +195,10 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	if err := e.checkWork(q); err != nil {
 		return nil, err
 	}
+	rule, err := e.opts.Limits.Match(q.Text, func() string { return e.fingerprint(q.Text) })
+	if err != nil {
+		return nil, &Error{Type: ErrorExecution, Err: err}
+	}
 	in, err := e.lookUp(ctx, q)
 	if err != nil {
 		return nil, err
@@ -203,12 +210,14 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	if q.Timeout > 0 {
 		timeout = min(timeout, q.Timeout)
 	}
+	timeout = e.opts.Limits.Timeout(timeout)
 	ctx, stop := context.WithTimeout(ctx, timeout)
 	defer stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	run := &evaluation{
-		engine: e, request: q, explainer: ex, timeout: timeout, listed: e.active.add(q, e.opts.Now(), cancel), consumed: used,
+		engine: e, request: q, rule: rule, explainer: ex, timeout: timeout, consumed: used,
+		listed: e.active.add(q, e.opts.Now(), cancel),
 	}
 	defer e.active.remove(run.listed)
 	result, err := run.do(ctx, in)
@@ -216,6 +225,15 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 		return nil, err
 	}
 	return e.finish(ctx, q, result, in, ex)
+}
+
+// fingerprint returns the fingerprint of an expression; "" if it has none, because it cannot be parsed.
+func (e *Engine) fingerprint(text string) string {
+	print, err := limits.Fingerprint(e.parser, text)
+	if err != nil {
+		return ""
+	}
+	return print
 }
 
 // finish turns a value into the requested result. The client waits, so the cache gets the value only after the result is

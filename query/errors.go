@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 
 	"halite/query/budget"
+	"halite/query/limits"
 	"halite/storage"
 )
 
@@ -75,6 +76,8 @@ func classify(ctx context.Context, err error) *Error {
 	switch {
 	case errors.As(err, &known):
 		return known
+	case errors.Is(err, limits.ErrConcurrency), errors.Is(err, limits.ErrSlowLane):
+		return &Error{Type: ErrorUnavailable, Err: err}
 	case budget.IsPoolExhausted(err):
 		return &Error{Type: ErrorUnavailable, Err: err}
 	case errors.Is(cause, ErrCancelled):
@@ -105,6 +108,21 @@ func (o Options) samplesText() string {
 	return text
 }
 
+// failedFor reports whether a query failed for lack of time, and which limit of its memory it exceeded, if any.
+func failedFor(err error) (timedOut bool, exceeded int64) {
+	var (
+		typed   *Error
+		reading *budget.LimitError
+	)
+	if !errors.As(err, &typed) {
+		return false, 0
+	}
+	if errors.As(typed.Err, &reading) && reading.Resource == budget.Bytes {
+		exceeded = reading.Max
+	}
+	return typed.Type == ErrorTimeout, exceeded
+}
+
 // limited adds the exceeded limit to an error, and what the user can do.
 func (o Options) limited(e *Error, timeout time.Duration) *Error {
 	var (
@@ -113,8 +131,8 @@ func (o Options) limited(e *Error, timeout time.Duration) *Error {
 	)
 	switch {
 	case e.Type == ErrorTimeout:
-		e.Err = fmt.Errorf("%w; a query may take %s (query.timeout, or the request's own timeout): select fewer series, a "+
-			"shorter range or a longer step", e.Err, timeout)
+		e.Err = fmt.Errorf("%w; a query may take %s (query.timeout, limits.query_time, or the request's own timeout): select "+
+			"fewer series, a shorter range or a longer step", e.Err, timeout)
 	case errors.As(e.Err, &reading):
 	case errors.As(e.Err, &samples):
 		e.Err = fmt.Errorf("%w; it may hold %s: select fewer series, a shorter range or a longer step", e.Err, o.samplesText())

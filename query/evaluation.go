@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/stats"
 
+	"halite/query/limits"
 	"halite/query/resultcache"
 )
 
@@ -14,6 +15,7 @@ import (
 type evaluation struct {
 	engine *Engine
 	request
+	rule      *limits.Rule // sends it through the slow lane; nil if no rule does
 	explainer *explainer
 	listed    *activeEntry
 	timeout   time.Duration
@@ -41,7 +43,7 @@ func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, 
 		return nil, err
 	}
 	queued := time.Now()
-	leave, err := e.slots.enter(ctx, kind)
+	leave, err := ev.enter(ctx, kind)
 	ev.explainer.queued(time.Since(queued))
 	if err != nil {
 		qry.Close()
@@ -69,6 +71,23 @@ func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, 
 		res.Stats = stats.NewQueryStats(qry.Stats())
 	}
 	return res, nil
+}
+
+// enter waits for the slow lane, if a rule asks for it, and for a slot.
+func (ev *evaluation) enter(ctx context.Context, kind costKind) (leave func(), err error) {
+	leaveLimits, err := ev.engine.opts.Limits.Enter(ctx, ev.rule, ev.engine.opts.QueueWait)
+	if err != nil {
+		return nil, err
+	}
+	leaveSlot, err := ev.engine.slots.enter(ctx, kind)
+	if err != nil {
+		leaveLimits()
+		return nil, err
+	}
+	return func() {
+		leaveSlot()
+		leaveLimits()
+	}, nil
 }
 
 // evaluate runs a query. The result closes it; after an error evaluate has closed it.

@@ -13,6 +13,7 @@ import (
 	promstorage "github.com/prometheus/prometheus/storage"
 
 	"halite/keyschema"
+	"halite/query/limits"
 	"halite/query/querylog"
 	"halite/query/read/rollups"
 	"halite/query/resultcache"
@@ -95,6 +96,9 @@ type Options struct {
 	// use-start-timestamps. The Queryable must read them.
 	StartTimes bool
 
+	// Limits bound queries by limits and rules that may change; nil bounds nothing.
+	Limits *limits.Control
+
 	// Log records running and slow queries; nil records none.
 	Log *querylog.Log
 
@@ -157,6 +161,9 @@ func (o Options) withDefaults() Options {
 	o.Lookback = cmp.Or(o.Lookback, 5*time.Minute)
 	o.SubqueryStep = cmp.Or(o.SubqueryStep, time.Minute)
 	o.ResultCacheBytes = cmp.Or(o.ResultCacheBytes, 64<<20)
+	if o.Limits == nil {
+		o.Limits = limits.New(nil)
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -15,6 +15,7 @@ import (
 	"halite/ingest/direct"
 	"halite/keyschema"
 	"halite/query"
+	"halite/query/limits"
 	"halite/query/querylog"
 	"halite/query/read"
 	"halite/query/resultcache"
@@ -48,6 +49,7 @@ type database struct {
 	retention  *keyschema.RetentionByMetric
 	sweeper    *retention.Sweeper
 	queryLog   *querylog.Log
+	limits     *limits.Control // of queries
 	engine     *query.Engine
 	lock       io.Closer // of --storage.path; nil in mode direct
 }
@@ -67,6 +69,7 @@ type ingester interface {
 	Flush(ctx context.Context) error
 	Stats() ingest.Stats
 	SeriesLimits(most int) ingest.SeriesLimitStatus
+	SetLimits(samplesPerSecond ingest.Limit, series *ingest.Limit)
 	Close(ctx context.Context) error
 }
 

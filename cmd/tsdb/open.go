@@ -19,6 +19,7 @@ import (
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/query"
+	"halite/query/limits"
 	"halite/query/promadapter"
 	"halite/query/querylog"
 	"halite/query/read"
@@ -58,6 +59,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := db.openRules(ctx, c, db.tables, log, r); err != nil {
 		return db, err
 	}
+	db.limits = limits.New(r)
 	watch := rowcache.NewWatch()
 	store := db.wrapDataTable(watch)
 	now, ages := c.clock(), db.retention.Tier(keyschema.Raw)
@@ -93,7 +95,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := db.openEngine(c, log, r); err != nil {
 		return db, err
 	}
-	if err := db.applyRules(ctx, c, db.config); err != nil {
+	if err := db.apply(ctx, c, db.config); err != nil {
 		return db, err
 	}
 	db.startJobs(c)
@@ -200,7 +202,7 @@ func (db *database) openReader(
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
 		Tombstones: db.deleted, Cache: db.rowCache, NewestRow: watch.NewestRow, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
 		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, Rollups: db.rollups(c),
-		ExemplarsMax: c.exemplarsMax,
+		ExemplarsMax: c.exemplarsMax, BytesLimit: db.limits.BytesMax,
 	})
 	return err
 }
@@ -233,7 +235,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		SubqueryStepsMax:  c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 		Experimental: c.queryExperimental, DelayedNames: c.queryDelayedNames, StartTimes: c.queryStartTimes,
-		Log: db.queryLog,
+		Log: db.queryLog, Limits: db.limits,
 	}
 }
 

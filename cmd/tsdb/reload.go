@@ -52,6 +52,16 @@ func (c *serveConfig) lastHour() int64 {
 	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
 }
 
+// apply puts a configuration into force. Only the schema rules can fail, so they come first.
+func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Config) error {
+	if err := db.applyRules(ctx, c, read); err != nil {
+		return err
+	}
+	db.ingester.SetLimits(read.SamplesPerSecond(), read.Series())
+	db.limits.Set(read.Queries())
+	return nil
+}
+
 // applyRules puts the schema rules of a configuration into force. The error says why they are refused.
 func (db *database) applyRules(ctx context.Context, c *serveConfig, read *config.Config) error {
 	wanted := c.wantedRules(read)
@@ -149,7 +159,7 @@ func (x *reloader) reload(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
-	if err := x.db.applyRules(ctx, x.flags, next); err != nil {
+	if err := x.db.apply(ctx, x.flags, next); err != nil {
 		return err
 	}
 	x.current.Store(next)

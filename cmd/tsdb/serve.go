@@ -219,7 +219,8 @@ func newAPI(
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
-		SeriesLimits: db.ingester.SeriesLimits, Senders: c.senders, Auth: c.web.auth, GuardProbes: !c.web.openProbes,
+		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
+		GuardProbes: !c.web.openProbes,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
 			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,

@@ -37,7 +37,7 @@ func (e *LimitError) Error() string {
 		return fmt.Sprintf("all queries and responses together would hold more than %d bytes in memory "+
 			"(query.max-total-bytes); try again later, or select fewer series or a shorter range", e.Max)
 	}
-	return fmt.Sprintf("query would hold more than %d bytes in memory while reading (query.max-bytes); "+
+	return fmt.Sprintf("query would hold more than %d bytes in memory while reading (query.max-bytes or limits.query_bytes); "+
 		"select fewer series or a shorter range", e.Max)
 }
 

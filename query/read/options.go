@@ -79,6 +79,8 @@ type Options struct {
 	SeriesMax int
 	// BytesMax bounds the memory in bytes of a query's samples and series; 2 GiB.
 	BytesMax int64
+	// BytesLimit returns a smaller bound that may change while the Reader is in use, 0 for none; nil means none.
+	BytesLimit func() int64
 	// TotalBytesMax bounds the memory in bytes of all queries together; no limit.
 	TotalBytesMax int64
 	// BatchRowsMax is the number of rows (series × hours) of more than one day that are read together; 1024.
@@ -130,7 +132,13 @@ func (o Options) Validate() error {
 
 // limits returns the limits of one query.
 func (o *Options) limits() budget.Limits {
-	return budget.Limits{SeriesMax: int64(o.SeriesMax), BytesMax: o.BytesMax}
+	out := budget.Limits{SeriesMax: int64(o.SeriesMax), BytesMax: o.BytesMax}
+	if o.BytesLimit != nil {
+		if most := o.BytesLimit(); most > 0 {
+			out.BytesMax = min(out.BytesMax, most)
+		}
+	}
+	return out
 }
 
 func (o Options) withDefaults() Options {

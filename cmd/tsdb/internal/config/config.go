@@ -27,6 +27,7 @@ type Config struct {
 	SchemaRules    []SchemaRule    `yaml:"schema_rules,omitempty"`
 	RetentionRules []RetentionRule `yaml:"retention_rules,omitempty"`
 	Limits         Limits          `yaml:"limits,omitempty"`
+	QueryRules     []QueryRule     `yaml:"query_rules,omitempty"`
 }
 
 // Read reads a file. The error lists the faults in the order of the file, each with file, line, column and field.
@@ -137,10 +138,13 @@ func (c *Config) validate(fault func(field, format string, args ...any)) {
 		c.RetentionRules[i].validate(fmt.Sprintf("retention_rules[%d]", i), c.RetentionRules[:i], fault)
 	}
 	c.Limits.validate(fault)
+	for i := range c.QueryRules {
+		c.QueryRules[i].validate(fmt.Sprintf("query_rules[%d]", i), c.QueryRules[:i], fault)
+	}
 }
 
 // Summary counts what the configuration holds.
 func (c *Config) Summary() string {
-	return fmt.Sprintf("%d schema rules, %d retention rules, %d limits of metrics", len(c.SchemaRules), len(c.RetentionRules),
-		len(c.Limits.SeriesPerMetric))
+	return fmt.Sprintf("%d schema rules, %d retention rules, %d limits of metrics, %d query rules", len(c.SchemaRules),
+		len(c.RetentionRules), len(c.Limits.SeriesPerMetric), len(c.QueryRules))
 }

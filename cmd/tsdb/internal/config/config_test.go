@@ -10,12 +10,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest"
 	"halite/keyschema"
+	"halite/query/limits"
 )
 
-// TestFaults: each fault names file, line, column and field.
-func TestFaults(t *testing.T) {
-	for _, c := range []struct{ src, want string }{
+// faults are documents with the end of their error.
+func faults() []struct{ src, want string } {
+	return []struct{ src, want string }{
 		{"shcema_rules: []", "line 1, column 1, field shcema_rules: unknown key; known are schema_rules, "},
 		{"schema_rules:\n  - pattern: a\n    sallts: 3", "line 3, column 5, field schema_rules[0].sallts: unknown key"},
 		{"schema_rules:\n  - pattern: a\n    salts: x",
@@ -52,6 +54,22 @@ func TestFaults(t *testing.T) {
 		{"limits: {series_per_metric: [{pattern: a, max: 1, warn: .nan}]}", `this is ".nan", want a number`},
 		{"limits: {series_per_metric: [{pattern: a, max: 1, enforce: maybe}]}", "want true or false"},
 		{"limits: {series_per_metric: [{pattern: a, max: 1}, {pattern: a, max: 1}]}", `"a" has two limits`},
+		{"limits: {samples_per_second: 5}", "field limits.samples_per_second: this is \"5\", want a mapping with max, warn, enforce"},
+		{"limits: {samples_per_second: {warn: 5}}", "field limits.samples_per_second: max is missing"},
+		{"limits: {series: {max: -5}}", "line 1, column 24, field limits.series.max: -5 is negative"},
+		{"limits: {query_concurrency: {max: 5, warn: -1}}", "field limits.query_concurrency.warn: -1 is negative"},
+		{"limits: {query_time: {max: 5}}", "line 1, column 28, field limits.query_time.max: "},
+		{"limits: {query_bytes: {max: 5TB}}", `field limits.query_bytes.max: "5TB" is no size like 64MiB`},
+		{"limits: {query_bytes: {max: 9999999999GiB}}", `is no size like 64MiB`},
+		{"query_rules: [{}]", "field query_rules[0].id: the id is empty"},
+		{"query_rules: [{}]", "field query_rules[0]: the rule has 0 of query, regexp and fingerprint, want one"},
+		{"query_rules: [{}]", "field query_rules[0].action: the action is missing"},
+		{"query_rules: [{}]", "field query_rules[0].reason: the reason is missing"},
+		{"query_rules: [{regexp: (}]", "line 1, column 24, field query_rules[0].regexp: error parsing regexp"},
+		{"query_rules: [{query: a, regexp: b}]", "the rule has 2 of query, regexp and fingerprint"},
+		{"query_rules: [{fingerprint: 0123456789ABCDEF}]", "is no fingerprint, want 16 hexadecimal digits"},
+		{"query_rules: [{action: drop}]", `field query_rules[0].action: "drop" is no action, want refuse or slow_lane`},
+		{"query_rules: [{id: a}, {id: a}]", `field query_rules[1].id: "a" has two rules`},
 		{"- a", "line 1, column 1: this is a list, want a mapping with schema_rules, "},
 		{"a: b: c", "line 1: mapping values are not allowed"},
 		{"schema_rules:\n  - pattern: a\n   salts: 3", "line 1: did not find expected"},
@@ -59,7 +77,12 @@ func TestFaults(t *testing.T) {
 		{"schema_rules: *x", "unknown anchor"},
 		{"schema_rules: &x [*x]", "field schema_rules[0]: this is a list, want a mapping"},
 		{strings.Repeat("#", BytesMax+1), ErrBytes.Error()},
-	} {
+	}
+}
+
+// TestFaults: each fault names file, line, column and field.
+func TestFaults(t *testing.T) {
+	for _, c := range faults() {
 		_, err := Parse("halite.yml", []byte(c.src))
 		require.ErrorContains(t, err, c.want, c.src)
 		require.ErrorContains(t, err, "halite.yml: ", c.src)
@@ -83,6 +106,28 @@ func TestAliases(t *testing.T) {
 	var fault *Fault
 	require.True(t, errors.As(err, &fault))
 	require.Equal(t, 1, fault.Line)
+}
+
+// TestLimits: limits and query rules arrive in the form of those who apply them.
+func TestLimits(t *testing.T) {
+	c, err := Parse("f", []byte(`
+limits:
+  samples_per_second: {max: 100, warn: 80, enforce: false}
+  query_time: {max: 1m30s, warn: 20}
+  query_bytes: {max: 64MB}
+query_rules: [{id: a, regexp: x.*, action: slow_lane, reason: b}]
+`))
+	require.NoError(t, err)
+	require.Equal(t, ingest.Limit{Max: 100, Warn: 80, DryRun: true}, c.SamplesPerSecond())
+	require.Nil(t, c.Series())
+	q := c.Queries()
+	require.Equal(t, limits.Limit{Max: 90_000, Warn: 20_000}, q.TimeMs)
+	require.Equal(t, limits.Limit{Max: 64 << 20}, q.Bytes)
+	require.Zero(t, q.Concurrency)
+	require.Len(t, q.Rules, 1)
+	require.Equal(t, limits.SlowLane, q.Rules[0].Action)
+	require.True(t, q.Rules[0].Regexp.MatchString("xyz\n"))
+	require.False(t, q.Rules[0].Regexp.MatchString("axyz"), "the whole text matches")
 }
 
 func TestEmptyFiles(t *testing.T) {

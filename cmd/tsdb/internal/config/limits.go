@@ -2,13 +2,99 @@ package config
 
 import (
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
 
+	"github.com/prometheus/common/model"
+
+	"halite/ingest"
 	"halite/keyschema"
+	"halite/query/limits"
 )
 
 // Limits bound what senders and queries may use.
 type Limits struct {
+	SamplesPerSecond *Limit `yaml:"samples_per_second,omitempty"`
+	// Series replaces the limit of the flags --ingest.max-series…
+	Series          *Limit        `yaml:"series,omitempty"`
 	SeriesPerMetric []MetricLimit `yaml:"series_per_metric,omitempty"`
+	QueryTime       *TimeLimit    `yaml:"query_time,omitempty"`
+	QueryBytes      *BytesLimit   `yaml:"query_bytes,omitempty"`
+	// QueryConcurrency bounds the queries that run or wait.
+	QueryConcurrency *Limit `yaml:"query_concurrency,omitempty"`
+}
+
+// Limit is a limit of a number. Max is required. The other fields are as in MetricLimit.
+type Limit struct {
+	Max     *int64  `yaml:"max"`
+	Warn    float64 `yaml:"warn,omitempty"`
+	Enforce *bool   `yaml:"enforce,omitempty"`
+}
+
+// TimeLimit is a limit of time.
+type TimeLimit struct {
+	Max     *Duration `yaml:"max"`
+	Warn    float64   `yaml:"warn,omitempty"`
+	Enforce *bool     `yaml:"enforce,omitempty"`
+}
+
+// BytesLimit is a limit of memory.
+type BytesLimit struct {
+	Max     *Bytes  `yaml:"max"`
+	Warn    float64 `yaml:"warn,omitempty"`
+	Enforce *bool   `yaml:"enforce,omitempty"`
+}
+
+// Duration is a time like 30s, in whole milliseconds.
+type Duration time.Duration
+
+// MarshalText returns a text like 1m30s.
+func (d Duration) MarshalText() ([]byte, error) { return []byte(model.Duration(d).String()), nil }
+
+// UnmarshalText accepts what MarshalText returns.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := model.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// Bytes is a size; its units are powers of two.
+type Bytes int64
+
+// MarshalText returns a text like 64MiB.
+func (b Bytes) MarshalText() ([]byte, error) {
+	for _, u := range byteUnits {
+		if b != 0 && int64(b)%u.size == 0 {
+			return []byte(strconv.FormatInt(int64(b)/u.size, 10) + u.name), nil
+		}
+	}
+	return []byte(strconv.FormatInt(int64(b), 10)), nil
+}
+
+// byteUnits are the units of sizes, the largest first.
+var byteUnits = [...]struct {
+	name string
+	size int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}}
+
+// UnmarshalText accepts a number of bytes, and a number with a unit like 64MiB or 64MB.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	number, unit := string(text), int64(1)
+	for _, u := range byteUnits {
+		for _, name := range []string{u.name, u.name[:1] + "B"} {
+			if rest, ok := strings.CutSuffix(number, name); ok {
+				number, unit = rest, u.size
+			}
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n > math.MaxInt64/unit || n < 0 {
+		return fmt.Errorf("%q is no size like 64MiB", shortened(string(text)))
+	}
+	*b = Bytes(n * unit)
+	return nil
 }
 
 // MetricLimit bounds the active series of each metric that a pattern matches.
@@ -29,7 +115,33 @@ func (l *MetricLimit) rule() keyschema.Rule {
 // enforced is the value of a field enforce.
 func enforced(v *bool) bool { return v == nil || *v }
 
+// check reports the faults of a limit. most is nil if it is missing.
+func check[T int | int64 | Duration | Bytes](field string, most *T, warn float64, fault func(field, format string, args ...any)) {
+	switch {
+	case most == nil:
+		fault(field, "max is missing; 0 means no limit")
+	case *most < 0:
+		fault(field+".max", "%v is negative; 0 means no limit", *most)
+	}
+	if warn < 0 {
+		fault(field+".warn", "%g is negative", warn)
+	}
+}
+
 func (l *Limits) validate(fault func(field, format string, args ...any)) {
+	for field, limit := range map[string]*Limit{
+		"samples_per_second": l.SamplesPerSecond, "series": l.Series, "query_concurrency": l.QueryConcurrency,
+	} {
+		if limit != nil {
+			check("limits."+field, limit.Max, limit.Warn, fault)
+		}
+	}
+	if l.QueryTime != nil {
+		check("limits.query_time", l.QueryTime.Max, l.QueryTime.Warn, fault)
+	}
+	if l.QueryBytes != nil {
+		check("limits.query_bytes", l.QueryBytes.Max, l.QueryBytes.Warn, fault)
+	}
 	for i := range l.SeriesPerMetric {
 		m, field := &l.SeriesPerMetric[i], fmt.Sprintf("limits.series_per_metric[%d]", i)
 		checkPattern(field, m.Pattern, fault)
@@ -38,18 +150,45 @@ func (l *Limits) validate(fault func(field, format string, args ...any)) {
 				fault(field+".pattern", "%q has two limits", m.Pattern)
 			}
 		}
-		switch {
-		case m.Max == nil:
-			fault(field, "max is missing; 0 means no limit")
-		case *m.Max < 0:
-			fault(field+".max", "%d is negative; 0 means no limit", *m.Max)
-		}
-		checkWarn(field, m.Warn, fault)
+		check(field, m.Max, m.Warn, fault)
 	}
 }
 
-func checkWarn(field string, warn float64, fault func(field, format string, args ...any)) {
-	if warn < 0 {
-		fault(field+".warn", "%g is negative", warn)
+// ingestLimit returns the limit in the form of the ingester; nil if there is none.
+func (l *Limit) ingestLimit() *ingest.Limit {
+	if l == nil {
+		return nil
 	}
+	return &ingest.Limit{Max: *l.Max, Warn: l.Warn, DryRun: !enforced(l.Enforce)}
+}
+
+// SamplesPerSecond returns the limit of the rate of samples. Its zero value means none.
+func (c *Config) SamplesPerSecond() (limit ingest.Limit) {
+	if l := c.Limits.SamplesPerSecond.ingestLimit(); l != nil {
+		limit = *l
+	}
+	return limit
+}
+
+// Series returns the limit of active series; nil leaves it to the flags.
+func (c *Config) Series() *ingest.Limit { return c.Limits.Series.ingestLimit() }
+
+// Queries returns the limits and rules of queries.
+func (c *Config) Queries() limits.Options {
+	out := limits.Options{Rules: c.queryRules()}
+	if l := c.Limits.QueryTime; l != nil {
+		ms := float64(time.Millisecond)
+		warn := l.Warn // a share, or seconds
+		if warn > 1 {
+			warn *= float64(time.Second) / ms
+		}
+		out.TimeMs = limits.Limit{Max: time.Duration(*l.Max).Milliseconds(), Warn: warn, DryRun: !enforced(l.Enforce)}
+	}
+	if l := c.Limits.QueryBytes; l != nil {
+		out.Bytes = limits.Limit{Max: int64(*l.Max), Warn: l.Warn, DryRun: !enforced(l.Enforce)}
+	}
+	if l := c.Limits.QueryConcurrency; l != nil {
+		out.Concurrency = limits.Limit{Max: *l.Max, Warn: l.Warn, DryRun: !enforced(l.Enforce)}
+	}
+	return out
 }

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"regexp"
+	"strings"
+
+	"halite/query/limits"
+)
+
+// QueryRule refuses queries or sends them through the slow lane. Exactly one of Query, Regexp and Fingerprint says which.
+type QueryRule struct {
+	ID          string         `yaml:"id"`
+	Query       string         `yaml:"query,omitempty"`
+	Regexp      *Regexp        `yaml:"regexp,omitempty"`
+	Fingerprint string         `yaml:"fingerprint,omitempty"`
+	Action      *limits.Action `yaml:"action"`
+	Reason      string         `yaml:"reason"`
+}
+
+// Regexp is a regular expression of RE2 that matches a whole text.
+type Regexp struct {
+	text    string
+	matcher *regexp.Regexp
+}
+
+// MarshalText returns the text without its anchors.
+func (r Regexp) MarshalText() ([]byte, error) { return []byte(r.text), nil }
+
+// UnmarshalText compiles a text.
+func (r *Regexp) UnmarshalText(text []byte) (err error) {
+	r.text = string(text)
+	r.matcher, err = regexp.Compile("^(?s:" + r.text + ")$")
+	return err
+}
+
+// queryRulesMax bounds the rules, because each may be tried for each query.
+const queryRulesMax = 1000
+
+// isFingerprint reports whether a text has the form of a fingerprint.
+func isFingerprint(text string) bool {
+	if len(text) != 16 {
+		return false
+	}
+	for _, r := range text {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'f') {
+			return false
+		}
+	}
+	return true
+}
+
+// validate reports the faults of a rule behind others.
+func (r *QueryRule) validate(field string, before []QueryRule, fault func(field, format string, args ...any)) {
+	if len(before) == queryRulesMax {
+		fault(field, "there are more than %d query rules", queryRulesMax)
+	}
+	if r.ID == "" {
+		fault(field+".id", "the id is empty")
+	}
+	for i := range before {
+		if before[i].ID == r.ID {
+			fault(field+".id", "%q has two rules", r.ID)
+		}
+	}
+	matchers := 0
+	for _, given := range []bool{strings.TrimSpace(r.Query) != "", r.Regexp != nil, r.Fingerprint != ""} {
+		if given {
+			matchers++
+		}
+	}
+	if matchers != 1 {
+		fault(field, "the rule has %d of query, regexp and fingerprint, want one", matchers)
+	}
+	if r.Fingerprint != "" && !isFingerprint(r.Fingerprint) {
+		fault(field+".fingerprint", "%q is no fingerprint, want 16 hexadecimal digits; /api/v1/status/active_queries shows them",
+			shortened(r.Fingerprint))
+	}
+	if r.Action == nil {
+		fault(field+".action", "the action is missing, want refuse or slow_lane")
+	}
+	if r.Reason == "" {
+		fault(field+".reason", "the reason is missing; users read it")
+	}
+}
+
+// queryRules returns the rules in the form of the engine.
+func (c *Config) queryRules() (out []limits.Rule) {
+	for i := range c.QueryRules {
+		r := &c.QueryRules[i]
+		rule := limits.Rule{ID: r.ID, Text: strings.TrimSpace(r.Query), Fingerprint: r.Fingerprint, Action: *r.Action, Reason: r.Reason}
+		if r.Regexp != nil {
+			rule.Regexp = r.Regexp.matcher
+		}
+		out = append(out, rule)
+	}
+	return out
+}

@@ -1,0 +1,275 @@
+package limits
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Limit is a limit of queries.
+type Limit struct {
+	// Max is the limit; 0 means no limit.
+	Max int64
+	// Warn is the number from which queries are counted as warnings, or its share of Max if it is not above 1; 0 means
+	// WarnDefault.
+	Warn float64
+	// DryRun counts what is beyond Max, and refuses nothing.
+	DryRun bool
+}
+
+// WarnDefault is the share of a limit from which queries are counted as warnings, unless another is configured.
+const WarnDefault = 0.8
+
+func (l *Limit) warnAt() int64 {
+	warn := cmp.Or(l.Warn, WarnDefault)
+	if warn <= 1 {
+		warn = math.Ceil(warn * float64(l.Max))
+	}
+	return int64(min(warn, float64(l.Max)))
+}
+
+// enforced returns the limit, or 0 if it refuses nothing.
+func (l *Limit) enforced() int64 {
+	if l.DryRun {
+		return 0
+	}
+	return l.Max
+}
+
+// Options are the limits and rules of queries. The zero value bounds nothing.
+type Options struct {
+	// TimeMs is the time of a query in milliseconds, with its waits.
+	TimeMs Limit
+	// Bytes is the memory of a query.
+	Bytes Limit
+	// Concurrency is the number of queries at once, with those that wait for a slot.
+	Concurrency Limit
+	// Rules are tried in their order; the first one that matches decides.
+	Rules []Rule
+}
+
+// RefusedError says that a rule refuses a query.
+type RefusedError struct{ ID, Reason string }
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("the query is refused by the query rule %q: %s", e.ID, e.Reason)
+}
+
+// ErrConcurrency means that as many queries run as may. ErrSlowLane means that the slow lane did not become free in time.
+var (
+	ErrConcurrency = errors.New("the limit of queries at once is reached (limits.query_concurrency)")
+	ErrSlowLane    = errors.New("the slow lane did not become free in time")
+)
+
+// Kinds of limits; the values of the label limit of their metrics.
+const (
+	kindTime        = "time"
+	kindBytes       = "bytes"
+	kindConcurrency = "concurrency"
+)
+
+// Control applies options. It is safe for concurrent use.
+type Control struct {
+	opts    atomic.Pointer[Options]
+	running atomic.Int64
+	lane    chan struct{} // holds a value while a query is in the slow lane
+
+	warnings, dryRuns, refused *prometheus.CounterVec
+	matched                    *prometheus.CounterVec
+
+	mu     sync.Mutex
+	limits map[string]*LimitCounts
+	rules  map[string]*ruleCounts
+}
+
+// ruleCounts counts queries of a rule since the start.
+type ruleCounts struct {
+	matches          uint64
+	waiting, running int
+}
+
+// New returns a Control that bounds nothing yet. reg may be nil.
+func New(reg prometheus.Registerer) *Control {
+	f := promauto.With(reg)
+	counter := func(name, help, label string) *prometheus.CounterVec {
+		return f.NewCounterVec(prometheus.CounterOpts{Name: "tsdb_query_" + name, Help: help}, []string{label})
+	}
+	c := &Control{
+		lane:     make(chan struct{}, 1),
+		warnings: counter("limit_warnings_total", "Queries that reached the warning of a limit, by limit.", "limit"),
+		dryRuns:  counter("limit_dry_run_total", "Queries beyond a limit with a dry run, by limit.", "limit"),
+		refused:  counter("limit_refused_total", "Queries that a limit refused or ended, by limit.", "limit"),
+		matched:  counter("rule_matches_total", "Queries that a query rule matched, by rule.", "rule"),
+		limits:   map[string]*LimitCounts{}, rules: map[string]*ruleCounts{},
+	}
+	for _, kind := range []string{kindTime, kindBytes, kindConcurrency} {
+		c.limits[kind] = &LimitCounts{}
+		for _, v := range []*prometheus.CounterVec{c.warnings, c.dryRuns, c.refused} {
+			v.WithLabelValues(kind)
+		}
+	}
+	c.Set(Options{})
+	return c
+}
+
+// Set replaces limits and rules. Queries that run keep the former ones. Rules keep their counts by id.
+func (c *Control) Set(o Options) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	former := c.rules
+	c.rules = make(map[string]*ruleCounts)
+	for i := range o.Rules {
+		id := o.Rules[i].ID
+		if c.rules[id] = former[id]; c.rules[id] == nil {
+			c.rules[id] = &ruleCounts{}
+		}
+		c.matched.WithLabelValues(id)
+	}
+	for id := range former {
+		if c.rules[id] == nil {
+			c.matched.DeleteLabelValues(id)
+		}
+	}
+	c.opts.Store(&o)
+}
+
+// Match returns the rule that decides about a query; nil if there is none. The error is a *RefusedError if the rule refuses it.
+// fingerprint is called at most once.
+func (c *Control) Match(text string, fingerprint func() string) (*Rule, error) {
+	rules := c.opts.Load().Rules
+	if len(rules) == 0 {
+		return nil, nil
+	}
+	text, once := strings.TrimSpace(text), sync.OnceValue(fingerprint)
+	for i := range rules {
+		r := &rules[i]
+		if !r.matches(text, once) {
+			continue
+		}
+		c.matched.WithLabelValues(r.ID).Inc()
+		c.count(r, func(n *ruleCounts) { n.matches++ })
+		if r.Action == Refuse {
+			return nil, &RefusedError{ID: r.ID, Reason: r.Reason}
+		}
+		return r, nil
+	}
+	return nil, nil
+}
+
+// count changes the counts of a rule, unless the rule has left.
+func (c *Control) count(r *Rule, change func(n *ruleCounts)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := c.rules[r.ID]; n != nil {
+		change(n)
+	}
+}
+
+// Enter admits a query that a rule of Match may send through the slow lane. The caller calls leave at its end. The error is
+// ErrSlowLane after a time of waiting, ErrConcurrency, or the error of ctx.
+func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave func(), err error) {
+	leaveLane := func() {}
+	if r != nil {
+		if leaveLane, err = c.enterLane(ctx, r, wait); err != nil {
+			return nil, err
+		}
+	}
+	limit, now := &c.opts.Load().Concurrency, c.running.Add(1)
+	if limit.Max > 0 && now >= limit.warnAt() {
+		c.event(kindConcurrency, c.warnings)
+	}
+	if limit.Max > 0 && now > limit.Max {
+		if limit.DryRun {
+			c.event(kindConcurrency, c.dryRuns)
+		} else {
+			c.event(kindConcurrency, c.refused)
+			c.running.Add(-1)
+			leaveLane()
+			return nil, fmt.Errorf("%w: %d", ErrConcurrency, limit.Max)
+		}
+	}
+	return func() {
+		c.running.Add(-1)
+		leaveLane()
+	}, nil
+}
+
+// enterLane waits for the slow lane.
+func (c *Control) enterLane(ctx context.Context, r *Rule, wait time.Duration) (leave func(), err error) {
+	c.count(r, func(n *ruleCounts) { n.waiting++ })
+	defer c.count(r, func(n *ruleCounts) { n.waiting-- })
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case c.lane <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-timer.C:
+		return nil, fmt.Errorf("%w: the query rule %q sends this query there: %s", ErrSlowLane, r.ID, r.Reason)
+	}
+	c.count(r, func(n *ruleCounts) { n.running++ })
+	return func() {
+		c.count(r, func(n *ruleCounts) { n.running-- })
+		<-c.lane
+	}, nil
+}
+
+// Timeout returns the shorter one of a time and the limit of time.
+func (c *Control) Timeout(d time.Duration) time.Duration {
+	if most := c.opts.Load().TimeMs.enforced(); most > 0 {
+		return min(d, time.Duration(most)*time.Millisecond)
+	}
+	return d
+}
+
+// BytesMax returns the limit of memory, 0 if there is none.
+func (c *Control) BytesMax() int64 { return c.opts.Load().Bytes.enforced() }
+
+// Ended counts a query that has ended. timedOut says that it failed for lack of time. If it failed for lack of memory, exceeded
+// is the limit that it met, otherwise 0.
+func (c *Control) Ended(took time.Duration, peakBytes int64, timedOut bool, exceeded int64) {
+	o := c.opts.Load()
+	c.use(kindTime, &o.TimeMs, took.Milliseconds(), timedOut && took.Milliseconds() >= o.TimeMs.Max)
+	c.use(kindBytes, &o.Bytes, peakBytes, exceeded > 0 && exceeded == o.Bytes.Max)
+}
+
+// use counts what a query used of a limit.
+func (c *Control) use(kind string, l *Limit, used int64, failed bool) {
+	if l.Max == 0 {
+		return
+	}
+	if used >= l.warnAt() || failed {
+		c.event(kind, c.warnings)
+	}
+	switch {
+	case l.DryRun && used > l.Max:
+		c.event(kind, c.dryRuns)
+	case !l.DryRun && failed:
+		c.event(kind, c.refused)
+	}
+}
+
+// event counts an event at a kind of limit.
+func (c *Control) event(kind string, v *prometheus.CounterVec) {
+	v.WithLabelValues(kind).Inc()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n := c.limits[kind]
+	switch v {
+	case c.warnings:
+		n.Warnings++
+	case c.dryRuns:
+		n.DryRuns++
+	case c.refused:
+		n.Refused++
+	}
+}

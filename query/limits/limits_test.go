@@ -1,0 +1,137 @@
+package limits
+
+import (
+	"context"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/stretchr/testify/require"
+)
+
+func fingerprintOf(t *testing.T, text string) string {
+	t.Helper()
+	f, err := Fingerprint(parser.NewParser(parser.Options{}), text)
+	require.NoError(t, err)
+	return f
+}
+
+func TestFingerprint(t *testing.T) {
+	same := fingerprintOf(t, `sum by (a, b) (rate(x{c="1",d=~"2"}[5m])) / on (e, f) y`)
+	require.Regexp(t, "^[0-9a-f]{16}$", same)
+	require.Equal(t, same, fingerprintOf(t, `sum  by(b,a)(rate(x{d=~"2", c='1'}[5m])) # why
+		/ on(f,e) y`))
+	for _, other := range []string{`sum by (a, b) (rate(x{c="2",d=~"2"}[5m])) / on (e, f) y`,
+		`sum by (a) (rate(x{c="1",d=~"2"}[5m])) / on (e, f) y`, `x`} {
+		require.NotEqual(t, same, fingerprintOf(t, other))
+	}
+	_, err := Fingerprint(parser.NewParser(parser.Options{}), "sum(")
+	require.Error(t, err)
+}
+
+// TestRules: the first rule that matches decides, and each is counted by its id over a change of rules.
+func TestRules(t *testing.T) {
+	c := New(nil)
+	rules := []Rule{
+		{ID: "text", Text: "up", Action: Refuse, Reason: "not this one"},
+		{ID: "regexp", Regexp: regexp.MustCompile(`^(?s:count\(.*)$`), Action: SlowLane, Reason: "heavy"},
+		{ID: "print", Fingerprint: fingerprintOf(t, "sum(x)"), Action: Refuse, Reason: "a report"},
+	}
+	c.Set(Options{Rules: rules})
+	for _, q := range []struct{ text, lane, refusedBy string }{
+		{"up", "", "text"}, {" up\n", "", "text"}, {"up ", "", "text"}, {"up{}", "", ""}, {"count(up)", "regexp", ""},
+		{"min(count(up))", "", ""}, {"sum  (x)", "", "print"}, {"sum(y)", "", ""},
+	} {
+		r, err := c.Match(q.text, func() string { return fingerprintOf(t, q.text) })
+		if q.refusedBy != "" {
+			var refused *RefusedError
+			require.ErrorAs(t, err, &refused, q.text)
+			require.Equal(t, q.refusedBy, refused.ID)
+			continue
+		}
+		require.NoError(t, err, q.text)
+		require.Equal(t, q.lane != "", r != nil, q.text)
+	}
+	c.Set(Options{Rules: rules[:2]})
+	status := c.Rules()
+	require.Len(t, status, 2)
+	require.Equal(t, RuleStatus{ID: "text", Query: "up", Reason: "not this one", Matches: 3}, status[0])
+	require.Equal(t, uint64(1), status[1].Matches)
+}
+
+func TestSlowLane(t *testing.T) {
+	c := New(nil)
+	c.Set(Options{Rules: []Rule{{ID: "slow", Text: "up", Action: SlowLane, Reason: "heavy"}}})
+	r, err := c.Match("up", func() string { return "" })
+	require.NoError(t, err)
+	leave, err := c.Enter(t.Context(), r, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, 1, c.Rules()[0].Running)
+	_, err = c.Enter(t.Context(), r, time.Millisecond)
+	require.ErrorIs(t, err, ErrSlowLane)
+	require.ErrorContains(t, err, `"slow" sends this query there: heavy`)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = c.Enter(ended, r, time.Minute)
+	require.ErrorIs(t, err, context.Canceled)
+	other, err := c.Enter(t.Context(), nil, time.Minute)
+	require.NoError(t, err, "other queries do not wait")
+	other()
+	entered := make(chan error)
+	go func() {
+		leave, err := c.Enter(context.Background(), r, time.Minute)
+		if err == nil {
+			leave()
+		}
+		entered <- err
+	}()
+	require.Eventually(t, func() bool { return c.Rules()[0].Waiting == 1 }, time.Minute, time.Millisecond)
+	leave()
+	require.NoError(t, <-entered)
+	require.Equal(t, RuleStatus{ID: "slow", Query: "up", Action: SlowLane, Reason: "heavy", Matches: 1}, c.Rules()[0])
+	require.Zero(t, c.Status().Running)
+}
+
+func TestConcurrency(t *testing.T) {
+	for _, dryRun := range []bool{false, true} {
+		c := New(nil)
+		c.Set(Options{Concurrency: Limit{Max: 2, Warn: 2, DryRun: dryRun}})
+		for range 2 {
+			_, err := c.Enter(t.Context(), nil, time.Minute)
+			require.NoError(t, err)
+		}
+		_, err := c.Enter(t.Context(), nil, time.Minute)
+		if dryRun {
+			require.NoError(t, err)
+		} else {
+			require.ErrorIs(t, err, ErrConcurrency)
+		}
+		s := c.Status()
+		counts := LimitCounts{Warnings: 2, Refused: 1}
+		if dryRun {
+			counts = LimitCounts{Warnings: 2, DryRuns: 1}
+		}
+		require.Equal(t, LimitStatus{Max: 2, Warn: 2, DryRun: dryRun, LimitCounts: counts}, s.Concurrency)
+	}
+}
+
+func TestTimeAndBytes(t *testing.T) {
+	c := New(nil)
+	require.Equal(t, time.Minute, c.Timeout(time.Minute))
+	require.Zero(t, c.BytesMax())
+	c.Set(Options{TimeMs: Limit{Max: 1000}, Bytes: Limit{Max: 100, DryRun: true}})
+	require.Equal(t, time.Second, c.Timeout(time.Minute))
+	require.Equal(t, time.Millisecond, c.Timeout(time.Millisecond))
+	require.Zero(t, c.BytesMax(), "a dry run ends no query")
+	c.Ended(799*time.Millisecond, 79, true, 200) // its own timeout, and a limit of another
+	c.Ended(800*time.Millisecond, 101, false, 0)
+	c.Ended(1001*time.Millisecond, 80, true, 0)
+	s := c.Status()
+	require.Equal(t, LimitStatus{Max: 1000, Warn: 800, LimitCounts: LimitCounts{Warnings: 2, Refused: 1}}, s.TimeMs)
+	require.Equal(t, LimitStatus{Max: 100, Warn: 80, DryRun: true, LimitCounts: LimitCounts{Warnings: 2, DryRuns: 1}}, s.Bytes)
+	c.Set(Options{Bytes: Limit{Max: 100, Warn: 90}})
+	require.Equal(t, int64(100), c.BytesMax())
+	c.Ended(time.Millisecond, 70, false, 100)
+	require.Equal(t, LimitCounts{Warnings: 3, Refused: 1, DryRuns: 1}, c.Status().Bytes.LimitCounts)
+}

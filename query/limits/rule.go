@@ -1,0 +1,99 @@
+package limits
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/zeebo/xxh3"
+)
+
+// Action is what a rule does with the queries that it matches.
+type Action uint8
+
+const (
+	// Refuse answers with an error.
+	Refuse Action = iota
+	// SlowLane evaluates one query at a time.
+	SlowLane
+)
+
+// MarshalText returns "refuse" or "slow_lane".
+func (a Action) MarshalText() ([]byte, error) {
+	switch a {
+	case Refuse:
+		return []byte("refuse"), nil
+	case SlowLane:
+		return []byte("slow_lane"), nil
+	}
+	return nil, fmt.Errorf("unknown action %d", a)
+}
+
+// UnmarshalText accepts what MarshalText returns.
+func (a *Action) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "refuse":
+		*a = Refuse
+	case "slow_lane":
+		*a = SlowLane
+	default:
+		return fmt.Errorf("%q is no action, want refuse or slow_lane", text)
+	}
+	return nil
+}
+
+// Rule matches queries by exactly one of Text, Regexp and Fingerprint.
+type Rule struct {
+	// ID names the rule in errors and metrics.
+	ID string
+	// Text is the text of the query, without space around it.
+	Text string
+	// Regexp matches the whole text, if it is anchored.
+	Regexp *regexp.Regexp
+	// Fingerprint is the fingerprint of the query, see [Fingerprint].
+	Fingerprint string
+	Action      Action
+	// Reason tells users why.
+	Reason string
+}
+
+// matches reports whether the rule matches a query. fingerprint is empty for a text that is no expression.
+func (r *Rule) matches(text string, fingerprint func() string) bool {
+	switch {
+	case r.Regexp != nil:
+		return r.Regexp.MatchString(text)
+	case r.Fingerprint != "":
+		return r.Fingerprint == fingerprint()
+	}
+	return r.Text == text
+}
+
+// Fingerprint returns 16 hexadecimal digits that are equal for expressions with the same normalised text: spaces, comments and
+// the order of label matchers and grouping labels do not matter.
+func Fingerprint(p parser.Parser, text string) (string, error) {
+	expr, err := p.ParseExpr(text)
+	if err != nil {
+		return "", err
+	}
+	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+		switch n := n.(type) {
+		case *parser.VectorSelector:
+			slices.SortFunc(n.LabelMatchers, func(a, b *labels.Matcher) int {
+				return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Type, b.Type), strings.Compare(a.Value, b.Value))
+			})
+		case *parser.AggregateExpr:
+			slices.Sort(n.Grouping)
+		case *parser.BinaryExpr:
+			if n.VectorMatching != nil {
+				slices.Sort(n.VectorMatching.MatchingLabels)
+				slices.Sort(n.VectorMatching.Include)
+			}
+		}
+		return nil
+	})
+	return fmt.Sprintf("%016x", xxh3.HashString(expr.String())), nil
+}

@@ -1,0 +1,74 @@
+package limits
+
+// LimitCounts counts queries at a limit since the start.
+type LimitCounts struct {
+	Warnings uint64 `json:"warnings"`
+	Refused  uint64 `json:"refused"`
+	// DryRuns counts queries that the limit would have refused without its dry run.
+	DryRuns uint64 `json:"dryRuns"`
+}
+
+// LimitStatus is a limit and what it has done. Max 0 means that there is no limit.
+type LimitStatus struct {
+	Max    int64 `json:"max"`
+	Warn   int64 `json:"warn"`
+	DryRun bool  `json:"dryRun"`
+	LimitCounts
+}
+
+// Status is the state of all limits.
+type Status struct {
+	TimeMs      LimitStatus `json:"timeMs"`
+	Bytes       LimitStatus `json:"bytes"`
+	Concurrency LimitStatus `json:"concurrency"`
+	// Running is the number of queries at present.
+	Running int64 `json:"running"`
+}
+
+// Status returns the state of all limits.
+func (c *Control) Status() Status {
+	o := c.opts.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	of := func(kind string, l *Limit) LimitStatus {
+		return LimitStatus{Max: l.Max, Warn: l.warnAt(), DryRun: l.DryRun, LimitCounts: *c.limits[kind]}
+	}
+	return Status{
+		TimeMs: of(kindTime, &o.TimeMs), Bytes: of(kindBytes, &o.Bytes), Concurrency: of(kindConcurrency, &o.Concurrency),
+		Running: c.running.Load(),
+	}
+}
+
+// RuleStatus is a rule and what it has done since the start.
+type RuleStatus struct {
+	ID          string `json:"id"`
+	Query       string `json:"query,omitempty"`
+	Regexp      string `json:"regexp,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	Action      Action `json:"action"`
+	Reason      string `json:"reason"`
+	Matches     uint64 `json:"matches"`
+	// Waiting queries wait for the slow lane, Running ones are in it.
+	Waiting int `json:"waiting"`
+	Running int `json:"running"`
+}
+
+// Rules returns the rules in their order.
+func (c *Control) Rules() []RuleStatus {
+	o := c.opts.Load()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]RuleStatus, 0, len(o.Rules))
+	for i := range o.Rules {
+		r := &o.Rules[i]
+		s := RuleStatus{ID: r.ID, Query: r.Text, Fingerprint: r.Fingerprint, Action: r.Action, Reason: r.Reason}
+		if r.Regexp != nil {
+			s.Regexp = r.Regexp.String()
+		}
+		if n := c.rules[r.ID]; n != nil {
+			s.Matches, s.Waiting, s.Running = n.matches, n.waiting, n.running
+		}
+		out = append(out, s)
+	}
+	return out
+}
