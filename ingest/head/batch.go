@@ -61,7 +61,7 @@ func (h *Head) appendBatch(
 	refs []uint32, kind keyschema.SampleKind, w Window, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
 	d := readers.Get().(*Reader)
-	defer readers.Put(d)
+	defer d.putBatch()
 	d.reset()
 	b := &d.batch
 	b.Window, b.kind = w, kind
@@ -78,6 +78,17 @@ func (h *Head) appendBatch(
 		ends = append(ends, len(tsMs))
 	}
 	return tsMs, values, ends, nil
+}
+
+// keptBytesMax is the size of copied chunks above which a reader does not keep its memory.
+const keptBytesMax = 4 << 20
+
+// putBatch gives the reader of a batch back.
+func (d *Reader) putBatch() {
+	if cap(d.packed) > keptBytesMax {
+		d.packed = nil
+	}
+	readers.Put(d)
 }
 
 // appendSeries appends the samples of a copied series that are in the window.

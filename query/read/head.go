@@ -54,14 +54,14 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 	if b.sel.kinds.records() {
 		b.headRecords = make([]column.Records, len(b.series))
 	}
-	refs := make([]uint32, 0, min(len(b.series), headBatch))
+	refs := make([]uint32, 0, min(len(b.series), headBatchMax))
 	b.headEnds = make([]int, 0, len(b.series))
-	for first := 0; first < len(b.series); first += headBatch {
+	for first, n := 0, 1; first < len(b.series); {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 		refs = refs[:0]
-		for i := first; i < min(first+headBatch, len(b.series)); i++ {
+		for i := first; i < min(first+n, len(b.series)); i++ {
 			if b.headRecords != nil && b.series[i].Ref != 0 {
 				if err := b.copyHeadRecords(i); err != nil {
 					return err
@@ -69,16 +69,28 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 			}
 			refs = append(refs, uint32(b.series[i].Ref))
 		}
+		before := b.head.Len()
 		if err := b.copyHeadSamples(refs); err != nil {
 			return err
 		}
+		first, n = first+n, nextHeadBatch(n, b.head.Len()-before)
 	}
 	b.sel.session.figures.samples.Add(int64(b.head.Len()))
 	return nil
 }
 
-// headBatch is the number of series that are copied from the head, and then reserved in the budget, at once.
-const headBatch = 1024
+const (
+	// headBatchMax is the number of series that are copied from the head at once.
+	headBatchMax = 1024
+	// headBatchSamples is about the number of samples that are copied before the budget is asked for them.
+	headBatchSamples = 1 << 17
+	headBatchGrowth  = 16
+)
+
+// nextHeadBatch returns the number of series of the next copy, given the number of the last one and of its samples.
+func nextHeadBatch(series, samples int) int {
+	return max(1, min(headBatchMax, series*headBatchGrowth, headBatchSamples*series/max(1, samples)))
+}
 
 // copyHeadSamples copies the samples of the next series.
 func (b *BatchReader) copyHeadSamples(refs []uint32) (err error) {
