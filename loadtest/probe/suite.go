@@ -169,7 +169,7 @@ func (s *suite) modifiers() {
 		{"anchored", "sum(rate($V[5m] anchored))"},
 		{"smoothed", "sum(rate($V[5m] smoothed))"},
 		{"minus", "sum(-$V)"},
-		{"ignoring", "sum($V / ignoring (cpu) $V)"},
+		{"ignoring", "sum($V / ignoring (job) $V)"},
 		{"on", "sum($V / on (instance, cpu, mode) $V)"},
 		{"group_right", "sum(node_load1 * on (instance) group_right () $V)"},
 		{"group_left with labels", "sum by (cpu) ($V * on (instance) group_left (__name__) node_load1)"},
