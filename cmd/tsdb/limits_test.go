@@ -100,14 +100,14 @@ func TestQueryRules(t *testing.T) {
 query_rules:
   - {id: text, query: count(known), action: refuse, reason: ask something else}
   - {id: expression, regexp: 'max\(.*', action: slow_lane, reason: it is heavy}
-limits: {query_bytes: {max: 1KiB}, query_time: {max: 1m, warn: 0.0000001}}
+limits: {query_bytes: {max: 100}, query_time: {max: 1m, warn: 0.0000001}}
 `)
 	code, text := ask("count(known)")
 	require.Equal(t, http.StatusUnprocessableEntity, code)
 	require.Equal(t, `the query is refused by the query rule "text": ask something else`, text)
 	code, text = ask("max(known)")
 	require.Equal(t, http.StatusUnprocessableEntity, code)
-	require.Contains(t, text, "more than 1024 bytes in memory")
+	require.Contains(t, text, "more than 100 bytes in memory")
 	s.put("query_rules: [{id: expression, regexp: 'max\\(.*', action: slow_lane, reason: it is heavy}]")
 	code, text = ask("max(known)")
 	require.Equal(t, http.StatusOK, code, text)
