@@ -110,6 +110,7 @@ var floors = map[string]int{
 	"api/auth":                    85,
 	"api/receiver":                86,
 	"api/receiver/exposition":     87,
+	"api/receiver/influx":         87,
 	"api":                         90,
 	// A client of a server in another process. Of the packages outside loadtest, it imports only the keys.
 	"loadtest/acked":        0,

@@ -10,6 +10,7 @@ import (
 
 	"halite/api/receiver"
 	"halite/api/receiver/exposition"
+	"halite/api/receiver/influx"
 	"halite/api/remote"
 	"halite/api/senders"
 	"halite/ingest"
@@ -30,6 +31,8 @@ func receivers(now func() time.Time) []receiving {
 	const post, put = http.MethodPost, http.MethodPut
 	return []receiving{
 		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
+		{path: "/write", methods: []string{post}, open: influx.V1(now)},
+		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now)},
 		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
 	}
 }
@@ -41,7 +44,8 @@ func WriteProtocol(r *http.Request, prefix string) string {
 	if !ok {
 		return ""
 	}
-	if path == WritePath {
+	path = strings.TrimPrefix(path, aliasPrefix)
+	if path == WritePath || path == PushPath {
 		return senders.RemoteWrite(r)
 	}
 	for _, at := range receivers(time.Now) {
@@ -50,6 +54,21 @@ func WriteProtocol(r *http.Request, prefix string) string {
 		}
 	}
 	return ""
+}
+
+// aliasPrefix begins the paths of Prometheus's API in Mimir and Cortex.
+const aliasPrefix = "/prometheus"
+
+// alias serves the paths behind aliasPrefix as if they came without it.
+func alias(router http.Handler) http.Handler {
+	stripped := http.StripPrefix(aliasPrefix, router)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, aliasPrefix+aliasPrefix+"/") {
+			http.NotFound(w, r) // one prefix is enough
+			return
+		}
+		stripped.ServeHTTP(w, r)
+	})
 }
 
 // addReceivers registers the paths of all protocols but remote write.

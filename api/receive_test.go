@@ -2,6 +2,7 @@ package api_test
 
 import (
 	"bytes"
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -10,10 +11,12 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/gzip"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/api"
 	"halite/api/internal/comparison"
+	"halite/ingest"
 )
 
 // send posts a body and returns the answer. Headers come in pairs.
@@ -100,8 +103,80 @@ func TestPushgateway(t *testing.T) {
 func TestWriteProtocol(t *testing.T) {
 	for path, want := range map[string]string{
 		"/x/api/v1/write": "remote write 1.0", "/x/api/v1/import/prometheus": "Prometheus text import",
-		"/x/metrics/job/a": "Pushgateway", "/x/metrics": "", "/metrics/job/a": "", "/x/api/v1/query": "",
+		"/x/metrics/job/a": "Pushgateway", "/x/api/v1/push": "remote write 1.0",
+		"/x/prometheus/api/v1/write": "remote write 1.0", "/x/metrics": "", "/metrics/job/a": "", "/x/api/v1/query": "",
 	} {
 		require.Equal(t, want, api.WriteProtocol(httptest.NewRequest(http.MethodPost, path, nil), "/x"), path)
 	}
+}
+
+func TestInflux(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	ms := strconv.FormatInt(comparison.Now().UnixMilli()-1000, 10)
+	require.Equal(t, http.StatusNoContent, s.send("/write?db=tele&precision=ns", gzipped(t,
+		"cpu,host=a idle=1,text=\"x\" "+ms+"000000\ncpu,host=a idle=2 "+ms+"000001\n"), "Content-Encoding", "gzip").Code)
+	require.Contains(t, s.query(t, "cpu_idle"), `{"__name__":"cpu_idle","db":"tele","host":"a"},"value":[`)
+	require.Contains(t, s.query(t, "cpu_idle"), `"2"`) // the last one of the millisecond
+	require.Contains(t, s.senders(), `"not_numeric":1`)
+	require.Contains(t, s.senders(), `"same_millisecond":1`)
+
+	w := s.send("/api/v2/write?bucket=b&precision=ms", "mem free=1 "+ms+"\nmem\nmem used=2 "+ms+"\n")
+	require.Equal(t, http.StatusNoContent, s.send("/api/v2/write?bucket=b", "").Code)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.JSONEq(t, `{"code":"invalid","line":2,`+
+		`"message":"partial write: line 2: unable to parse 'mem': missing fields dropped=1"}`, w.Body.String())
+	require.Contains(t, s.query(t, "mem_free"), `"db":"b"`)
+	w = s.send("/write?precision=days", "cpu idle=1")
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), `{"error":"invalid precision`)
+	require.Contains(t, s.senders(), `"protocol":"InfluxDB 2 line protocol"`)
+
+	w = httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodHead, "/ping", nil))
+	require.Equal(t, http.StatusNoContent, w.Code)
+	require.NotEmpty(t, w.Header().Get("X-Influxdb-Version"))
+	w = httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/health", nil))
+	require.Contains(t, w.Body.String(), `"status":"pass"`)
+}
+
+// TestProtocolsMix: samples of one series come by several protocols, and are read back as one series.
+func TestProtocolsMix(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	at := comparison.Now().UnixMilli() - 10_000
+	text := func(n int64) string { return strconv.FormatInt(at+1000*n, 10) }
+	require.Equal(t, 204, s.send("/api/v1/import/prometheus", "mixed_v{host=\"a\",job=\"j\"} 0 "+text(0)+"\n").Code)
+	require.Equal(t, 204, s.send("/write?precision=ms", "mixed,job=j,host=a v=1 "+text(1)).Code)
+	require.Equal(t, 204, s.send("/api/v2/write?precision=ms", "mixed,host=a,job=j v=9,w=1 "+text(2)).Code)
+	_, err := s.ingester.Write(context.Background(), []ingest.Sample{{
+		Labels: labels.FromStrings("__name__", "mixed_v", "host", "a", "job", "j"), TsMs: at + 2000, Value: 2,
+	}})
+	require.NoError(t, err)
+	answer := s.query(t, "mixed_v[1m]")
+	require.Equal(t, 1, strings.Count(answer, "metric"), answer)
+	for n := range int64(3) {
+		require.Contains(t, answer, `,"`+strconv.FormatInt(n, 10)+`"]`)
+	}
+}
+
+// TestMimirPaths: clients that are configured for Mimir or Cortex find their paths.
+func TestMimirPaths(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	require.Equal(t, 200, s.send("/prometheus/metrics/job/a%2Fb", "up 1\n").Code, "an escaped slash stays in its label")
+	get := func(path string) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		return w
+	}
+	at := strconv.FormatInt(comparison.Now().Unix(), 10)
+	require.Contains(t, get("/prometheus/api/v1/query?query=up&time="+at).Body.String(), `"job":"a/b"`)
+	require.Contains(t, get("/prometheus/api/v1/label/job/values?start="+at+"&end="+at).Body.String(), `"a/b"`)
+	require.Equal(t, http.StatusNotFound, get("/prometheus/prometheus/api/v1/query?query=up").Code)
+	require.Equal(t, http.StatusNotFound, get("/prometheus/nothing").Code)
+	w := s.send("/api/v1/push", "no snappy", "Content-Type", "application/x-protobuf")
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), "snappy")
 }

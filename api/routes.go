@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"halite/api/landing"
+	"halite/api/receiver/influx"
 	"halite/api/senders"
 	"halite/storage/principal"
 )
@@ -63,8 +64,10 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	compress(add("/api/v1/status/walreplay", readsAll, s.json(s.walReplay), get))
 	compress(add("/federate", reads, s.federate, get)).waits = true
 	compress(add("/", readsAll, s.landingPage(page), get, head))
-	write := add(WritePath, writes, s.remoteWrite, post)
-	write.waits, write.changesData, write.protocol = true, true, senders.RemoteWrite
+	for _, path := range []string{WritePath, PushPath} {
+		write := add(path, writes, s.remoteWrite, post)
+		write.waits, write.changesData, write.protocol = true, true, senders.RemoteWrite
+	}
 	s.addReceivers(router, writes)
 	add("/api/v1/read", reads, s.remoteRead, post).waits = true
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
@@ -73,11 +76,14 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	if s.opts.GuardProbes {
 		probes = readsAll
 	}
+	add("/ping", probes, influx.Ping, get, head)
+	add("/health", probes, influx.Health, get).waits = true
 	add("/-/healthy", probes, s.healthy, get, head)
 	add("/-/ready", probes, s.ready, get, head)
 	add("/-/reload", administers, s.reload, post, put).changesData = true
 	add("/-/quit", administers, s.quit, post, put).changesData = true
 	compress(add("/api/v1/label/{name}/values", reads, s.json(s.labelValues), get)).waits = true
+	router.PathPrefix(aliasPrefix + "/").Handler(alias(router))
 	router.NotFoundHandler = s.newRoute("unknown", access{open: true}, s.notFound(router))
 	return router, nil
 }

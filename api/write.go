@@ -20,8 +20,11 @@ import (
 	"halite/storage"
 )
 
-// WritePath takes remote write.
-const WritePath = "/api/v1/write"
+// WritePath takes remote write, and so does PushPath, its path in Mimir and Cortex.
+const (
+	WritePath = "/api/v1/write"
+	PushPath  = "/api/v1/push"
+)
 
 // writeError is the reason why a write request failed. A sender drops the data on 4xx and sends it again on 5xx. Answers are
 // plain text, because senders log them.

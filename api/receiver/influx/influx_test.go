@@ -1,0 +1,160 @@
+package influx
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/api/receiver"
+	"halite/ingest"
+	"halite/ingest/batch"
+	"halite/ingest/remotewrite"
+)
+
+func now() time.Time { return time.UnixMilli(1_000_000) }
+
+// parsed returns the samples of a body as texts, the batch, and the request.
+func parsed(t testing.TB, open receiver.Open, query, body string) ([]string, *batch.Batch, *request) {
+	t.Helper()
+	x, ok := open(httptest.NewRequest("POST", "/write?"+query, nil)).(*request)
+	require.True(t, ok)
+	require.NoError(t, x.Check())
+	b := &batch.Batch{}
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	require.NoError(t, x.Parse([]byte(body), b))
+	var out []string
+	for b.Next() {
+		s := b.Series()
+		fields, err := b.AppendFields(nil, s.Key)
+		require.NoError(t, err)
+		pairs, err := remotewrite.AppendLabels(nil, fields)
+		require.NoError(t, err)
+		builder := labels.NewScratchBuilder(0)
+		ls := (&prompb.TimeSeries{Labels: pairs}).ToLabels(&builder, nil)
+		out = append(out, fmt.Sprintf("%s %g@%d", ls, s.Samples[0].Value, s.Samples[0].TsMs))
+	}
+	return out, b, x
+}
+
+func TestLines(t *testing.T) {
+	for _, c := range []struct{ query, line, want string }{
+		{"", "cpu idle=1.5 1000000", `{__name__="cpu_idle"} 1.5@1`},
+		{"", "cpu value=2i", `{__name__="cpu"} 2@1000000`},
+		{"db=tele", "cpu,host=a n=3u 1999999", `{__name__="cpu_n", db="tele", host="a"} 3@1`},
+		{"db=tele", "cpu,db=own n=-3i 1", `{__name__="cpu_n", db="own"} -3@0`},
+		{"precision=s", `c\ p\,u,ho\=st=a\ b\,c fi\=eld=t 7`, `{__name__="c p,u_fi=eld", ho=st="a b,c"} 1@7000`},
+		{"precision=u", "cpu b=F,s=\"a b,c=\\\"1\",c=1e3 1500", `{__name__="cpu_b"} 0@1|{__name__="cpu_c"} 1000@1`},
+		{"precision=h", "cpu a=1   2 ", `{__name__="cpu_a"} 1@7200000`},
+		{"precision=ms", "cpu a=1 -5\r", `{__name__="cpu_a"} 1@-5`},
+		{"", "cpu a=1 -1", `{__name__="cpu_a"} 1@-1`},
+		{"", "# cpu a=1\n\n  \ncpu s=\"two\nlines\" 1\nmem a=.5 1\n", `{__name__="mem_a"} 0.5@0`},
+		{"", `cpu,path=C:\temp a=1 1`, `{__name__="cpu_a", path="C:\\temp"} 1@0`},
+	} {
+		got, _, x := parsed(t, V1(now), c.query, c.line)
+		require.Empty(t, x.bad, c.line)
+		require.Equal(t, strings.ReplaceAll(c.want, "ho=st=", `"ho=st"=`), strings.Join(got, "|"), c.line)
+	}
+}
+
+// TestBadLines: InfluxDB 1.6.7 refuses the same lines, but for the one with a letter behind a text.
+func TestBadLines(t *testing.T) {
+	for line, want := range map[string]string{
+		"cpu":                            "missing fields",
+		"cpu ":                           "missing fields",
+		",host=a f=1":                    "missing measurement",
+		"cpu,host f=1":                   "missing tag value",
+		"cpu,host= f=1":                  "missing tag value",
+		"cpu,=a f=1":                     "missing tag key",
+		"cpu, f=1":                       "missing tag key",
+		"cpu f":                          "missing field value",
+		"cpu f=":                         "missing field value",
+		"cpu f=,g=1":                     "missing field value",
+		"cpu =1":                         "missing field key",
+		"cpu f=1,":                       "missing fields",
+		"cpu f=\"a":                      "unbalanced quotes",
+		"cpu f=\"a\"b":                   "unbalanced quotes",
+		"cpu f=NaN":                      "invalid number",
+		"cpu f=Inf":                      "invalid number",
+		"cpu f=-inf":                     "invalid number",
+		"cpu f=1.5i":                     "invalid number",
+		"cpu f=1e999":                    "invalid number",
+		"cpu f=0x10":                     "invalid number",
+		"cpu f=truth":                    "invalid boolean",
+		"cpu f=1 soon":                   "bad timestamp",
+		"cpu f=1 1 2":                    "bad timestamp",
+		"cpu f=1 1e3":                    "bad timestamp",
+		"cpu f=1 1234567890123456789012": "bad timestamp",
+	} {
+		got, b, x := parsed(t, V1(now), "", "ok f=1\n"+line+"\nok f=2\n")
+		if strings.HasPrefix(line, "cpu f=\"a") && !strings.HasSuffix(line, "b") {
+			require.Len(t, got, 1, line) // the quote swallows the next line
+		} else {
+			require.Len(t, got, 2, line)
+		}
+		require.Len(t, x.bad, 1, line)
+		require.Contains(t, x.bad[0], "line 2: unable to parse '", line)
+		require.True(t, strings.HasSuffix(x.bad[0], "': "+want), "%q: %s", line, x.bad[0])
+		require.Equal(t, ingest.ReasonMalformedLine, b.Rejections()[0].Reason)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	const body = "ok f=1\nbad\nok f=\nok s=\"x\"\n"
+	_, b, x := parsed(t, V1(now), "", body)
+	require.Equal(t, []batch.Rejection{
+		{Count: 2, Reason: ingest.ReasonMalformedLine, Detail: "line 2: unable to parse 'bad': missing fields"},
+		{Count: 1, Reason: ingest.ReasonNotNumeric, Silent: true},
+	}, b.Rejections())
+	a := x.Answer(&ingest.Result{Accepted: 1, Rejected: 2})
+	require.Equal(t, 400, a.Status)
+	require.JSONEq(t, `{"error":"partial write: line 2: unable to parse 'bad': missing fields\n`+
+		`line 3: unable to parse 'ok f=': missing field value dropped=2"}`, string(a.Body))
+	_, _, x = parsed(t, V2(now), "bucket=b&precision=ms", body)
+	a = x.Answer(&ingest.Result{Accepted: 1, Rejected: 3, Reasons: map[string]int{"malformed_line": 2, "too_far_ahead": 1}})
+	require.Contains(t, string(a.Body), `"code":"invalid","line":2,"message":"partial write: line 2`)
+	require.Contains(t, string(a.Body), "too_far_ahead: 1")
+	require.Equal(t, 204, x.Answer(&ingest.Result{}).Status)
+	require.Contains(t, string(x.Refuse(503, fmt.Errorf("no room")).Body), `"code":"unavailable"`)
+	require.ErrorContains(t, V2(now)(httptest.NewRequest("POST", "/?precision=m", nil)).Check(), "invalid precision")
+	require.Error(t, V1(now)(httptest.NewRequest("POST", "/?precision=days", nil)).Check())
+}
+
+// FuzzParse: nothing panics, every line is stored or named, and the labels of a key are its labels alone.
+func FuzzParse(f *testing.F) {
+	f.Add("cpu,host=a,b\\ c=d f=1,g=\"x\ny\",h=2i 1000\n# c\nbad\n")
+	f.Add("c\\,pu v\\=w=t -1\r\n\x00 x y=1u")
+	f.Fuzz(func(t *testing.T, body string) {
+		got, b, x := parsed(t, V1(now), "db=d", body)
+		require.LessOrEqual(t, len(got)+x.badLines, len(body))
+		again, _, _ := parsed(t, V1(now), "db=d", body)
+		require.Equal(t, got, again)
+		require.LessOrEqual(t, len(b.Rejections()), 2)
+		for _, at := range got {
+			require.Contains(t, at, "db=")
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	var text strings.Builder
+	for n := range 1000 {
+		fmt.Fprintf(&text, "cpu,host=host-%d,region=eu-west-1,cpu=cpu-total usage_idle=%d.5,usage_user=1.25,usage_system=3i,up=t "+
+			"1700000000000000000\n", n, n)
+	}
+	body := []byte(text.String())
+	var batched batch.Batch
+	b.ReportAllocs()
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		batched.Reset(batch.Bounds{ItemsMax: 1 << 20})
+		if err := V1(now)(httptest.NewRequest("POST", "/write", nil)).Parse(body, &batched); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
