@@ -160,25 +160,59 @@ func ruleTexts(rules []keyschema.Rule) (out []ruleText, err error) {
 	return out, err
 }
 
-// valueChanges compares two values line by line in YAML.
-func valueChanges(before, after any) (out []string, err error) {
+// valueChanges compares limits and query rules, one a line.
+func valueChanges(before, after *config.Config) (out []string, err error) {
 	var lines [2][]string
-	for i, v := range []any{before, after} {
-		text, err := yaml.Marshal(v)
-		if err != nil {
+	for i, c := range []*config.Config{before, after} {
+		if lines[i], err = valueLines(c); err != nil {
 			return nil, err
 		}
-		if string(text) != "{}\n" {
-			lines[i] = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	}
+	for _, line := range lines[0] {
+		if !slices.Contains(lines[1], line) {
+			out = append(out, "- "+line)
 		}
 	}
-	if slices.Equal(lines[0], lines[1]) {
-		return nil, nil
+	for _, line := range lines[1] {
+		if !slices.Contains(lines[0], line) {
+			out = append(out, "+ "+line)
+		}
 	}
-	for i, sign := range []string{"- ", "+ "} {
-		for _, line := range lines[i] {
-			out = append(out, sign+line)
+	if len(out) == 0 && !slices.Equal(lines[0], lines[1]) {
+		out = append(out, "the order of query_rules changes")
+	}
+	return out, nil
+}
+
+// valueLines returns each limit and query rule as a line of YAML.
+func valueLines(c *config.Config) (out []string, err error) {
+	var limits yaml.Node
+	if err := limits.Encode(c.Limits); err != nil {
+		return nil, err
+	}
+	for i := 0; i+1 < len(limits.Content); i += 2 {
+		if out, err = appendLine(out, "limits."+limits.Content[i].Value, limits.Content[i+1]); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.QueryRules {
+		var rule yaml.Node
+		if err := rule.Encode(c.QueryRules[i]); err != nil {
+			return nil, err
+		}
+		if out, err = appendLine(out, "query_rules", &rule); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// appendLine appends a named value as a line.
+func appendLine(out []string, name string, value *yaml.Node) ([]string, error) {
+	value.Style = yaml.FlowStyle
+	text, err := yaml.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, name+": "+strings.Join(strings.Fields(string(text)), " ")+", at once"), nil
 }
