@@ -149,7 +149,7 @@ func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byt
 	comparer := cellkey.NewComparer()
 	keySchema := colblk.DefaultKeySchema(comparer, keyBundleRows)
 	o := &pebble.Options{
-		FS:                          treefs.New(opts.FS, h, watch),
+		FS:                          treefs.New(opts.FS, treePath(opts), h, watch),
 		Comparer:                    comparer,
 		Merger:                      cellkey.NewMerger(),
 		KeySchema:                   keySchema.Name,
@@ -196,6 +196,9 @@ func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byt
 	}
 	return o
 }
+
+// treePath returns the directory of the tree.
+func treePath(opts Options) string { return opts.FS.PathJoin(opts.Dir, recovery.TreeName) }
 
 // spanEnd returns the key before which a file that starts with key must end. No file has cells of two tables, nor of two
 // partitions of a table with HourKeys. Otherwise a small file of rows from the first key to the last would draw all days in

@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"strings"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -84,6 +85,26 @@ func (w *ManifestWatch) Store(fs vfs.FS, dir string) error {
 	}
 	w.noted = w.synced
 	return nil
+}
+
+// NoteManifest writes the note of a tree that nobody writes, such as a checkpoint: its whole manifest is durable.
+func NoteManifest(fs vfs.FS, dir, treeDir string) error {
+	names, err := fs.List(treeDir)
+	if err != nil {
+		return fault.Wrap("list "+treeDir, err)
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, ManifestPrefix) {
+			continue
+		}
+		info, err := fs.Stat(fs.PathJoin(treeDir, name))
+		if err != nil {
+			return fault.Wrap("measure the manifest", err)
+		}
+		note := SyncedNote{Name: name, SizeBytes: info.Size()}
+		return fault.Wrap("note the manifest", WriteDurably(fs, dir, SyncedName, note.append(nil)))
+	}
+	return &fault.Damage{File: treeDir, Reason: "it has no manifest"}
 }
 
 // watchedManifest counts the bytes that are written and synced. The tree writes whole records before it syncs, one at a time.

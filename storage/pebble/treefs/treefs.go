@@ -20,8 +20,11 @@ const (
 // The tree stops for good when a write of its manifest fails, because it cannot know what the file contains. But a write that
 // fails for lack of disk space leaves nothing behind that a sync could lose. So treeFS repeats this write until there is
 // space, and the tree only sees a slow write. Meanwhile reads go on, and the health monitor refuses writes.
+//
+// It leaves files of other directories alone. A checkpoint of the tree makes such files, and a full disk must fail it.
 type treeFS struct {
 	vfs.FS
+	dir   string
 	h     *health.Monitor
 	watch *ManifestWatch
 }
@@ -32,6 +35,9 @@ type treeFS struct {
 // that names it, and syncs the directory once after both. Power loss in between could keep the marker and lose the manifest.
 // The store would never open again.
 func (fs treeFS) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, err error) {
+	if fs.PathDir(name) != fs.dir {
+		return fs.FS.Create(name, category)
+	}
 	base := fs.PathBase(name)
 	marker, manifest := strings.HasPrefix(base, MarkerPrefix), strings.HasPrefix(base, ManifestPrefix)
 	if !marker && !manifest {
@@ -77,7 +83,7 @@ func (f manifestFile) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// New returns the file system for the tree. Writes of the manifest wait for disk space, and watch records what is durable.
-func New(fs vfs.FS, h *health.Monitor, watch *ManifestWatch) vfs.FS {
-	return treeFS{FS: fs, h: h, watch: watch}
+// New returns the file system for the tree in dir. Writes of the manifest wait for disk space, and watch records what is durable.
+func New(fs vfs.FS, dir string, h *health.Monitor, watch *ManifestWatch) vfs.FS {
+	return treeFS{FS: fs, dir: dir, h: h, watch: watch}
 }
