@@ -187,6 +187,16 @@ func (i *Ingester) Flush(ctx context.Context) error {
 	return retryable(i.flusher.All(ctx))
 }
 
+// Snapshot copies log and tables so that the copies open together and hold every sample acknowledged before the call: see
+// flush.Flusher.Snapshot. The caller may repeat a snapshot that failed with storage.ErrUnavailable.
+func (i *Ingester) Snapshot(ctx context.Context, logDir string, tables func(ctx context.Context) error) error {
+	if err := i.Enter(); err != nil {
+		return err
+	}
+	defer i.Exit()
+	return retryable(i.flusher.Snapshot(ctx, logDir, tables))
+}
+
 // AppendSamples appends the unflushed samples of a series in [mintMs, maxtMs] to the two columns: ascending, each
 // timestamp once.
 func (i *Ingester) AppendSamples(

@@ -104,6 +104,58 @@ func (l *Log) Starts() uint32 {
 	return l.mark.last.starts
 }
 
+// Checkpoint makes a log in dir that holds all frames of the segments before the given one, which Rotate has returned. The new
+// log has hard links to the segments, or copies. It may run beside Append. After an error the caller removes dir. Errors: as
+// Wait; errors of the file system.
+func (l *Log) Checkpoint(dir string, before uint64) error {
+	l.truncating.Lock()
+	defer l.truncating.Unlock()
+	if _, err := l.awaitSegment(before); err != nil {
+		return err
+	}
+	last := segmentFile{number: before, name: segmentName(before)}
+	w := &walker{fs: l.fs, dir: l.opts.Dir}
+	if err := w.readHeader(&last); err != nil {
+		return err
+	}
+	if last.damage != "" {
+		return &DamageError{File: last.name, Segment: before, Reason: last.damage, LostFrames: -1, Err: last.readErr}
+	}
+	if err := makeDir(l.fs, dir); err != nil {
+		return err
+	}
+	for _, name := range l.namesBefore(before) {
+		if err := vfs.LinkOrCopy(l.fs, l.fs.PathJoin(l.opts.Dir, name), l.fs.PathJoin(dir, name)); err != nil {
+			return fmt.Errorf("copy %s: %w", name, err)
+		}
+	}
+	h := last.header
+	f, err := writeNamed(l.fs, dir, last.name, h.append(nil))
+	if err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return fmt.Errorf("close %s: %w", last.name, err)
+	}
+	return createWatermark(l.fs, dir, mark{salt: h.salt, generation: 1, pos: Position{before, headerBytes}, sum: h.sum,
+		nextSeq: h.firstSeq, clean: true, starts: l.Starts()})
+}
+
+// namesBefore returns the files that hold the frames of the segments before the given one.
+func (l *Log) namesBefore(before uint64) (names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.checkpoint.number > 0 {
+		names = append(names, checkpointName(l.checkpoint.number))
+	}
+	for _, s := range l.sealed {
+		if s.number < before {
+			names = append(names, segmentName(s.number))
+		}
+	}
+	return names
+}
+
 // SetAside moves the whole log to damaged/, so that a new one begins. Call it before Replay. After a crash, the next call
 // completes it.
 func (l *Log) SetAside() error {

@@ -1,0 +1,28 @@
+package flush
+
+import (
+	"context"
+	"fmt"
+)
+
+// Snapshot copies log and tables so that the copies belong together: all samples logged before the call are in one of them, and
+// no later sample is in the log. tables copies the tables; nil leaves them out. logDir must not exist. No flush, checkpoint or
+// deletion runs meanwhile; writes go on.
+func (f *Flusher) Snapshot(ctx context.Context, logDir string, tables func(ctx context.Context) error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	cut, err := f.log.Rotate()
+	if err != nil {
+		return fmt.Errorf("cut the log: %w", err)
+	}
+	// Rows reach the tables and leave the log only under the lock. So what the copied tables lack, the copied log has.
+	if tables != nil {
+		if err := tables(ctx); err != nil {
+			return fmt.Errorf("copy the tables: %w", err)
+		}
+	}
+	if err := f.log.Checkpoint(logDir, cut); err != nil {
+		return fmt.Errorf("copy the log: %w", err)
+	}
+	return nil
+}
