@@ -135,6 +135,7 @@ var floors = map[string]int{
 	"cmd/tsdb/internal/datadir": 91,
 	"cmd/tsdb/internal/tables":  92,
 	"cmd/tsdb/internal/client":  93,
+	"cmd/tsdb/internal/backup":  92,
 	"cmd/tsdb/internal/tools":   94,
 	"cmd/tsdb":                  100,
 }

@@ -47,7 +47,8 @@ func (s *Server) flush(r *http.Request) (reply, *apiError) {
 	return reply{}, nil
 }
 
-// snapshot answers /api/v1/admin/tsdb/snapshot.
+// snapshot answers /api/v1/admin/tsdb/snapshot. Without the log the tables do not open, so skip_head is accepted and ignored.
+// With report=true it answers all of Snapshot, otherwise, as Prometheus does, the name.
 func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -55,7 +56,28 @@ func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	if _, aerr := boolParam(r, "skip_head"); aerr != nil {
 		return reply{}, aerr
 	}
-	return reply{}, unavailable("snapshots cannot be taken through the API")
+	wanted, aerr := boolParam(r, "report")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if s.opts.Snapshot == nil {
+		return reply{}, unavailable("snapshots cannot be taken of this server: it has no log, and its tables are a service's; back " +
+			"them up there")
+	}
+	switch snapshot, err := s.opts.Snapshot(r.Context()); {
+	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, ingest.ErrClosed), storage.Exhausted(err):
+		return reply{}, &apiError{typ: errUnavailable, err: fmt.Errorf("snapshot: %w", err)}
+	case errors.Is(err, context.Canceled):
+		return reply{}, &apiError{typ: errCanceled, err: err}
+	case err != nil:
+		return reply{}, &apiError{typ: errInternal, err: fmt.Errorf("snapshot: %w", err)}
+	case wanted:
+		return document(snapshot)
+	default:
+		return document(struct {
+			Name string `json:"name"`
+		}{snapshot.Name})
+	}
 }
 
 // cancelQuery answers /api/v1/admin/cancel_query: it ends the query with the given id. The caller of that query

@@ -1,16 +1,20 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
+	"halite/storage"
 )
 
 // endpointCase is a request that succeeds, and its body. A body that ends in "…" is given by its beginning, because the
@@ -313,6 +317,28 @@ func TestAdmin(t *testing.T) {
 		"cancel_query?id=77":              http.StatusNotFound,
 	} {
 		require.Equal(t, code, open.post("/api/v1/admin/"+path, "").Code, path)
+	}
+}
+
+// TestSnapshot pins the answers of Prometheus's form, and the report that tsdb backup asks for.
+func TestSnapshot(t *testing.T) {
+	var err error
+	f := newFixture(t, func(o *Options) {
+		o.AdminAPI = true
+		o.Snapshot = func(context.Context) (Snapshot, error) { return Snapshot{Name: "n", Path: "/d/n", Tables: true}, err }
+	})
+	const path = "/api/v1/admin/tsdb/snapshot"
+	w := f.post(path+"?skip_head=true", "")
+	require.Equal(t, http.StatusOK, w.Code)
+	require.Equal(t, `{"status":"success","data":{"name":"n"}}`, body(t, w))
+	require.Contains(t, body(t, f.post(path+"?report=true", "")), `"data":{"name":"n","path":"/d/n","tables":true}`)
+	require.Equal(t, http.StatusBadRequest, f.post(path+"?report=perhaps", "").Code)
+	for fault, code := range map[error]int{
+		storage.ErrUnavailable: http.StatusServiceUnavailable, syscall.ENOSPC: http.StatusServiceUnavailable,
+		io.ErrUnexpectedEOF: http.StatusInternalServerError,
+	} {
+		err = fault
+		require.Equal(t, code, f.post(path, "").Code, fault)
 	}
 }
 

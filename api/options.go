@@ -49,6 +49,9 @@ type Options struct {
 	// Deleter deletes samples for POST /api/v1/admin/tsdb/delete_series and clean_tombstones; nil answers that nothing can be
 	// deleted.
 	Deleter Deleter
+	// Snapshot copies the store for POST /api/v1/admin/tsdb/snapshot, with every sample acknowledged before the call; nil answers
+	// that it cannot.
+	Snapshot func(ctx context.Context) (Snapshot, error)
 	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
 	Tablets TabletSource
 	// Retention answers /api/v1/status/retention; nil answers with nothing.
@@ -403,6 +406,15 @@ type StoreStats struct {
 type Flusher interface {
 	// Flush returns once everything accepted before the call is in the tables and durable.
 	Flush(ctx context.Context) error
+}
+
+// Snapshot is a copy of the store on its own disk.
+type Snapshot struct {
+	// Name is its directory below the server's directory of snapshots, Path its absolute path on the server's machine.
+	Name string `json:"name"`
+	Path string `json:"path"`
+	// Tables is false if the copy has only the log, because the tables are not on this machine.
+	Tables bool `json:"tables"`
 }
 
 // Readiness says whether the server may serve requests.

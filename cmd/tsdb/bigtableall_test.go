@@ -2,9 +2,9 @@ package main_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -175,7 +175,24 @@ func TestBigtableStatus(t *testing.T) {
 		code, a := s.get(path, nil)
 		require.Equal(t, http.StatusOK, code, "%s: %s", path, a.Error)
 	}
-	code, text, _ := s.post("/api/v1/admin/tsdb/snapshot", nil)
-	require.NotEqual(t, http.StatusOK, code)
-	require.Contains(t, text, "snapshots cannot be taken", fmt.Sprint(code))
+	requireBackupOfLog(t, s, now)
+}
+
+// requireBackupOfLog backs up the log of a server on Bigtable and kills it. Then a server on the restored log takes over the
+// tables.
+func requireBackupOfLog(t *testing.T, s *server, now time.Time) {
+	t.Helper()
+	open := wave("open_hour", 2, now.Add(-5*time.Minute), now, time.Minute)
+	s.write(open)
+	repository, dir := filepath.Join(t.TempDir(), "backups"), filepath.Join(t.TempDir(), "restored")
+	const parts = "it holds the log and the open hour only"
+	out, err := tsdb(t, "backup", "create", "--to", repository, "--url", s.url)
+	require.NoError(t, err, out)
+	require.Contains(t, out, parts)
+	require.Error(t, s.end(syscall.SIGKILL))
+	out, err = tsdb(t, "backup", "restore", "--from", repository, "--to", dir)
+	require.NoError(t, err, out)
+	require.Contains(t, out, parts)
+	s = startServer(t, dir, onBigtable("--bigtable.take-over")...)
+	requirePoints(t, s, "open_hour", now, open)
 }

@@ -7,7 +7,10 @@ import (
 	"errors"
 	"io"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"halite/api"
+	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
@@ -105,6 +108,19 @@ func (db *database) Flush(ctx context.Context) error {
 		store.WriteDayChunksSoon()
 	}
 	return nil
+}
+
+// snapshots returns what makes snapshots; nil in mode direct, which has no log.
+func (db *database) snapshots(c *serveConfig, r prometheus.Registerer) func(context.Context) (api.Snapshot, error) {
+	i, ok := db.ingester.(*ingest.Ingester)
+	if !ok {
+		return nil
+	}
+	opts := backup.SnapshotOptions{Dir: c.storagePath, Log: i.Snapshot, Now: c.clock(), Registerer: r}
+	if store, ok := db.tables.(*pebble.Store); ok {
+		opts.Tables = store.Checkpoint
+	}
+	return backup.NewSnapshots(opts).Take
 }
 
 // StoreStats describes the store for /api/v1/status/tsdb.

@@ -49,7 +49,7 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
 		client.AddGraph, client.AddDelete, client.AddCheck, tools.AddInspect, client.AddLoadtest, tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
-		tools.AddToken,
+		tools.AddToken, tools.AddBackup,
 	} {
 		maps.Copy(commands, add(app))
 	}

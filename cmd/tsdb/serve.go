@@ -209,7 +209,7 @@ func newAPI(
 	return api.New(api.Options{
 		Writer: db.ingester, Engine: db.engine, Index: db.lookup, Queryable: promadapter.New(db.reader), Budgets: db.reader,
 		Metadata: db.ingester,
-		Stats:    db, Flusher: db, Deleter: db.deleter,
+		Stats:    db, Flusher: db, Deleter: db.deleter, Snapshot: db.snapshots(c, registry),
 		Ready: gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),

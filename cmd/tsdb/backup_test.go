@@ -1,0 +1,297 @@
+package main_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/storage/storagetest/seeds"
+)
+
+const (
+	loadWriters = 3
+	loadBatch   = 20
+)
+
+// load writes batches of samples to a server until it stops. Each sample's value follows from its series and time.
+type load struct {
+	t      *testing.T
+	metric string
+	from   time.Time
+	acked  [loadWriters]atomic.Int64 // batches
+	stop   chan struct{}
+	work   sync.WaitGroup
+}
+
+// startLoad starts the writers. They stop at the first error, such as the end of the server.
+func startLoad(t *testing.T, s *server, metric string, from time.Time) *load {
+	l := &load{t: t, metric: metric, from: from, stop: make(chan struct{})}
+	for writer := range loadWriters {
+		l.work.Go(func() {
+			for batch := int64(0); ; batch++ {
+				select {
+				case <-l.stop:
+					return
+				case <-time.After(time.Millisecond):
+				}
+				resp, err := http.Post(s.url+"/api/v1/write", "application/x-protobuf",
+					strings.NewReader(string(encodeWrite(l.batch(writer, batch)))))
+				if err != nil {
+					return
+				}
+				resp.Body.Close()
+				if resp.StatusCode != http.StatusNoContent {
+					return
+				}
+				l.acked[writer].Add(1)
+			}
+		})
+	}
+	return l
+}
+
+// batch is the n-th batch of a writer. Samples are a tenth of a second apart, so that the load crosses hours.
+func (l *load) batch(writer int, n int64) []point {
+	points := make([]point, loadBatch)
+	for i := range points {
+		at := l.from.Add(time.Duration(n*loadBatch+int64(i)) * 100 * time.Millisecond)
+		points[i] = point{l.metric, fmt.Sprint("writer-", writer), at.UnixMilli(), float64(at.UnixMilli()%9973) + float64(writer)}
+	}
+	return points
+}
+
+// counts are the numbers of acknowledged batches.
+func (l *load) counts() (acked [loadWriters]int64) {
+	for w := range acked {
+		acked[w] = l.acked[w].Load()
+	}
+	return acked
+}
+
+func (l *load) end() {
+	close(l.stop)
+	l.work.Wait()
+}
+
+// require demands that a server holds the acknowledged batches, and that no sample of the load differs from what was sent.
+func (l *load) require(s *server, acked [loadWriters]int64, note any) {
+	l.t.Helper()
+	got := s.series(l.metric, time.Now(), "6h")
+	for writer := range loadWriters {
+		have := got[fmt.Sprint("writer-", writer)]
+		for n := range acked[writer] {
+			for _, p := range l.batch(writer, n) {
+				require.Equal(l.t, fmt.Sprintf("%g", p.value), have[p.tsMs], "%v: sample %d of batch %d of %d is lost or differs", note,
+					p.tsMs, n, acked[writer])
+				delete(have, p.tsMs)
+			}
+		}
+		for tsMs, value := range have { // written after the backup began
+			require.Equal(l.t, fmt.Sprintf("%g", float64(tsMs%9973)+float64(writer)), value, "%v: sample %d differs", note, tsMs)
+		}
+	}
+}
+
+var backupFlags = []string{"--no-web.self-scrape", "--web.enable-admin-api"}
+
+// TestBackupsUnderLoad makes backups while clients write, flushes in between, kills the server during and after backups, and
+// restores each backup. It opens with an ordinary start and holds every sample that was acknowledged before the backup began.
+func TestBackupsUnderLoad(t *testing.T) {
+	t.Parallel()
+	_, rounds := seeds.Range(t, seeds.Default{Full: 30, Short: 3})
+	rng := seeds.Rand(t, 1)
+	root := t.TempDir()
+	dir, repository := filepath.Join(root, "db"), filepath.Join(root, "backups")
+	s := startServer(t, dir, backupFlags...)
+	restored, cut, batches := 0, 0, int64(0)
+	for tries := 0; restored < int(rounds); tries++ {
+		l := startLoad(t, s, fmt.Sprintf("load_%d", tries), time.Now().Add(-4*time.Hour))
+		time.Sleep(time.Duration(rng.IntN(60)) * time.Millisecond)
+		if rng.IntN(2) == 0 {
+			s.flush()
+		}
+		acked := l.counts()
+		var killed chan error
+		if rng.IntN(4) == 0 {
+			delay := time.Duration(rng.IntN(150)) * time.Millisecond
+			killed = make(chan error, 1)
+			go func() {
+				time.Sleep(delay)
+				killed <- s.cmd.Process.Kill()
+			}()
+		}
+		out, err := tsdb(t, "backup", "create", "--to", repository, "--url", s.url)
+		if killed != nil {
+			require.NoError(t, <-killed)
+			require.Error(t, s.ended("SIGKILL"))
+		} else {
+			require.NoError(t, err, out)
+		}
+		if killed == nil && rng.IntN(3) == 0 {
+			require.Error(t, s.end(syscall.SIGKILL))
+			killed = make(chan error)
+		}
+		l.end()
+		if killed != nil {
+			s = startServer(t, dir, backupFlags...)
+		}
+		if err != nil {
+			cut++
+			continue
+		}
+		restored++
+		batches += acked[0] + acked[1] + acked[2]
+		requireRestore(t, rng, l, repository, acked, fmt.Sprintf("round %d", tries))
+	}
+	t.Logf("%d backups restored, %d cut off, %d batches acknowledged before a backup", restored, cut, batches)
+	require.Positive(t, batches)
+	out, err := tsdb(t, "backup", "prune", "--from", repository, "--keep", "2")
+	require.NoError(t, err, out)
+	out, err = tsdb(t, "backup", "verify", "--from", repository)
+	require.NoError(t, err, out)
+	require.Equal(t, 2, strings.Count(out, "is whole"), out)
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+}
+
+// requireRestore restores the newest backup and looks for the load in it.
+func requireRestore(t *testing.T, rng *rand.Rand, l *load, repository string, acked [loadWriters]int64, note string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "restored")
+	out, err := tsdb(t, "backup", "restore", "--from", repository, "--to", dir)
+	require.NoError(t, err, out)
+	s := startServer(t, dir, "--no-web.self-scrape")
+	l.require(s, acked, note)
+	if rng.IntN(4) == 0 {
+		require.Error(t, s.end(syscall.SIGKILL))
+		s = startServer(t, dir, "--no-web.self-scrape")
+		l.require(s, acked, note+", killed and started again")
+	}
+	require.Error(t, s.end(syscall.SIGKILL))
+	require.NoError(t, os.RemoveAll(dir))
+}
+
+// TestCopyOfLiveDirectory copies the directory of a running server with cp, at once or part by part with flushes in between, as a
+// slow disk would. The server refuses the copy, or the copy holds every sample that was acknowledged before cp began. It never
+// opens with less.
+func TestCopyOfLiveDirectory(t *testing.T) {
+	t.Parallel()
+	_, rounds := seeds.Range(t, seeds.Default{Full: 9, Short: 3})
+	rng := seeds.Rand(t, 2)
+	root := t.TempDir()
+	dir := filepath.Join(root, "db")
+	s := startServer(t, dir, append(backupFlags, "--storage.reserve-bytes=0")...)
+	opened, refused := 0, 0
+	for round := range rounds {
+		l := startLoad(t, s, fmt.Sprintf("load_%d", round), time.Now().Add(-4*time.Hour))
+		time.Sleep(time.Duration(20+rng.IntN(60)) * time.Millisecond)
+		acked := l.counts()
+		target := filepath.Join(root, fmt.Sprint("copy-", round))
+		require.NoError(t, os.Mkdir(target, 0o700))
+		copied := ""
+		for n, parts := range [][][]string{{{"tables", "wal"}}, {{"tables"}, {"wal"}}, {{"wal"}, {"tables"}}}[round%3] {
+			if n > 0 {
+				s.flush()
+				time.Sleep(20 * time.Millisecond)
+				s.flush()
+			}
+			for _, part := range parts { // cp fails if a file vanishes
+				out, err := exec.Command("cp", "-r", filepath.Join(dir, part), target).CombinedOutput()
+				copied += fmt.Sprintf("%s %v ", out, err)
+			}
+		}
+		l.end()
+		server := launch(t, target, freeAddress(t), "--no-web.self-scrape", "--storage.reserve-bytes=0")
+		if !server.readyOrEnded() {
+			refused++
+			continue
+		}
+		opened++
+		l.require(server, acked, fmt.Sprintf("round %d, cp: %s", round, copied))
+		require.Error(t, server.end(syscall.SIGKILL))
+	}
+	t.Logf("%d copies opened, %d were refused", opened, refused)
+	require.Positive(t, refused, "log and tables of different times")
+}
+
+// readyOrEnded waits until the server is ready, or false once it has ended.
+func (s *server) readyOrEnded() bool {
+	s.t.Helper()
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		select {
+		case <-s.done:
+			return false
+		default:
+		}
+		if resp, err := http.Get(s.url + "/-/ready"); err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return true
+			}
+		}
+	}
+	require.Fail(s.t, "neither ready nor ended", s.log)
+	return false
+}
+
+// TestBackupCommands tries bad input, a stopped server and a snapshot that is opened as it is.
+func TestBackupCommands(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir, repository := filepath.Join(root, "db"), filepath.Join(root, "backups")
+	now := time.Now().Truncate(time.Second)
+	points := wave("backup_metric", 3, now.Add(-time.Hour), now, time.Minute)
+	s := startServer(t, dir, backupFlags...)
+	s.write(points)
+	status, text, _ := s.post("/api/v1/admin/tsdb/snapshot?skip_head=true", nil)
+	require.Equal(t, http.StatusOK, status, text)
+	require.Regexp(t, `^\{"status":"success","data":\{"name":"\d{8}T\d{6}Z-[0-9a-f]{16}"\}\}$`, strings.TrimSpace(text))
+	require.Regexp(t, `(?m)^tsdb_snapshots_total 1$`, s.metrics())
+	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshots", "*"))
+	require.NoError(t, err)
+	require.Len(t, snapshots, 1)
+
+	fails := func(want string, args ...string) {
+		t.Helper()
+		out, err := tsdb(t, append([]string{"backup"}, args...)...)
+		require.Error(t, err, out)
+		require.Contains(t, out, want)
+	}
+	fails("another process holds the lock", "create", "--to", repository, "--storage.path", dir)
+	fails("contradict each other", "create", "--to", repository, "--storage.path", dir, "--url", s.url)
+	fails("is not the directory of a server", "create", "--to", repository, "--storage.path", filepath.Join(root, "none"))
+	fails("is a server running there?", "create", "--to", repository, "--url", "http://"+freeAddress(t))
+	fails("no such file", "list", "--from", repository)
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+
+	out, err := tsdb(t, "backup", "create", "--to", repository, "--storage.path", dir)
+	require.NoError(t, err, out)
+	out, err = tsdb(t, "backup", "create", "--to", repository, "--storage.path", dir)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "copied 0 bytes")
+	fails("is not empty", "restore", "--from", repository, "--to", root)
+	fails("has no backup 20260101", "restore", "--from", repository, "--to", filepath.Join(root, "r"), "20260101T000000.000Z")
+	fails("keep at least one", "prune", "--from", repository, "--keep", "0")
+	for _, opened := range []string{filepath.Join(root, "restored"), snapshots[0]} {
+		if opened != snapshots[0] {
+			out, err = tsdb(t, "backup", "restore", "--from", repository, "--to", opened)
+			require.NoError(t, err, out)
+		}
+		s = startServer(t, opened, "--no-web.self-scrape")
+		requirePoints(t, s, "backup_metric", now, points)
+		require.NoError(t, s.end(syscall.SIGTERM), s.log)
+	}
+
+	s = startServer(t, dir, "--no-web.self-scrape")
+	fails("admin APIs disabled", "create", "--to", repository, "--url", s.url)
+}

@@ -1,0 +1,55 @@
+package backup
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+// progressInterval is the time between two lines.
+const progressInterval = 2 * time.Second
+
+// Progress prints how far a command is, and when it will end. A nil Progress prints nothing.
+type Progress struct {
+	w           io.Writer
+	now         func() time.Time
+	totalBytes  int64
+	doneBytes   int64
+	began, said time.Time
+}
+
+// NewProgress returns a Progress that prints to w.
+func NewProgress(w io.Writer, now func() time.Time) *Progress { return &Progress{w: w, now: now} }
+
+// Begin sets the size of the work.
+func (p *Progress) Begin(totalBytes int64) {
+	if p == nil {
+		return
+	}
+	p.totalBytes, p.doneBytes, p.began = totalBytes, 0, p.now()
+	p.said = p.began
+}
+
+// Skip takes bytes out of the work.
+func (p *Progress) Skip(sizeBytes int64) {
+	if p != nil {
+		p.totalBytes -= sizeBytes
+	}
+}
+
+// Add notes that bytes are done.
+func (p *Progress) Add(sizeBytes int64) {
+	if p == nil {
+		return
+	}
+	p.doneBytes += sizeBytes
+	now := p.now()
+	if now.Sub(p.said) < progressInterval || p.doneBytes == 0 || p.totalBytes <= 0 {
+		return
+	}
+	p.said = now
+	took := now.Sub(p.began)
+	left := time.Duration(float64(took) * float64(max(0, p.totalBytes-p.doneBytes)) / float64(p.doneBytes))
+	fmt.Fprintf(p.w, "%d of at most %d MiB (%d %%), about %s left\n", p.doneBytes>>20, p.totalBytes>>20,
+		100*p.doneBytes/p.totalBytes, left.Round(time.Second))
+}

@@ -1,0 +1,225 @@
+package tools
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/api"
+	"halite/cmd/tsdb/internal/backup"
+	"halite/cmd/tsdb/internal/client"
+	"halite/cmd/tsdb/internal/datadir"
+)
+
+// backupCommands are the sub-commands of `tsdb backup`.
+type backupCommands struct {
+	server         client.Server
+	storagePath    string
+	repository, to string
+	name           string
+	keep           int
+}
+
+// AddBackup declares `tsdb backup` and its sub-commands.
+func AddBackup(app *kingpin.Application) Commands {
+	cmd := app.Command("backup", "Back up a database to a directory, and restore it.")
+	c := &backupCommands{}
+	create := cmd.Command("create", "Make a backup of a running server on this machine, or of a stopped one.")
+	create.Flag("to", "Directory of all backups, best on another disk. Files that it has already are not copied again.").Required().
+		StringVar(&c.repository)
+	c.server.AddFlags(create, "The running server; it runs with --web.enable-admin-api. Default: "+client.DefaultURL+".", "")
+	create.Flag("storage.path", "Directory of a stopped server, instead of --url.").StringVar(&c.storagePath)
+	commands := Commands{create.FullCommand(): c.runner(c.create)}
+	add := func(name, help string, run func(context.Context, *backup.Repository, io.Writer) error) *kingpin.CmdClause {
+		sub := cmd.Command(name, help)
+		sub.Flag("from", "Directory of all backups.").Required().StringVar(&c.repository)
+		commands[sub.FullCommand()] = c.runner(run)
+		return sub
+	}
+	add("list", "List the backups, oldest first.", c.list)
+	verify := add("verify", "Read every file of the backups and compare it with its checksum.", c.verify)
+	verify.Arg("name", "Backup; default: all.").StringVar(&c.name)
+	restore := add("restore", "Copy a backup into a new directory for --storage.path.", c.restore)
+	restore.Flag("to", "The new directory.").Required().StringVar(&c.to)
+	restore.Arg("name", "Backup; default: the newest.").StringVar(&c.name)
+	prune := add("prune", "Remove old backups.", c.prune)
+	prune.Flag("keep", "Number of backups to keep, the newest ones.").Required().IntVar(&c.keep)
+	return commands
+}
+
+// runner runs a command until it ends or is interrupted.
+func (c *backupCommands) runner(run func(context.Context, *backup.Repository, io.Writer) error) func(io.Writer) error {
+	return func(w io.Writer) error {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+		defer stop()
+		return run(ctx, backup.Open(c.repository, backup.Options{}), w)
+	}
+}
+
+func progress() *backup.Progress { return backup.NewProgress(os.Stderr, time.Now) }
+
+func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.Writer) (err error) {
+	var source backup.Source
+	switch {
+	case c.server.URL != "" && c.storagePath != "":
+		return errors.New("--url and --storage.path contradict each other: a server either runs or is stopped")
+	case c.storagePath != "":
+		if _, err := os.Stat(datadir.WALDir(c.storagePath)); err != nil {
+			return fmt.Errorf("--storage.path: %s is not the directory of a server: %w", c.storagePath, err)
+		}
+		lock, err := datadir.Lock(c.storagePath)
+		if err != nil {
+			return fmt.Errorf("%w (use --url for a running server)", err)
+		}
+		defer lock.Close()
+		source.Dir = c.storagePath
+	default:
+		if source, err = c.snapshot(ctx); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, backup.RemoveSnapshot(source.Dir)) }()
+	}
+	created, err := r.Create(ctx, source, progress())
+	if err != nil {
+		return err
+	}
+	m := created.Manifest
+	fmt.Fprintf(w, "backup %s: %d files, %d bytes; copied %d bytes, linked %d bytes of older backups\n", m.Name, len(m.Files),
+		m.SizeBytes(), created.CopiedBytes, created.LinkedBytes)
+	return sayParts(w, m)
+}
+
+// sayParts warns about a backup without tables.
+func sayParts(w io.Writer, m *backup.Manifest) (err error) {
+	if !m.Tables {
+		_, err = fmt.Fprintln(w, "it holds the log and the open hour only: the tables are in Bigtable; back them up there")
+	}
+	return err
+}
+
+// snapshot asks the server for a snapshot, which must be readable here.
+func (c *backupCommands) snapshot(ctx context.Context) (backup.Source, error) {
+	const path = "/api/v1/admin/tsdb/snapshot"
+	if c.server.URL == "" {
+		c.server.URL = client.DefaultURL
+	}
+	var taken api.Snapshot
+	err := c.server.Ask(ctx, http.MethodPost, path, url.Values{"report": {"true"}}, &taken)
+	if refused := new(client.Refusal); errors.As(err, &refused) {
+		return backup.Source{}, fmt.Errorf("%s%s answered %s: %s", &c.server, path, refused.Status, refused.Text)
+	}
+	if err != nil {
+		return backup.Source{}, err
+	}
+	if _, err := os.Stat(datadir.WALDir(taken.Path)); err != nil {
+		return backup.Source{}, fmt.Errorf("the server's snapshot %s cannot be read here: run this command on the server's machine "+
+			"and as its user, and remove the snapshot: %w", taken.Path, err)
+	}
+	return backup.Source{Dir: taken.Path, Snapshot: true}, nil
+}
+
+func (c *backupCommands) list(_ context.Context, r *backup.Repository, w io.Writer) error {
+	backups, partial, err := r.List()
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, e := range backups {
+		if e.Err != nil {
+			faults = append(faults, fmt.Errorf("backup %s: %w", e.Name, e.Err))
+			continue
+		}
+		parts := "tables and log"
+		if !e.Manifest.Tables {
+			parts = "log only"
+		}
+		if _, err := fmt.Fprintf(w, "%s  %6d files  %15d bytes  %s  %s:%s\n", e.Name, len(e.Manifest.Files), e.Manifest.SizeBytes(),
+			parts, e.Manifest.Host, e.Manifest.Source); err != nil {
+			return err
+		}
+	}
+	for _, name := range partial {
+		if _, err := fmt.Fprintf(w, "%s is not finished; the next create or prune removes it\n", name); err != nil {
+			return err
+		}
+	}
+	return errors.Join(faults...)
+}
+
+func (c *backupCommands) verify(ctx context.Context, r *backup.Repository, w io.Writer) error {
+	names := []string{c.name}
+	if c.name == "" {
+		names = nil
+		backups, _, err := r.List()
+		if err != nil {
+			return err
+		}
+		for _, e := range backups {
+			names = append(names, e.Name)
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("%s has no backup", c.repository)
+	}
+	damaged := 0
+	for _, name := range names {
+		m, err := r.Find(name)
+		if err != nil {
+			damaged++
+			fmt.Fprintln(w, err)
+			continue
+		}
+		faults, err := r.Verify(ctx, m, progress())
+		if err != nil {
+			return err
+		}
+		for _, f := range faults {
+			fmt.Fprintf(w, "%s: %s\n", filepath.Join(c.repository, f.Path), f.Reason)
+		}
+		if len(faults) > 0 {
+			damaged++
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "backup %s is whole: %d files, %d bytes\n", m.Name, len(m.Files), m.SizeBytes()); err != nil {
+			return err
+		}
+	}
+	if damaged > 0 {
+		return fmt.Errorf("%d of %d backups are damaged", damaged, len(names))
+	}
+	return nil
+}
+
+func (c *backupCommands) restore(ctx context.Context, r *backup.Repository, w io.Writer) error {
+	m, err := r.Find(c.name)
+	if err != nil {
+		return err
+	}
+	if err := r.Restore(ctx, m, c.to, progress()); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "restored backup %s: %d files, %d bytes; start the server with --storage.path=%s\n", m.Name, len(m.Files),
+		m.SizeBytes(), c.to)
+	return sayParts(w, m)
+}
+
+func (c *backupCommands) prune(_ context.Context, r *backup.Repository, w io.Writer) error {
+	removed, err := r.Prune(c.keep)
+	for _, name := range removed {
+		fmt.Fprintf(w, "removed backup %s\n", name)
+	}
+	if err == nil && len(removed) == 0 {
+		_, err = fmt.Fprintln(w, "nothing to remove")
+	}
+	return err
+}
