@@ -111,6 +111,7 @@ var floors = map[string]int{
 	"api/receiver":                86,
 	"api/receiver/exposition":     87,
 	"api/receiver/influx":         87,
+	"api/receiver/otlp":           87,
 	"api":                         90,
 	// A client of a server in another process. Of the packages outside loadtest, it imports only the keys.
 	"loadtest/acked":        0,

@@ -11,6 +11,7 @@ import (
 	"halite/api/receiver"
 	"halite/api/receiver/exposition"
 	"halite/api/receiver/influx"
+	"halite/api/receiver/otlp"
 	"halite/api/remote"
 	"halite/api/senders"
 	"halite/ingest"
@@ -33,6 +34,8 @@ func receivers(now func() time.Time) []receiving {
 		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
 		{path: "/write", methods: []string{post}, open: influx.V1(now)},
 		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now)},
+		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(otlp.Settings(false, DefaultLookback))},
+		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(otlp.Settings(false, DefaultLookback))},
 		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
 	}
 }

@@ -141,6 +141,23 @@ func TestInflux(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"status":"pass"`)
 }
 
+func TestOTLP(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	document := `{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},` +
+		`"scopeMetrics":[{"metrics":[{"name":"depth","gauge":{"dataPoints":[{"asDouble":1.5,"timeUnixNano":"` +
+		strconv.FormatInt(comparison.Now().UnixMilli(), 10) + `000000"},{"asDouble":2,"timeUnixNano":"9999999999000000000"}]}}]}]}]}`
+	for _, path := range []string{"/v1/metrics", "/api/v1/otlp/v1/metrics"} {
+		w := s.send(path, gzipped(t, document), "Content-Type", "application/json", "Content-Encoding", "gzip")
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		require.Contains(t, w.Body.String(), `"rejectedDataPoints":"1"`)
+	}
+	require.Contains(t, s.query(t, "depth"), `{"__name__":"depth","job":"shop"},"value":[`)
+	require.Equal(t, http.StatusBadRequest, s.send("/v1/metrics", "{", "Content-Type", "application/json").Code)
+	require.Equal(t, http.StatusBadRequest, s.send("/v1/metrics", "{}", "Content-Type", "text/plain").Code)
+	require.Contains(t, s.senders(), `"protocol":"OTLP"`)
+}
+
 // TestProtocolsMix: samples of one series come by several protocols, and are read back as one series.
 func TestProtocolsMix(t *testing.T) {
 	t.Parallel()

@@ -103,15 +103,15 @@ func (b *Batch) Begin(parts ...[]byte) error {
 	return b.reserve()
 }
 
-// reserve takes the memory by which the batch grew.
+// reserve takes the memory by which the batch grew, in steps of at least half of what it has.
 func (b *Batch) reserve() error {
-	sizeBytes := cap(b.keys) + cap(b.series)*int(unsafe.Sizeof(extent{})) + cap(b.samples)*int(unsafe.Sizeof(remotewrite.Sample{})) +
-		cap(b.histograms)*int(unsafe.Sizeof(remotewrite.Histogram{})) + cap(b.exemplars)*int(unsafe.Sizeof(remotewrite.Exemplar{}))
+	sizeBytes := len(b.keys) + len(b.series)*int(unsafe.Sizeof(extent{})) + len(b.samples)*int(unsafe.Sizeof(remotewrite.Sample{})) +
+		len(b.histograms)*int(unsafe.Sizeof(remotewrite.Histogram{})) + len(b.exemplars)*int(unsafe.Sizeof(remotewrite.Exemplar{}))
 	if sizeBytes <= b.reserved {
 		return nil
 	}
-	more := sizeBytes - b.reserved
-	b.reserved = sizeBytes
+	more := max(sizeBytes-b.reserved, b.reserved/2)
+	b.reserved += more
 	if b.bounds.Reserve == nil {
 		return nil
 	}

@@ -1,0 +1,108 @@
+package otlp
+
+import (
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+
+	"halite/ingest"
+	"halite/ingest/batch"
+	"halite/ingest/remotewrite"
+)
+
+const document = `{"resourceMetrics":[{"resource":{"attributes":[
+{"key":"service.name","value":{"stringValue":"shop"}},{"key":"service.instance.id","value":{"stringValue":"i1"}},
+{"key":"region","value":{"stringValue":"eu"}}]},
+"scopeMetrics":[{"metrics":[
+{"name":"orders","unit":"1","sum":{"aggregationTemporality":2,"isMonotonic":true,"dataPoints":[
+{"asInt":"5","startTimeUnixNano":"1000000000",
+"timeUnixNano":"2000000000","attributes":[{"key":"kind","value":{"stringValue":"a"}}]}]}},
+{"name":"wait","unit":"s","exponentialHistogram":{"aggregationTemporality":2,"dataPoints":[
+{"count":"3","sum":4.5,"scale":1,"zeroCount":"1","positive":{"offset":1,"bucketCounts":["1","1"]},"timeUnixNano":"2000000000"}]}},
+{"name":"delta","sum":{"aggregationTemporality":1,"isMonotonic":true,"dataPoints":[
+{"asInt":"5","timeUnixNano":"2000000000"}]}}]}]}]}`
+
+// parsed returns the series by their labels, and the request.
+func parsed(t testing.TB, contentType string, body []byte) (map[string]batch.Series, *request, error) {
+	t.Helper()
+	r := httptest.NewRequest("POST", "/v1/metrics", nil)
+	r.Header.Set("Content-Type", contentType)
+	x, ok := Export(Settings(false, 5*time.Minute))(r).(*request)
+	require.True(t, ok)
+	require.NoError(t, x.Check())
+	b := &batch.Batch{}
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	if err := x.Parse(body, b); err != nil {
+		return nil, x, err
+	}
+	out := map[string]batch.Series{}
+	for b.Next() {
+		s := b.Series()
+		pairs, err := remotewrite.AppendLabels(nil, s.Key)
+		require.NoError(t, err)
+		builder := labels.NewScratchBuilder(0)
+		out[(&prompb.TimeSeries{Labels: pairs}).ToLabels(&builder, nil).String()] = s
+	}
+	return out, x, nil
+}
+
+func TestExport(t *testing.T) {
+	series, x, err := parsed(t, jsonType, []byte(document))
+	require.NoError(t, err)
+	orders := series[`{__name__="orders_total", instance="i1", job="shop", kind="a"}`]
+	require.Equal(t, []remotewrite.Sample{{TsMs: 2000, StartMs: 1000, Value: 5}}, orders.Samples, "%v", series)
+	wait := series[`{__name__="wait_seconds", instance="i1", job="shop"}`]
+	require.Len(t, wait.Histograms, 1)
+	require.Equal(t, 4.5, wait.Histograms[0].H.Sum)
+	require.Contains(t, series, `{__name__="target_info", instance="i1", job="shop", region="eu"}`)
+	require.Len(t, series, 3)
+	answer := x.Answer(&ingest.Result{Rejected: 2, First: "why"})
+	require.Equal(t, 200, answer.Status)
+	require.Contains(t, string(answer.Body), `"rejectedDataPoints":"2"`)
+	require.Contains(t, string(answer.Body), "delta")
+
+	export := pmetricotlp.NewExportRequest()
+	require.NoError(t, export.UnmarshalJSON([]byte(document)))
+	packed, err := export.MarshalProto()
+	require.NoError(t, err)
+	again, _, err := parsed(t, protobufType, packed)
+	require.NoError(t, err)
+	require.Len(t, again, 3)
+	_, x, err = parsed(t, protobufType, []byte("no protobuf"))
+	require.Error(t, err)
+	require.JSONEq(t, `{"message":"why"}`, string(x.Refuse(400, errText("why")).Body))
+	require.Error(t, Export(Settings(false, 0))(httptest.NewRequest("POST", "/", nil)).Check())
+}
+
+type errText string
+
+func (e errText) Error() string { return string(e) }
+
+// FuzzParse: nothing panics, and every series has label fields.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(document), true)
+	export := pmetricotlp.NewExportRequest()
+	if err := export.UnmarshalJSON([]byte(document)); err != nil {
+		f.Fatal(err)
+	}
+	packed, err := export.MarshalProto()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(packed, false)
+	f.Fuzz(func(t *testing.T, body []byte, json bool) {
+		contentType := protobufType
+		if json {
+			contentType = jsonType
+		}
+		_, x, err := parsed(t, contentType, body)
+		if err == nil {
+			require.Equal(t, 200, x.Answer(&ingest.Result{}).Status)
+		}
+	})
+}
