@@ -85,6 +85,7 @@ func TestIdentify(t *testing.T) {
 		{basic("root", "pw"), "root", "", principal.Every}, // from what is remembered
 		{basic("viewer", "see"), "viewer", "", principal.Read},
 		{"Bearer secret", "sender", "", principal.Write | principal.Admin},
+		{"Token secret", "sender", "", principal.Write | principal.Admin},
 		{"bearer  secret ", "sender", "", principal.Write | principal.Admin},
 		{"", "", ReasonNoCredentials, 0},
 		{basic("root", "see"), "", ReasonBadCredentials, 0},

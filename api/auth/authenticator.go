@@ -84,15 +84,15 @@ func (a *Authenticator) Identify(r *http.Request) (*principal.Principal, error) 
 	}
 	scheme, credentials, _ := strings.Cut(header, " ")
 	switch strings.ToLower(scheme) {
-	case "bearer":
+	case "bearer", "token": // clients of InfluxDB 2 say Token
 		if p := s.access.tokens[sha256.Sum256([]byte(strings.TrimSpace(credentials)))]; p != nil {
 			return p, nil
 		}
-		return nil, &Refusal{ReasonBadCredentials, "the bearer token is unknown"}
+		return nil, &Refusal{ReasonBadCredentials, "the token is unknown"}
 	case "basic":
 		return a.basic(r, s)
 	}
-	return nil, &Refusal{ReasonBadCredentials, "the header Authorization must begin with Basic or Bearer"}
+	return nil, &Refusal{ReasonBadCredentials, "the header Authorization must begin with Basic, Bearer or Token"}
 }
 
 // basic checks user and password. A user that does not exist takes as long as a wrong password.
