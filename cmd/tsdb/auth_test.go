@@ -185,7 +185,7 @@ func TestLogIn(t *testing.T) {
 		holds            string
 	}{
 		{"POST", "/api/v1/write", "", body, 401, "log in"},
-		{"POST", "/api/v1/write", "wrong", body, 401, "the bearer token is unknown"},
+		{"POST", "/api/v1/write", "wrong", body, 401, "the token is unknown"},
 		{"POST", "/api/v1/write", "boss:wrong", body, 401, "the user or the password is wrong"},
 		{"POST", "/api/v1/write", "read-secret", body, 403, "has the scopes read; this needs write"},
 		{"POST", "/api/v1/write", "write-secret", body, 204, ""},
