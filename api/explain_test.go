@@ -120,7 +120,7 @@ func TestExplain(t *testing.T) {
 	require.Empty(t, p.Engine)
 	require.Len(t, p.Selectors, 2)
 	require.Equal(t, float64(end-hour-hour-300_000+1)/1000, p.Selectors[0].From, "the subquery's range comes on top")
-	require.Equal(t, "subquery", p.Cache.SameRangeOnly)
+	require.Equal(t, "order", p.Cache.SameRangeOnly, "windows of deriv share sums")
 
 	p = explain("GET", "steady_total @ end()", end-hour, end)
 	require.Equal(t, "at", p.Cache.SameRangeOnly)
