@@ -55,7 +55,8 @@ func (r *Reader) RetiredHistograms(
 	ctx context.Context, within column.TimeRange, matchers []*labels.Matcher,
 ) (metric string, age time.Duration, ok bool) {
 	set, nowMs := r.opts.Histograms, r.opts.Now().UnixMilli()
-	shorter := r.opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(nowMs)
+	ages := r.opts.RetentionByMetric.Tier(keyschema.NativeHistograms)
+	shorter := ages.At(nowMs)
 	if set == nil || set.Len() == 0 || !r.opts.Rollups && shorter == nil {
 		return "", 0, false
 	}
@@ -64,6 +65,9 @@ func (r *Reader) RetiredHistograms(
 		oldestMs = nowMs - r.opts.Retention.Milliseconds()
 	}
 	within.MinMs = max(0, within.MinMs) // there are no samples before 1970
+	if within.MinMs >= oldestMs && (ages == nil || ages.Shortest().CutoffMs(nowMs) <= within.MinMs) {
+		return "", 0, false // the range is younger than each age
+	}
 	cutoffs := r.opts.RetentionByMetric.Since(nowMs, within.MinMs)
 	for _, metric := range r.histogramMetrics(ctx, within, matchers) {
 		floatsMs := max(oldestMs, cutoffs.Ms(metric))
@@ -101,7 +105,10 @@ func (r *Reader) histogramMetrics(ctx context.Context, within column.TimeRange, 
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(known, func(metric string) bool { return !slices.Contains(found, metric) })
+	return slices.DeleteFunc(known, func(metric string) bool {
+		_, ok := slices.BinarySearch(found, metric)
+		return !ok
+	})
 }
 
 func metricOf(ls labels.Labels) string { return ls.Get(labelMetric) }
