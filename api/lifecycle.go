@@ -59,7 +59,7 @@ func (s *Server) text(w http.ResponseWriter, r *http.Request, code int, message 
 }
 
 // reload answers /-/reload: the configuration is read again. It answers 403 unless that is switched on, 500 with the
-// reason if the former configuration had to stay.
+// reason if the previous configuration had to stay.
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Reload == nil {
 		s.noLifecycle(w, r)

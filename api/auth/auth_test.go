@@ -238,7 +238,7 @@ tsdb_web_auth_last_reload_successful 0
 	require.Same(t, before, a.current.Load())
 }
 
-// TestPasswordExchange: a new password replaces the former one.
+// TestPasswordExchange: a new password replaces the previous one.
 func TestPasswordExchange(t *testing.T) {
 	dir := t.TempDir()
 	config := func(password string) string { return fmt.Sprintf("basic_auth_users: {u: %q}", hashOf(t, password)) }

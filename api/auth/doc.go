@@ -3,7 +3,7 @@
 //
 // Two files hold the configuration. The web configuration has the format of Prometheus: TLS, client certificates, users with
 // bcrypt hashes, and headers. The access file holds hashes of tokens and the rights of tokens and users. Both are loaded
-// again when they change. If a file is wrong, the former configuration stays.
+// again when they change. If a file is wrong, the previous configuration stays.
 //
 // The package decides who asks. The routes of package api decide which scope that takes.
 //

@@ -18,7 +18,7 @@ import (
 // HasFiles reports whether there is a file that Reload reads.
 func (a *Authenticator) HasFiles() bool { return a.opts.WebConfigFile != "" || a.opts.AccessFile != "" }
 
-// Reload loads the files and puts them into force. After an error the former configuration stays.
+// Reload loads the files and puts them into force. After an error the previous configuration stays.
 func (a *Authenticator) Reload() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -70,7 +70,7 @@ func (a *Authenticator) reloadChanged() {
 	case err == nil:
 		a.opts.Logger.Info("reloaded who may log in", "web_config_file", a.opts.WebConfigFile, "access_file", a.opts.AccessFile)
 	case err.Error() != before:
-		a.opts.Logger.Error("cannot reload who may log in; the former configuration stays", "err", err)
+		a.opts.Logger.Error("cannot reload who may log in; the previous configuration stays", "err", err)
 	}
 }
 

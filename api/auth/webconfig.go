@@ -68,7 +68,7 @@ func (w *webConfig) loadTLS(c *web.Config) (err error) {
 	if w.tls, err = web.ConfigToTLSConfig(&c.TLSConfig); err != nil {
 		return err
 	}
-	// The toolkit reads the certificate at each handshake, and a handshake amid an exchange of the files would fail.
+	// The toolkit reads the certificate at each handshake, and a handshake during an exchange of the files would fail.
 	certificate, err := w.tls.GetCertificate(nil)
 	if err != nil {
 		return err

@@ -328,7 +328,7 @@ func TestExchangeUnderLoad(t *testing.T) {
 	secret.Store("two")
 	a.sign("server", &x509.Certificate{}) // certificate and key do not fit for a moment
 	require.Eventually(t, func() bool { return serial() != before }, time.Minute, 50*time.Millisecond, "found without a signal")
-	time.Sleep(200 * time.Millisecond) // requests with the former token end
+	time.Sleep(200 * time.Millisecond) // requests with the previous token end
 	s.put("access.yml", "tokens:\n"+token("two", "scopes: [write]")+reader)
 	require.Eventually(t, works("one", 401), time.Minute, 20*time.Millisecond)
 	s.put("access.yml", "tokens: [")

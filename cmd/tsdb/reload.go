@@ -138,7 +138,7 @@ func (x *reloader) last() (ok bool, at time.Time) {
 func (x *reloader) Config() string { return x.current.Load().Text() }
 
 // Reload opens the query log again, loads who may log in, and puts the configuration file into force, all of it or nothing. If a
-// file is refused, the former one stays and the error says why. Without a file it succeeds.
+// file is refused, the previous one stays and the error says why. Without a file it succeeds.
 func (x *reloader) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -232,7 +232,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 	require.NoError(t, g.db.close(t.Context()))
 }
 
-// TestReloadRefuses checks that faulty rules leave the former rules in force, and that the error names the fault.
+// TestReloadRefuses checks that faulty rules leave the previous rules in force, and that the error names the fault.
 func TestReloadRefuses(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "halite.yml"), []byte(growRules), 0o600))

@@ -122,7 +122,7 @@ func (r *Repository) readManifest(name string) (*Manifest, error) {
 	}
 	m, err := parseManifest(src)
 	if err == nil && m.Name != name {
-		err = fmt.Errorf("the manifest is that of backup %s", m.Name)
+		err = fmt.Errorf("the manifest belongs to backup %s", m.Name)
 	}
 	return m, err
 }

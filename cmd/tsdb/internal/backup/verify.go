@@ -36,8 +36,8 @@ func (r *Repository) Verify(ctx context.Context, m *Manifest, progress *Progress
 			faults = append(faults, Fault{path, f.differs(sizeBytes, sum)})
 		}
 	}
-	strangers, err := r.strangers(m)
-	return append(faults, strangers...), err
+	unknown, err := r.unknownFiles(m)
+	return append(faults, unknown...), err
 }
 
 // differs says how a file differs from the manifest.
@@ -48,8 +48,8 @@ func (f *File) differs(sizeBytes int64, sum string) string {
 	return fmt.Sprintf("it is damaged: its SHA-256 is %s instead of %s", sum, f.SHA256)
 }
 
-// strangers finds files that the manifest does not name.
-func (r *Repository) strangers(m *Manifest) (faults []Fault, err error) {
+// unknownFiles finds files that the manifest does not name.
+func (r *Repository) unknownFiles(m *Manifest) (faults []Fault, err error) {
 	root := filepath.Join(r.dir, m.Name, dataName)
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, os.ErrNotExist) {

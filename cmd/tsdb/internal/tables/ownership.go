@@ -116,7 +116,7 @@ func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owne
 }
 
 // Disown removes the owner from tables that were copied from Bigtable to this machine, where the lock of the directory protects
-// them. If they were copied back, they would otherwise seem to belong to the former server.
+// them. If they were copied back, they would otherwise seem to belong to the previous server.
 func Disown(ctx context.Context, local storage.Store) error {
 	meta, err := local.Table(ctx, storage.TableMeta)
 	if errors.Is(err, storage.ErrNoTable) {
