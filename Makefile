@@ -44,7 +44,7 @@ prometheus3: ## build the Prometheus that go.mod pins into the user's cache, and
 
 realinput: ## real Prometheus 2 and 3 and node_exporter write; queries must equal Prometheus's own (REALINPUT_ENGINE=bigtable)
 	PROMETHEUS3=$$(.ci/tools/prometheus) && export PROMETHEUS3 && \
-		go test -tags realinput -run TestRealInput -v -timeout 30m ./cmd/tsdb
+		go test -tags realinput -run "TestRealInput|TestRealPair" -v -timeout 30m ./cmd/tsdb
 
 realsizes: ## bytes a sample of a day of real scrapes (VICTORIA_METRICS=/path/to/binary for a peer)
 	go test -tags realinput -run TestRealSizes -v -timeout 60m ./cmd/tsdb

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/api/auth"
+	"halite/api/opentsdb/queries"
+	"halite/api/tenancy"
 	"halite/storage/principal"
 	"halite/storage/tombstone"
 )
@@ -57,6 +59,7 @@ func guarded(t testing.TB, change func(*Options)) *fixture {
 	return newFixture(t, func(o *Options) {
 		o.Auth, o.AdminAPI, o.Deleter = authenticator(t), true, &fakeDeleter{}
 		o.Reload, o.Quit = func(context.Context) error { return nil }, func() {}
+		o.OpenTSDB = struct{ queries.Engine }{} // never asked
 		if change != nil {
 			change(o)
 		}
@@ -70,7 +73,7 @@ func TestAccess(t *testing.T) {
 		require.Greater(t, len(f.routes), 40)
 		for _, e := range f.routes {
 			for _, method := range e.used {
-				path := strings.ReplaceAll(e.name, "{name}", "job")
+				path, _, _ := strings.Cut(strings.ReplaceAll(e.name, "{name}", "job"), " ")
 				require.Equal(t, !e.needs.open, f.code(t, method, path, "", 401), path)
 				require.Equal(t, !e.needs.open, f.code(t, method, path, "wrong", 401), path)
 				for name, p := range guests() {
@@ -97,6 +100,10 @@ func (f *fixture) code(t *testing.T, method, path, token string, code int) bool 
 	require.Equal(t, code, w.Code, "%s as %q", path, token)
 	require.Equal(t, code == http.StatusUnauthorized, len(w.Header().Values("WWW-Authenticate")) == 2)
 	if method != http.MethodHead {
+		if strings.HasPrefix(w.Body.String(), `{"error":{`) { // of OpenTSDB
+			require.Contains(t, w.Body.String(), fmt.Sprintf(`"code":%d,"message":"`, code))
+			return true
+		}
 		var answer struct{ Status, ErrorType, Error string }
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer), w.Body)
 		require.Equal(t, "error", answer.Status)
@@ -140,19 +147,20 @@ func TestSecurityTable(t *testing.T) {
 	documented := map[string]string{}
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if len(cells) != 3 || !strings.HasPrefix(strings.TrimSpace(cells[0]), "`/") {
+		if len(cells) != 4 || !strings.HasPrefix(strings.TrimSpace(cells[0]), "`/") {
 			continue
 		}
 		for _, path := range strings.Split(cells[0], ",") {
 			path = strings.Trim(strings.TrimSpace(path), "`")
 			require.NotContains(t, documented, path)
-			documented[path] = strings.TrimSpace(cells[1]) + " " + strings.TrimSpace(cells[2])
+			documented[path] = strings.TrimSpace(cells[1]) + " " + strings.TrimSpace(cells[2]) + " " + strings.TrimSpace(cells[3])
 		}
 	}
 	for _, e := range guarded(t, nil).routes {
-		want := e.needs.scopes.String() + " " + map[bool]string{true: "its series", false: "403"}[e.needs.restricted]
+		want := e.needs.scopes.String() + " " + map[bool]string{true: "its series", false: "403"}[e.needs.restricted] +
+			" " + map[bool]string{true: "its series", false: "403"}[e.needs.tenants != tenancy.None]
 		if e.needs.open {
-			want = "none yes"
+			want = "none yes yes"
 		}
 		require.Equal(t, want, documented[e.name], e.name)
 		delete(documented, e.name)
@@ -186,4 +194,14 @@ func (s *Server) Paths() (list []string) {
 		list = append(list, e.name)
 	}
 	return list
+}
+
+// UseOf is what an endpoint does with the series of tenants.
+func (s *Server) UseOf(path string) tenancy.Use { return s.routeOf(path).needs.tenants }
+
+// Open reports whether an endpoint lets everybody in.
+func (s *Server) Open(path string) bool { return s.routeOf(path).needs.open }
+
+func (s *Server) routeOf(path string) *route {
+	return s.routes[slices.IndexFunc(s.routes, func(e *route) bool { return e.name == path })]
 }

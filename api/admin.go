@@ -13,7 +13,10 @@ import (
 
 	"halite/ingest"
 	"halite/ingest/deletion"
+	"halite/keyschema"
+	"halite/keyschema/tsuid"
 	"halite/storage"
+	"halite/storage/principal"
 	"halite/storage/tombstone"
 )
 
@@ -119,7 +122,14 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	if !dry {
+		annotated, err := s.annotatedSeries(r.Context(), &d)
+		if err != nil {
+			return reply{}, deletionError(err)
+		}
 		series, err := s.opts.Deleter.DeleteSeries(r.Context(), d)
+		if err == nil {
+			err = s.deleteAnnotations(r.Context(), annotated, &d)
+		}
 		if err != nil || !report {
 			return reply{}, deletionError(err)
 		}
@@ -140,6 +150,41 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 		Days  int64 `json:"rollupDays"`
 		Cut   int64 `json:"rollupsCut"`
 	}{count.Series, count.Samples, count.Bytes, count.Orphans.Hours, count.Orphans.Days, count.Orphans.Partial})
+}
+
+// annotatedSeries returns the series of a deletion that have annotations in its time.
+func (s *Server) annotatedSeries(ctx context.Context, d *deletion.Request) (doomed []string, err error) {
+	if s.opts.Notes == nil {
+		return nil, nil
+	}
+	annotated, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Series(ctx, d.FromMs, d.ToMs)
+	if err != nil || len(annotated) == 0 {
+		return nil, err
+	}
+	budget := s.newBudget()
+	defer budget.end()
+	for _, matchers := range d.Selectors {
+		found, err := s.opts.Index.Select(ctx, budget.forLookup(), 0, keyschema.TimeMaxMs, matchers...)
+		if err != nil {
+			return nil, err
+		}
+		for n := range found {
+			if id := tsuid.Text(found[n].Labels); annotated[id] {
+				doomed = append(doomed, id)
+			}
+		}
+	}
+	return doomed, nil
+}
+
+// deleteAnnotations deletes the annotations of series in the time of a deletion.
+func (s *Server) deleteAnnotations(ctx context.Context, series []string, d *deletion.Request) error {
+	for _, id := range series {
+		if _, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Delete(ctx, id, d.FromMs, d.ToMs); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *Server) deletionParams(r *http.Request) (d deletion.Request, aerr *apiError) {

@@ -7,7 +7,7 @@
 //
 // Invariants:
 //
-//   - A write is answered with a 2xx status only after Writer.WriteRemote returned without an error, that is, when the
+//   - A write is answered with a 2xx status only after Writer.Write returned without an error, that is, when the
 //     samples are durable. Whatever may succeed later is answered 503 with Retry-After, never 429, which a Prometheus
 //     answers by dropping the data.
 //   - Status codes, error types and the wording of errors equal those in Prometheus 3, because clients branch on them.

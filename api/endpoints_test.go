@@ -401,10 +401,10 @@ func TestTargetMetadata(t *testing.T) {
 	} {
 		require.Equal(t, ok("["+want+"]"), body(t, f.get("/api/v1/targets/metadata"+strings.ReplaceAll(query, "`", "%22"))), query)
 	}
-	family, m, known := f.familyOf("requests_total", "web", "x")
+	family, m, known := f.familyOf(t.Context(), "requests_total", "web", "x")
 	require.True(t, known)
 	require.Equal(t, "requests", family)
 	require.Equal(t, "req", m.Unit)
-	_, _, known = f.familyOf("x_total", "web", "x")
+	_, _, known = f.familyOf(t.Context(), "x_total", "web", "x")
 	require.False(t, known)
 }

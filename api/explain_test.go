@@ -60,7 +60,7 @@ func steady(t *testing.T, s *stack) (endMs int64) {
 			list = append(list, ingest.Sample{Labels: ls, TsMs: at, Value: float64(at / 60_000 % 100_000)})
 		}
 	}
-	result, err := s.ingester.Write(context.Background(), list)
+	result, err := s.ingester.Write(context.Background(), ingest.SamplesInput(list))
 	require.NoError(t, err)
 	require.Zero(t, result.Rejected, result.First)
 	return endMs

@@ -45,29 +45,24 @@ type fakeWriter struct {
 	answer func(body []byte) (ingest.Result, error)
 }
 
-func (f *fakeWriter) WriteRemote(_ context.Context, body []byte) (ingest.Result, error) {
+// Write records a body, or the keys of the series that Parse adds.
+func (f *fakeWriter) Write(_ context.Context, in ingest.Input) (ingest.Result, error) {
+	body := in.Body
+	if in.Parse != nil {
+		var b batch.Batch
+		b.Reset(batch.Bounds{ItemsMax: 1000})
+		if err := in.Parse(&b); err != nil {
+			return ingest.Result{}, &ingest.BadRequestError{Err: err}
+		}
+		body = nil
+		for b.Next() {
+			body = append(body, b.Series().Key...)
+		}
+	}
 	f.mu.Lock()
 	f.bodies = append(f.bodies, slices.Clone(body))
 	f.mu.Unlock()
 	return f.answer(body)
-}
-
-func (f *fakeWriter) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
-	return f.WriteRemote(ctx, body)
-}
-
-// WriteBatch records the keys of the series.
-func (f *fakeWriter) WriteBatch(ctx context.Context, _ int, parse func(*batch.Batch) error) (ingest.Result, error) {
-	var b batch.Batch
-	b.Reset(batch.Bounds{ItemsMax: 1000})
-	if err := parse(&b); err != nil {
-		return ingest.Result{}, &ingest.BadRequestError{Err: err}
-	}
-	var keys []byte
-	for b.Next() {
-		keys = append(keys, b.Series().Key...)
-	}
-	return f.WriteRemote(ctx, keys)
 }
 
 // last is the body of the newest request, never nil.

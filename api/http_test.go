@@ -126,6 +126,12 @@ func TestMethods(t *testing.T) {
 	require.Equal(t, 6., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": "unknown", "code": "404"}))
 }
 
+// TestPathsLikeTemplates: a label whose name looks like the variable of a route is a label.
+func TestPathsLikeTemplates(t *testing.T) {
+	w := newFixture(t, nil).get("/api/v1/label/%7Bname%7D/values")
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+}
+
 // TestSlashes: a path with slashes too many leads to its endpoint, keeping method and parameters.
 func TestSlashes(t *testing.T) {
 	f := newFixture(t, nil)

@@ -55,7 +55,7 @@ func kindsSamples() (list []ingest.Sample) {
 func kindsInAllPlaces(t *testing.T, check func(t *testing.T, s *stack)) {
 	s, list := newStack(t), kindsSamples()
 	write := func(part []ingest.Sample) {
-		result, err := s.ingester.Write(context.Background(), part)
+		result, err := s.ingester.Write(context.Background(), ingest.SamplesInput(part))
 		require.NoError(t, err)
 		require.Zero(t, result.Rejected, result.First)
 	}
@@ -173,10 +173,10 @@ func TestQueryExemplars(t *testing.T) {
 		require.Equal(t, `{"status":"success","data":[]}`, ask("integers", at+1, at+59_999))
 		require.Equal(t, `{"status":"success","data":[]}`, ask("floats", 0, at))
 		// A late exemplar joins the others.
-		_, err := s.ingester.Write(context.Background(), []ingest.Sample{{
+		_, err := s.ingester.Write(context.Background(), ingest.SamplesInput([]ingest.Sample{{
 			Labels: labels.FromStrings("__name__", "late", "job", "kinds"), TsMs: kindsFromMs(), Value: 1,
 			Exemplars: []exemplar.Exemplar{{TsMs: at - 86_400_000, Value: 1.5, Labels: labels.FromStrings("trace_id", "x")}},
-		}})
+		}}))
 		require.NoError(t, err)
 		require.Contains(t, ask("late", 0, at), `"value":"1.5"`)
 	})

@@ -18,6 +18,7 @@ import (
 
 	"halite/api/promjson"
 	"halite/ingest"
+	"halite/keyschema"
 	"halite/storage/index"
 	"halite/storage/principal"
 )
@@ -246,8 +247,8 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 	if s.opts.Metadata != nil {
 		restricted := principal.From(r.Context()).Restricted()
 		if !restricted {
-			found = s.opts.Metadata.Metadata(r.FormValue("metric"), max(limit, 0))
-		} else if found, aerr = s.restrictedMetadata(r, s.opts.Metadata.Metadata(r.FormValue("metric"), 0)); aerr != nil {
+			found = s.metadata(r.Context(), r.FormValue("metric"), max(limit, 0))
+		} else if found, aerr = s.restrictedMetadata(r, s.metadata(r.Context(), r.FormValue("metric"), 0)); aerr != nil {
 			return reply{}, aerr
 		}
 	}
@@ -271,6 +272,28 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 		}
 		j.Raw("}")
 	}}, nil
+}
+
+// metadata is Metadata of the source for who asks: of the metrics of its tenants, under the names that it knows.
+func (s *Server) metadata(ctx context.Context, metric string, limit int) map[string][]ingest.Metadata {
+	who := principal.From(ctx)
+	if len(who.Tenants) == 0 {
+		return s.opts.Metadata.Metadata(metric, limit)
+	}
+	found := map[string][]ingest.Metadata{}
+	if metric == "" {
+		for stored, entries := range s.opts.Metadata.Metadata("", 0) {
+			if prefix, name := keyschema.SplitTenant(stored); slices.Contains(who.Tenants, keyschema.TenantOf(prefix)) {
+				found[name] = append(found[name], entries...)
+			}
+		}
+	} else {
+		for _, stored := range who.Stored(metric) {
+			found[metric] = append(found[metric], s.opts.Metadata.Metadata(stored, 1)[stored]...)
+		}
+		maps.DeleteFunc(found, func(_ string, entries []ingest.Metadata) bool { return len(entries) == 0 })
+	}
+	return found
 }
 
 // restrictedMetadata leaves the metrics that a restricted principal finds series of.

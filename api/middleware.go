@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"halite/api/auth"
 	"halite/api/netlimit"
 	"halite/api/senders"
+	"halite/api/tenancy"
 	"halite/storage/principal"
 )
 
@@ -82,6 +84,8 @@ type access struct {
 	scopes principal.Scopes
 	// restricted says that the route answers a restricted principal, with series inside of its matchers only.
 	restricted bool
+	// tenants says what the route does with the series of tenants.
+	tenants tenancy.Use
 	// open lets everybody in. Without it, a route without scopes refuses everybody.
 	open bool
 }
@@ -100,10 +104,29 @@ type route struct {
 	// protocol, if not nil, returns the protocol of a write request for the list of senders.
 	protocol func(r *http.Request) string
 	handle   http.HandlerFunc
+	// byMethod is set if other routes may have the same path.
+	byMethod bool
+	// failure answers errors; nil answers in Prometheus's envelope.
+	failure failure
 	// compressed is answer behind the compression of answers; nil if the route does not compress.
 	compressed http.Handler
 	// metrics appear with the first request, so that endpoints without requests cost no series.
 	metrics func() endpointMetrics
+}
+
+// failure answers an error in the format of a protocol.
+type failure func(w http.ResponseWriter, status int, message string)
+
+// fail answers an error.
+func (e *route) fail(w http.ResponseWriter, aerr *apiError) {
+	if e.failure == nil {
+		e.server.respondError(w, aerr)
+		return
+	}
+	if aerr.code() == http.StatusServiceUnavailable {
+		e.server.setRetryAfter(w, aerr.retryAfter)
+	}
+	e.failure(w, aerr.code(), aerr.err.Error())
 }
 
 // newRoute returns a route for the given methods, none meaning all.
@@ -184,7 +207,7 @@ func (e *route) recovered(w *recorder, r *http.Request) {
 	if w.code != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	s.respondError(w, &apiError{
+	e.fail(w, &apiError{
 		typ: errInternal, err: errors.New("unexpected error while answering; the server's log has the details"),
 	})
 }
@@ -199,13 +222,29 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	if !e.changesData {
 		return true
 	}
-	// Programs that are not browsers do not send the headers that this checks.
-	err := s.origins.Check(r)
-	if err == nil || s.allowedOrigin(r) {
+	err := s.fromHere(r)
+	if err == nil {
 		return true
 	}
 	e.refuse(w, r, rejectOrigin, &apiError{typ: errBadData, status: http.StatusForbidden, err: err})
 	return false
+}
+
+// fromHere fails for a request that a browser sends for a page of another origin, unless that origin is allowed or the method is
+// safe. Programs that are not browsers do not send the headers that this checks.
+func (s *Server) fromHere(r *http.Request) error {
+	err := s.origins.Check(r)
+	if err == nil || s.allowedOrigin(r) {
+		return nil
+	}
+	return err
+}
+
+// sameOrigin is fromHere for requests that change data by a safe method.
+func (s *Server) sameOrigin(r *http.Request) error {
+	changing := r.WithContext(r.Context())
+	changing.Method = http.MethodPost
+	return s.fromHere(changing)
 }
 
 // identified returns who sends a request, if the route permits them. It answers the request if not.
@@ -228,13 +267,39 @@ func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal
 		forbidden.err = fmt.Errorf("%q reads the series %s only; this shows more than that", p.Name, p.CacheKey())
 		e.refuse(w, r, rejectRestricted, forbidden)
 	default:
-		return p, true
+		return e.withTenants(w, r, p)
 	}
 	return nil, false
 }
 
-// unidentified is the answer to a request whose sender is unknown.
+// withTenants returns the principal with the tenants of its request. It answers the request if the route does not permit them.
+func (e *route) withTenants(w http.ResponseWriter, r *http.Request, p *principal.Principal) (_ *principal.Principal, ok bool) {
+	t := e.server.opts.Tenancy
+	if t == nil {
+		return p, true
+	}
+	p, err := t.Resolve(r, p, e.needs.tenants)
+	if err != nil {
+		aerr, reason := unidentified(w, err)
+		e.refuse(w, r, reason, aerr)
+		return nil, false
+	}
+	return p, true
+}
+
+// unidentified is the answer to a request whose sender or tenant is unknown.
 func unidentified(w http.ResponseWriter, err error) (aerr *apiError, reason string) {
+	tenant := new(tenancy.Error)
+	if errors.As(err, &tenant) {
+		if tenant.Status == http.StatusUnauthorized {
+			auth.Challenge(w.Header())
+		}
+		types := map[int]errorType{
+			http.StatusBadRequest: errBadData, http.StatusUnauthorized: errUnauthorized, http.StatusForbidden: errForbidden,
+			http.StatusServiceUnavailable: errUnavailable,
+		}
+		return &apiError{typ: cmp.Or(types[tenant.Status], errInternal), err: err}, tenant.Reason
+	}
 	refusal := new(auth.Refusal)
 	if !errors.As(err, &refusal) {
 		return &apiError{typ: errInternal, err: err}, senders.ReasonInternal
@@ -269,7 +334,7 @@ func (e *route) refuse(w http.ResponseWriter, r *http.Request, reason string, ae
 		s.opts.Senders.Refuse(r, e.protocol(r), aerr.code(), reason, aerr.err)
 	}
 	s.setCORS(w, r)
-	s.respondError(w, aerr)
+	e.fail(w, aerr)
 }
 
 // refuseMethod answers 405 with the allowed methods, or lists them for OPTIONS.
@@ -280,7 +345,7 @@ func (e *route) refuseMethod(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	e.server.respondError(w, &apiError{
+	e.fail(w, &apiError{
 		typ: errBadData, status: http.StatusMethodNotAllowed,
 		err: fmt.Errorf("method %s is not allowed here; use %s", r.Method, strings.Join(e.used, " or ")),
 	})

@@ -14,16 +14,22 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	promstorage "github.com/prometheus/prometheus/storage"
 
+	"halite/api/opentsdb/queries"
+	"halite/api/opentsdb/stats"
+	otsdb "halite/api/receiver/opentsdb"
+	"halite/api/receiver/otlp"
 	"halite/api/senders"
+	"halite/api/tenancy"
 	"halite/ingest"
-	"halite/ingest/batch"
 	"halite/ingest/deletion"
+	"halite/ingest/hatracker"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/budget"
 	"halite/query/limits"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/notes"
 	"halite/storage/principal"
 	"halite/storage/retention"
 )
@@ -62,11 +68,24 @@ type Options struct {
 	// QueryLimits answers /api/v1/status/limits and /api/v1/status/query_rules; nil answers with nothing.
 	QueryLimits *limits.Control
 
+	// OTLP returns the options of OTLP for each request; nil means Prometheus's defaults.
+	OTLP func() otlp.Options
+	// HAClusters describes the elections of HA pairs for /api/v1/status/senders; nil answers with none.
+	HAClusters func() []hatracker.ClusterStatus
 	// Senders remembers who writes; nil means one with default options.
 	Senders *senders.Tracker
 
+	// OpenTSDBNames are the rules of names that OpenTSDB's clients write; nil means OpenTSDB's own.
+	OpenTSDBNames *otsdb.Names
+	// OpenTSDBStats makes the data points of /api/stats; nil means that there are none.
+	OpenTSDBStats *stats.Source
+	// Notes keeps annotations and descriptions of OpenTSDB's clients; nil means that there are none.
+	Notes *notes.Store
+
 	// Auth says who sends a request; nil gives everybody every right.
 	Auth Authenticator
+	// Tenancy decides for which tenants a request is; nil means that the server has no tenants.
+	Tenancy *tenancy.Tenancy
 	// GuardProbes makes /-/healthy and /-/ready need the scope read. Default: they answer everybody.
 	GuardProbes bool
 
@@ -113,6 +132,8 @@ type Options struct {
 	// Lookback is how old the newest sample of a series may be for /federate. Default 5 min, as the engine's.
 	Lookback time.Duration
 
+	// OpenTSDB answers OpenTSDB's queries; *opentsdb.Engine is one. Nil leaves their endpoints out.
+	OpenTSDB queries.Engine
 	// AdminAPI allows the /api/v1/admin endpoints. Default false: they answer 403.
 	AdminAPI bool
 	// CORSOrigin is matched against the Origin header; a match is allowed to read answers from a browser. Nil, the
@@ -205,6 +226,9 @@ type BuildInfo struct {
 // DefaultLookback is the default of Options.Lookback.
 const DefaultLookback = 5 * time.Minute
 
+// defaultOTLP returns Prometheus's options of OTLP.
+func defaultOTLP() otlp.Options { return otlp.DefaultOptions(DefaultLookback) }
+
 // DefaultAPIVersion is the Prometheus release whose HTTP API the server is compared with.
 const DefaultAPIVersion = "3.15.0"
 
@@ -256,6 +280,12 @@ func (o *Options) Validate() error {
 	}
 	if o.Senders == nil {
 		o.Senders = senders.New(senders.Options{Now: o.Now, Logger: o.Logger})
+	}
+	if o.OpenTSDBNames == nil {
+		o.OpenTSDBNames = otsdb.DefaultNames()
+	}
+	if o.OTLP == nil {
+		o.OTLP = defaultOTLP
 	}
 	if o.Lookback == 0 {
 		o.Lookback = DefaultLookback
@@ -322,14 +352,9 @@ func (b *BuildInfo) setDefaults() {
 
 // Writer stores write requests; *ingest.Ingester is one.
 type Writer interface {
-	// WriteRemote stores the request in body, a snappy-compressed prometheus.WriteRequest, and returns once it is
-	// durable. It does not keep body. Series that are invalid inside a well-formed request are reported in the result,
-	// the others are stored.
-	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
-	// WriteRemoteV2 is WriteRemote for an io.prometheus.write.v2.Request.
-	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
-	// WriteBatch stores what parse adds to a batch. sizeBytes is the memory that parse holds and takes besides the batch.
-	WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (ingest.Result, error)
+	// Write stores a request and returns once it is durable. It does not keep the body. It stores the valid series of a
+	// well-formed request and reports the others in the result.
+	Write(ctx context.Context, in ingest.Input) (ingest.Result, error)
 }
 
 // Authenticator says who sends a request; *auth.Authenticator is one.
@@ -457,7 +482,9 @@ func (x restrictedDeleter) CountDeletion(ctx context.Context, d deletion.Request
 func restrict(ctx context.Context, d deletion.Request) deletion.Request {
 	selectors := make([][]*labels.Matcher, 0, len(d.Selectors))
 	for _, set := range d.Selectors {
-		selectors = append(selectors, principal.From(ctx).Restrict(set))
+		for _, s := range principal.From(ctx).Selectors(set) {
+			selectors = append(selectors, s.Matchers)
+		}
 	}
 	d.Selectors = selectors
 	return d

@@ -100,7 +100,7 @@ func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 	if p.Explain, aerr = boolParam(r, "explain"); aerr != nil {
 		return p, aerr
 	}
-	if p.Explain && principal.From(r.Context()).Restricted() {
+	if who := principal.From(r.Context()); p.Explain && (who.Restricted() || len(who.Tenants) > 0) {
 		return p, &apiError{typ: errForbidden, err: errors.New("a plan shows more than the series that you may read")}
 	}
 	if p.NoCache, aerr = boolParam(r, "nocache"); aerr != nil {

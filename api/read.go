@@ -223,9 +223,26 @@ func (s *Server) closeQuerier(q interface{ Close() error }) {
 	}
 }
 
-// readChunks answers with a stream of frames in the order of series; each frame has chunks of one series. If the store fails
-// after the first frame, readChunks breaks the connection, so that the client does not take a part for the whole.
+// readChunks answers with a stream of frames in the order of series; each frame has chunks of one series.
 func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []remote.Query, slot *readSlot) *apiError {
+	w.Header().Set("Content-Type", remote.StreamType)
+	return s.stream(w, r, slot, func(ctx context.Context, out *stream, budget responseBudget) *apiError {
+		frames := &frameWriter{stream: out, encoder: remote.NewFrameEncoder()}
+		for i, q := range queries {
+			if aerr := s.streamQuery(ctx, frames, int64(i), q, budget); aerr != nil {
+				return aerr
+			}
+		}
+		return nil
+	})
+}
+
+// stream runs send, which writes an answer part by part. A failure before the first part is returned. After a later one, stream
+// breaks the connection, so that the client does not take a part for the whole.
+func (s *Server) stream(
+	w http.ResponseWriter, r *http.Request, slot *readSlot,
+	send func(ctx context.Context, out *stream, budget responseBudget) *apiError,
+) *apiError {
 	budget := s.newBudget()
 	defer budget.end()
 	budget.sending(answerOf(r.Context()))
@@ -234,20 +251,13 @@ func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []re
 	timeout := s.opts.Limits.ReadTimeout
 	timer := time.AfterFunc(timeout, cancel)
 	defer timer.Stop()
-	w.Header().Set("Content-Type", remote.StreamType)
-	frames := &frameWriter{w: w, slot: slot, timer: timer, timeout: timeout, encoder: remote.NewFrameEncoder()}
-	for i, q := range queries {
-		aerr := s.streamQuery(ctx, frames, int64(i), q, budget)
-		if aerr == nil {
-			continue
-		}
-		if frames.begun {
-			s.opts.Logger.Warn("remote read broken off", "err", aerr.err)
-			panic(http.ErrAbortHandler)
-		}
-		return aerr
+	out := &stream{w: w, slot: slot, timer: timer, timeout: timeout}
+	aerr := send(ctx, out, budget)
+	if aerr != nil && out.begun {
+		s.opts.Logger.Warn("streamed answer broken off", "path", r.URL.Path, "err", aerr.err)
+		panic(http.ErrAbortHandler)
 	}
-	return nil
+	return aerr
 }
 
 func (s *Server) streamQuery(
@@ -312,29 +322,38 @@ func (s *Server) streamSeries(
 	return it.Err()
 }
 
-// frameWriter sends the frames of a streamed read.
-type frameWriter struct {
+// stream sends an answer part by part.
+type stream struct {
 	w    http.ResponseWriter
 	slot *readSlot
-	// timer ends the read unless it sends another frame in time. The time that the client takes does not count.
+	// timer ends the read unless it sends another part in time. The time that the client takes does not count.
 	timer   *time.Timer
 	timeout time.Duration
-	encoder *remote.FrameEncoder
-	begun   bool // a frame was sent, so the status cannot change any more
+	begun   bool // a part was sent, so the status cannot change any more
 }
 
-// send writes a frame. Meanwhile the read gives up its slot, so that slow clients do not keep others waiting.
+// write sends a part. Meanwhile the read gives up its slot, so that slow clients do not keep others waiting.
+func (o *stream) write(ctx context.Context, part []byte) error {
+	o.begun = true
+	o.slot.release()
+	o.timer.Stop()
+	if _, err := o.w.Write(part); err != nil {
+		return fmt.Errorf("send a part of the answer: %w", err)
+	}
+	o.timer.Reset(o.timeout)
+	return o.slot.acquire(ctx)
+}
+
+// frameWriter sends the frames of a streamed read.
+type frameWriter struct {
+	*stream
+	encoder *remote.FrameEncoder
+}
+
 func (f *frameWriter) send(ctx context.Context, m *prompb.ChunkedReadResponse) error {
 	frame, err := f.encoder.Encode(m)
 	if err != nil {
 		return err
 	}
-	f.begun = true
-	f.slot.release()
-	f.timer.Stop()
-	if _, err := f.w.Write(frame); err != nil {
-		return fmt.Errorf("send a frame: %w", err)
-	}
-	f.timer.Reset(f.timeout)
-	return f.slot.acquire(ctx)
+	return f.write(ctx, frame)
 }

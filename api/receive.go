@@ -1,21 +1,32 @@
 package api
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
 
+	"halite/api/netlimit"
+	"halite/api/opentsdb"
 	"halite/api/receiver"
+	"halite/api/receiver/csv"
 	"halite/api/receiver/exposition"
 	"halite/api/receiver/influx"
+	"halite/api/receiver/jsonl"
+	otsdb "halite/api/receiver/opentsdb"
 	"halite/api/receiver/otlp"
 	"halite/api/remote"
 	"halite/api/senders"
+	"halite/api/tenancy"
 	"halite/ingest"
 	"halite/ingest/batch"
+	"halite/storage/periodic"
 )
 
 // receiving is a path that takes another protocol than remote write.
@@ -25,18 +36,30 @@ type receiving struct {
 	below   bool
 	methods []string
 	open    receiver.Open
+	// lines is set if a body of any size is stored while it comes, some lines at a time.
+	lines bool
+	// quoted is set if a line break between two quotes does not end a line.
+	quoted bool
+	// fail, if not nil, answers the errors that the protocol does not see.
+	fail failure
 }
 
-// receivers returns the paths of all protocols but remote write.
-func receivers(now func() time.Time) []receiving {
+// receivers returns the paths of all protocols but remote write. names are the rules of OpenTSDB's names, export returns the
+// options of OTLP.
+func receivers(now func() time.Time, names *otsdb.Names, export func() otlp.Options) []receiving {
 	const post, put = http.MethodPost, http.MethodPut
 	return []receiving{
 		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
+		{path: ImportPath, methods: []string{post, put}, open: jsonl.Import, lines: true},
+		{path: ImportCSVPath, methods: []string{post, put}, open: csv.Import(now), lines: true, quoted: true},
 		{path: "/write", methods: []string{post}, open: influx.V1(now)},
 		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now)},
-		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(otlp.Settings(false, DefaultLookback))},
-		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(otlp.Settings(false, DefaultLookback))},
+		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
+		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
 		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
+		{path: "/api/put", methods: []string{post}, open: otsdb.Put(names), fail: opentsdb.WriteError},
+		{path: "/api/rollup", methods: []string{post}, open: otsdb.Rollup(names), fail: opentsdb.WriteError},
+		{path: "/api/histogram", methods: []string{post}, open: otsdb.Histogram(names), fail: opentsdb.WriteError},
 	}
 }
 
@@ -51,7 +74,7 @@ func WriteProtocol(r *http.Request, prefix string) string {
 	if path == WritePath || path == PushPath {
 		return senders.RemoteWrite(r)
 	}
-	for _, at := range receivers(time.Now) {
+	for _, at := range receivers(time.Now, nil, defaultOTLP) {
 		if path == at.path || at.below && strings.HasPrefix(path, at.path) {
 			return at.open(r).Protocol()
 		}
@@ -74,11 +97,12 @@ func alias(router http.Handler) http.Handler {
 	})
 }
 
-// addReceivers registers the paths of all protocols but remote write.
-func (s *Server) addReceivers(router *mux.Router, needs access) {
-	for _, at := range receivers(s.opts.Now) {
+// addReceivers registers the paths of all protocols but remote write, and what else their clients ask. compress adds the
+// compression of answers.
+func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*route) *route) {
+	for _, at := range receivers(s.opts.Now, s.opts.OpenTSDBNames, s.opts.OTLP) {
 		e := s.newRoute(at.path, needs, s.receive(at), at.methods...)
-		e.waits, e.changesData = true, true
+		e.waits, e.changesData, e.failure = true, true, at.fail
 		e.protocol = func(r *http.Request) string { return at.open(r).Protocol() }
 		if at.below {
 			router.PathPrefix(at.path).Handler(e)
@@ -88,13 +112,73 @@ func (s *Server) addReceivers(router *mux.Router, needs access) {
 		s.routes = append(s.routes, e)
 		s.metrics.initRejected(at.path)
 	}
+	s.addOpenTSDB(router, compress)
+}
+
+// addOpenTSDB registers OpenTSDB's paths that do not write samples. compress adds the compression of answers.
+func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
+	handlers := opentsdb.New(opentsdb.Options{
+		Index: s.opts.Index, Begin: s.beginLookup, Notes: s.opts.Notes, Names: s.opts.OpenTSDBNames, Stats: s.opts.OpenTSDBStats,
+		Status: func(err error) int { return evalError(err).code() },
+		Flags:  s.opts.Flags, Now: s.opts.Now, BodyBytesMax: s.opts.Limits.FormBytesMax,
+		Build: opentsdb.Build{
+			Version: s.opts.Build.Version, Revision: s.opts.Build.Revision, Branch: s.opts.Build.Branch,
+			User: s.opts.Build.BuildUser, Date: s.opts.Build.BuildDate,
+		},
+	})
+	byPath, below := map[string]opentsdb.Routes{}, map[string]bool{}
+	var paths []string
+	for _, at := range handlers.Endpoints() {
+		e := s.newRoute(at.Name, access{
+			scopes: at.Scopes, restricted: at.Restricted, tenants: tenantsOf(&at),
+		}, at.Handle, at.Methods...)
+		e.waits, e.changesData, e.failure, e.byMethod = true, at.Changes, opentsdb.WriteError, true
+		s.routes = append(s.routes, compress(e))
+		if byPath[at.Path] == nil {
+			byPath[at.Path] = opentsdb.Routes{}
+			paths = append(paths, at.Path)
+		}
+		below[at.Path] = below[at.Path] || at.Below
+		for _, method := range at.Methods {
+			byPath[at.Path][method] = e
+		}
+	}
+	for _, path := range paths { // exact ones before those with paths below
+		router.Path(path).Handler(byPath[path])
+	}
+	for _, path := range paths {
+		if below[path] {
+			router.PathPrefix(path + "/").Handler(byPath[path])
+		}
+	}
+}
+
+// tenantsOf says what an endpoint does with the series of tenants.
+func tenantsOf(at *opentsdb.Endpoint) tenancy.Use {
+	switch {
+	case !at.Tenants:
+		return tenancy.None
+	case at.Changes:
+		return tenancy.Change
+	}
+	return tenancy.Read
+}
+
+// beginLookup admits a request of OpenTSDB to the look-ups.
+func (s *Server) beginLookup(r *http.Request) (*opentsdb.Lookup, error) {
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		return nil, opentsdb.NewError(aerr.code(), aerr.err.Error())
+	}
+	budget := s.newBudget()
+	return &opentsdb.Lookup{Ctx: ctx, Budget: budget.forLookup(), End: func() { budget.end(); leave() }}, nil
 }
 
 // receive returns the handler of a protocol.
 func (s *Server) receive(at receiving) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		x := at.open(r)
-		result, failure := s.storeReceived(r, x)
+		result, failure := s.storeReceived(r, x, at)
 		if failure != nil {
 			s.noteRefusal(w, r, at.path, x.Protocol(), failure)
 			answer := x.Refuse(failure.status, failure.err)
@@ -107,12 +191,17 @@ func (s *Server) receive(at receiving) http.HandlerFunc {
 	}
 }
 
-// storeReceived checks a request, decodes its body and passes it to the writer.
-func (s *Server) storeReceived(r *http.Request, x receiver.Request) (ingest.Result, *writeError) {
-	if err := x.Check(); err != nil {
+// storeReceived checks a request, decodes its body and passes it to the writer, as a whole or some lines at a time.
+func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving) (ingest.Result, *writeError) {
+	if err := x.Check(); errors.Is(err, receiver.ErrContentType) {
+		return ingest.Result{}, writeFailure(http.StatusUnsupportedMediaType, rejectContentType, err)
+	} else if err != nil {
 		return ingest.Result{}, writeFailure(http.StatusBadRequest, senders.ReasonParameter, err)
 	}
 	bytesMax, sizeBytes := s.opts.Limits.WriteBytesMax, r.ContentLength
+	if at.lines {
+		bytesMax = math.MaxInt64 / 2
+	}
 	if sizeBytes > bytesMax {
 		return ingest.Result{}, bodyFailure(remote.ErrBodyTooLarge, bytesMax)
 	}
@@ -125,10 +214,78 @@ func (s *Server) storeReceived(r *http.Request, x receiver.Request) (ingest.Resu
 		return ingest.Result{}, bodyFailure(err, bytesMax)
 	}
 	defer done()
+	if at.lines {
+		return s.storeLines(r, body, x, at.quoted)
+	}
 	if body != r.Body {
 		sizeBytes = -1 // when decoded
 	}
 	return s.storeBody(r, body, sizeBytes, func(body []byte) (ingest.Result, error) {
-		return s.opts.Writer.WriteBatch(r.Context(), len(body), func(b *batch.Batch) error { return x.Parse(body, b) })
+		parse := func(b *batch.Batch) error { return x.Parse(body, b) }
+		return s.opts.Writer.Write(r.Context(), ingest.Input{Parse: parse, SizeBytes: len(body)})
 	})
+}
+
+// pieceTries bounds the attempts to store a piece while the writer is overloaded.
+const pieceTries = 20
+
+// storeLines stores a body while it comes, some lines at a time. Only a piece of it is in memory, and counts against
+// Limits.WriteInflightBytesMax. A failure leaves the pieces before it stored.
+func (s *Server) storeLines(
+	r *http.Request, body io.Reader, x receiver.Request, quoted bool,
+) (total ingest.Result, failure *writeError) {
+	limits := &s.opts.Limits
+	sizeBytes := min(receiver.PieceBytes, limits.WriteBytesMax)
+	if err := acquire(r.Context(), s.writeBytes, sizeBytes, limits.WriteQueueWait); err != nil {
+		return total, overloaded(remote.ErrBodyMemory)
+	}
+	p := receiver.NewPieces(body, sizeBytes, limits.WriteBytesMax, s.writeBytes.TryAcquire)
+	p.Quoted = quoted
+	defer func() { s.writeBytes.Release(p.SizeBytes()) }()
+	for {
+		piece, err := p.Next()
+		if err != nil {
+			return total, s.afterPieces(bodyFailure(err, limits.WriteBytesMax), total)
+		}
+		if len(piece) == 0 {
+			return total, nil
+		}
+		result, failure := s.storePiece(r.Context(), piece, x)
+		if failure != nil {
+			return total, s.afterPieces(failure, total)
+		}
+		total.Add(&result)
+		if counted, ok := r.Body.(*countingBody); ok {
+			counted.end = time.Now().Add(netlimit.BodyReadTimeout) // for the next piece
+		}
+	}
+}
+
+// afterPieces adds to a failure how much was stored before.
+func (s *Server) afterPieces(failure *writeError, stored ingest.Result) *writeError {
+	if n := stored.Accepted + stored.Histograms; n > 0 {
+		failure.err = fmt.Errorf("%w; %d samples before it are stored", failure.err, n)
+	}
+	return failure
+}
+
+// storePiece stores some lines. While the writer is overloaded it waits.
+func (s *Server) storePiece(ctx context.Context, piece []byte, x receiver.Request) (ingest.Result, *writeError) {
+	for tries := 1; ; tries++ {
+		begun := false
+		result, failure := s.store(piece, func(piece []byte) (ingest.Result, error) {
+			parse := func(b *batch.Batch) error {
+				begun = true
+				return x.Parse(piece, b)
+			}
+			return s.opts.Writer.Write(ctx, ingest.Input{Parse: parse, SizeBytes: len(piece)})
+		})
+		overload := new(ingest.OverloadError)
+		if failure == nil || begun || tries == pieceTries || !errors.As(failure.err, &overload) {
+			return result, failure
+		}
+		if err := periodic.Sleep(ctx, overload.RetryAfter); err != nil {
+			return result, failure
+		}
+	}
 }

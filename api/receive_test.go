@@ -154,7 +154,7 @@ func TestOTLP(t *testing.T) {
 	}
 	require.Contains(t, s.query(t, "depth"), `{"__name__":"depth","job":"shop"},"value":[`)
 	require.Equal(t, http.StatusBadRequest, s.send("/v1/metrics", "{", "Content-Type", "application/json").Code)
-	require.Equal(t, http.StatusBadRequest, s.send("/v1/metrics", "{}", "Content-Type", "text/plain").Code)
+	require.Equal(t, http.StatusUnsupportedMediaType, s.send("/v1/metrics", "{}", "Content-Type", "text/plain").Code)
 	require.Contains(t, s.senders(), `"protocol":"OTLP"`)
 }
 
@@ -167,9 +167,9 @@ func TestProtocolsMix(t *testing.T) {
 	require.Equal(t, 204, s.send("/api/v1/import/prometheus", "mixed_v{host=\"a\",job=\"j\"} 0 "+text(0)+"\n").Code)
 	require.Equal(t, 204, s.send("/write?precision=ms", "mixed,job=j,host=a v=1 "+text(1)).Code)
 	require.Equal(t, 204, s.send("/api/v2/write?precision=ms", "mixed,host=a,job=j v=9,w=1 "+text(2)).Code)
-	_, err := s.ingester.Write(context.Background(), []ingest.Sample{{
+	_, err := s.ingester.Write(context.Background(), ingest.SamplesInput([]ingest.Sample{{
 		Labels: labels.FromStrings("__name__", "mixed_v", "host", "a", "job", "j"), TsMs: at + 2000, Value: 2,
-	}})
+	}}))
 	require.NoError(t, err)
 	answer := s.query(t, "mixed_v[1m]")
 	require.Equal(t, 1, strings.Count(answer, "metric"), answer)

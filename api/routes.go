@@ -12,8 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"halite/api/landing"
+	"halite/api/opentsdb"
+	"halite/api/opentsdb/queries"
 	"halite/api/receiver/influx"
 	"halite/api/senders"
+	"halite/api/tenancy"
 	"halite/storage/principal"
 )
 
@@ -23,10 +26,29 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.handler, err = s.newRouter(); err != nil {
+	router, err := s.newRouter()
+	if err != nil {
 		return nil, err
 	}
+	s.handler = s.direct(router)
 	return s, nil
+}
+
+// direct serves the paths without variables by one look-up. The router would match the routes one after the other.
+func (s *Server) direct(router http.Handler) http.Handler {
+	byPath := make(map[string]*route, len(s.routes))
+	for _, e := range s.routes {
+		if !strings.Contains(e.name, "{") && !e.byMethod {
+			byPath[e.name] = e
+		}
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if e := byPath[r.URL.Path]; e != nil && r.URL.RawPath == "" {
+			e.ServeHTTP(w, r)
+			return
+		}
+		router.ServeHTTP(w, r)
+	})
 }
 
 // newRouter registers every endpoint.
@@ -52,8 +74,9 @@ func (s *Server) newRouter() (*mux.Router, error) {
 		return e
 	}
 	// readsAll is for what shows more than series.
-	reads, readsAll := access{scopes: principal.Read, restricted: true}, access{scopes: principal.Read}
-	writes, administers := access{scopes: principal.Write}, access{scopes: principal.Admin}
+	reads := access{scopes: principal.Read, restricted: true, tenants: tenancy.Read}
+	readsAll, administers := access{scopes: principal.Read}, access{scopes: principal.Admin}
+	writes := access{scopes: principal.Write, tenants: tenancy.Write}
 	for _, group := range s.endpointGroups() {
 		for path, ep := range group.endpoints {
 			e := compress(add(path, group.needs, s.json(ep), group.methods...))
@@ -63,12 +86,24 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	// While the log is replayed, this is the status that matters, so it does not wait.
 	compress(add("/api/v1/status/walreplay", readsAll, s.json(s.walReplay), get))
 	compress(add("/federate", reads, s.federate, get)).waits = true
+	for path, format := range exportFormats() {
+		compress(add(path, reads, s.export(format), get, post)).waits = true
+	}
 	compress(add("/", readsAll, s.landingPage(page), get, head))
 	for _, path := range []string{WritePath, PushPath} {
 		write := add(path, writes, s.remoteWrite, post)
 		write.waits, write.changesData, write.protocol = true, true, senders.RemoteWrite
 	}
-	s.addReceivers(router, writes)
+	s.addReceivers(router, writes, compress)
+	handlers, err := s.openTSDBQueries()
+	if err != nil {
+		return nil, err
+	}
+	for path, handle := range handlers {
+		// Deletions need more than to read; the handlers check that.
+		e := compress(add(path, reads, handle, queries.Methods()...))
+		e.waits, e.failure = true, opentsdb.WriteError
+	}
 	add("/api/v1/read", reads, s.remoteRead, post).waits = true
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
 	add("/metrics", readsAll, s.ownMetrics(exposition), get, head)
@@ -88,6 +123,32 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	return router, nil
 }
 
+// openTSDBQueries returns the handlers of OpenTSDB's queries by their paths.
+func (s *Server) openTSDBQueries() (map[string]http.HandlerFunc, error) {
+	if s.opts.OpenTSDB == nil {
+		return nil, nil
+	}
+	o := queries.Options{
+		Engine: s.opts.OpenTSDB, BodyBytesMax: s.opts.Limits.FormBytesMax, SubQueriesMax: s.opts.Limits.SelectorsMax,
+		Now: s.opts.Now, SameOrigin: s.sameOrigin, Notes: s.opts.Notes,
+	}
+	if s.opts.AdminAPI && s.opts.Deleter != nil {
+		o.Deleter = s.opts.Deleter
+	}
+	h, err := queries.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("api: %w", err)
+	}
+	paths := h.Paths()
+	for path, handle := range paths {
+		paths[path] = func(w http.ResponseWriter, r *http.Request) {
+			s.setCORS(w, r)
+			handle(w, r)
+		}
+	}
+	return paths, nil
+}
+
 // endpointGroup is endpoints with the same needs and methods, by their path.
 type endpointGroup struct {
 	needs       access
@@ -99,8 +160,9 @@ type endpointGroup struct {
 // endpointGroups are the endpoints that answer in Prometheus's envelope.
 func (s *Server) endpointGroups() []endpointGroup {
 	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
-	reads, readsAll := access{scopes: principal.Read, restricted: true}, access{scopes: principal.Read}
-	administers, deletes := access{scopes: principal.Admin}, access{scopes: principal.Admin, restricted: true}
+	reads := access{scopes: principal.Read, restricted: true, tenants: tenancy.Read}
+	readsAll, administers := access{scopes: principal.Read}, access{scopes: principal.Admin}
+	deletes := access{scopes: principal.Admin, restricted: true, tenants: tenancy.Change}
 	return []endpointGroup{
 		{reads, []string{get, post}, false, s.queryEndpoints()},
 		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/explain": s.explain}},

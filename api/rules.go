@@ -17,6 +17,7 @@ import (
 
 	"halite/ingest"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
 // Halite evaluates no rules, sends no alerts and scrapes no targets but itself. Grafana and other clients of Prometheus
@@ -233,7 +234,7 @@ func (s *Server) appendDescribed(
 	target := up.DropReserved(func(name string) bool { return name == model.MetricNameLabel })
 	seen := map[string]struct{}{}
 	for _, name := range names {
-		family, m, known := s.familyOf(name, job, instance)
+		family, m, known := s.familyOf(ctx, name, job, instance)
 		if _, again := seen[family]; !known || again || metric != "" && metric != family {
 			continue
 		}
@@ -253,17 +254,27 @@ func familySuffixes() []string {
 }
 
 // familyOf returns the metric family of a metric, with the description by a target.
-func (s *Server) familyOf(metric, job, instance string) (family string, m ingest.Metadata, known bool) {
-	if m, known = s.opts.Metadata.TargetMetadata(metric, job, instance); known {
+func (s *Server) familyOf(ctx context.Context, metric, job, instance string) (family string, m ingest.Metadata, known bool) {
+	if m, known = s.targetMetadataOf(ctx, metric, job, instance); known {
 		return metric, m, true
 	}
 	for _, suffix := range familySuffixes() {
 		if base, cut := strings.CutSuffix(metric, suffix); cut {
-			m, known = s.opts.Metadata.TargetMetadata(base, job, instance)
+			m, known = s.targetMetadataOf(ctx, base, job, instance)
 			return base, m, known
 		}
 	}
 	return metric, m, false
+}
+
+// targetMetadataOf is TargetMetadata of the source for who asks: of the first of its tenants that describes the metric.
+func (s *Server) targetMetadataOf(ctx context.Context, metric, job, instance string) (m ingest.Metadata, known bool) {
+	for _, stored := range principal.From(ctx).Stored(metric) {
+		if m, known = s.opts.Metadata.TargetMetadata(stored, job, instance); known {
+			return m, true
+		}
+	}
+	return m, false
 }
 
 // notifications answers /api/v1/notifications.

@@ -51,7 +51,7 @@ func newServer(opts Options) (*Server, error) {
 func (s *Server) Handler() http.Handler { return s.handler }
 
 // bufferPool keeps byte slices between requests. It leaves slices over bytesMax to the garbage collector, so that one large
-// request does not keep its memory for ever.
+// request does not keep its memory forever.
 type bufferPool struct {
 	bytesMax int
 	pool     sync.Pool

@@ -53,7 +53,7 @@ func newSlowStack(t *testing.T, totalBytes int64, limits api.Limits) *slowStack 
 			list = append(list, ingest.Sample{Labels: ls, TsMs: (comparison.Start + k*10) * 1000, Value: rng.Float64()})
 		}
 	}
-	result, err := s.ingester.Write(t.Context(), list)
+	result, err := s.ingester.Write(t.Context(), ingest.SamplesInput(list))
 	require.NoError(t, err)
 	require.Zero(t, result.Rejected, result.First)
 

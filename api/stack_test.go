@@ -11,14 +11,17 @@ import (
 
 	"halite/api"
 	"halite/api/internal/comparison"
+	"halite/api/tenancy"
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/promadapter"
 	"halite/query/read"
+	"halite/query/rowcache"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/index/restricted"
+	"halite/storage/notes"
 	"halite/storage/pebble"
 )
 
@@ -30,19 +33,27 @@ type stack struct {
 	options   read.Options
 	catalogue *restricted.Index
 	auth      api.Authenticator // nil: nobody logs in
+	tenancy   *tenancy.Tenancy  // nil: there are no tenants
+	store     storage.Store
+	notes     *notes.Store
 }
 
 func newStack(tb testing.TB) *stack {
 	tb.Helper()
 	ctx := context.Background()
 	fs := vfs.NewMem()
-	store, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
+	now := comparison.Now
+	tables, err := pebble.Open(pebble.Options{Dir: "store", FS: fs})
 	require.NoError(tb, err)
+	watch := rowcache.NewWatch()
+	store := watch.Store(tables)
 	data, err := store.EnsureTable(ctx, storage.DataSchema(0))
 	require.NoError(tb, err)
 	schema, err := keyschema.NewSchema(nil)
 	require.NoError(tb, err)
-	now := comparison.Now
+	require.NoError(tb, watch.FindNewestRow(ctx, data, now()))
+	cache, err := rowcache.New(rowcache.Options{Watch: watch})
+	require.NoError(tb, err)
 	catalogue, err := index.Open(ctx, index.Options{Store: store, Schema: schema, Now: now})
 	require.NoError(tb, err)
 	in, err := ingest.Open(ctx, ingest.Options{
@@ -59,10 +70,11 @@ func newStack(tb testing.TB) *stack {
 	lookup := restricted.New(catalogue)
 	options := read.Options{
 		Index: lookup, Head: in, Data: data, Schema: schema, Now: now, Histograms: in.Histograms(), StartTimes: true,
+		Cache: cache, NewestRow: watch.NewestRow,
 	}
 	reader, err := read.New(options)
 	require.NoError(tb, err)
-	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: lookup}
+	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: lookup, store: store}
 	s.Server = s.server(tb, query.Options{})
 	return s
 }
@@ -75,7 +87,8 @@ func (s *stack) server(tb testing.TB, o query.Options) *api.Server {
 	require.NoError(tb, err)
 	server, err := api.New(api.Options{
 		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: s.queryable, Metadata: s.ingester,
-		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true, Auth: s.auth,
+		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true, Auth: s.auth, Tenancy: s.tenancy,
+		Notes: s.notes,
 	})
 	require.NoError(tb, err)
 	return server
@@ -88,7 +101,7 @@ func (s *stack) load(tb testing.TB) {
 	for _, sample := range comparison.Samples() {
 		list = append(list, ingest.Sample{Labels: sample.Labels, TsMs: sample.TsMs, Value: sample.Value})
 	}
-	result, err := s.ingester.Write(context.Background(), list)
+	result, err := s.ingester.Write(context.Background(), ingest.SamplesInput(list))
 	require.NoError(tb, err)
 	require.Zero(tb, result.Rejected, result.First)
 }

@@ -14,6 +14,7 @@ import (
 
 	"halite/api/senders"
 	"halite/ingest"
+	"halite/ingest/hatracker"
 	"halite/keyschema"
 	"halite/query/limits"
 	"halite/storage/index"
@@ -240,8 +241,8 @@ func (s *Server) queryRules(*http.Request) (reply, *apiError) {
 	return document(map[string]any{"rules": rules})
 }
 
-// senders answers /api/v1/status/senders: who has written since the start, the most recent first, and what was refused. The
-// parameter limit bounds the list. Prometheus has no such endpoint.
+// senders answers /api/v1/status/senders: who has written since the start, the most recent first, and what was refused, and
+// which replicas of HA pairs are elected. The parameter limit bounds the lists. Prometheus has no such endpoint.
 func (s *Server) senders(r *http.Request) (reply, *apiError) {
 	most := rankingMax
 	if r.FormValue("limit") != "" {
@@ -250,11 +251,16 @@ func (s *Server) senders(r *http.Request) (reply, *apiError) {
 			return reply{}, fault
 		}
 	}
+	clusters := []hatracker.ClusterStatus{}
+	if s.opts.HAClusters != nil {
+		clusters = s.opts.HAClusters()
+	}
 	list, forgotten := s.opts.Senders.List(most)
 	return document(struct {
-		Senders   []senders.Status `json:"senders"`
-		Forgotten uint64           `json:"forgotten"`
-	}{list, forgotten})
+		Senders    []senders.Status          `json:"senders"`
+		Forgotten  uint64                    `json:"forgotten"`
+		HAClusters []hatracker.ClusterStatus `json:"haClusters"`
+	}{list, forgotten, clusters[:min(most, len(clusters))]})
 }
 
 // retention answers /api/v1/status/retention: see retention.Cost. The parameters raw, hours, days and histograms name ages to

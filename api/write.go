@@ -26,6 +26,12 @@ const (
 	PushPath  = "/api/v1/push"
 )
 
+// ImportPath takes JSON lines, ImportCSVPath rows of comma-separated values.
+const (
+	ImportPath    = "/api/v1/import"
+	ImportCSVPath = "/api/v1/import/csv"
+)
+
 // writeError is the reason why a write request failed. A sender drops the data on 4xx and sends it again on 5xx. Answers are
 // plain text, because senders log them.
 type writeError struct {
@@ -57,8 +63,13 @@ func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 		s.refuseWrite(w, r, failure)
 		return
 	}
-	result, failure := s.storeWrite(r, message)
-	v2 := message == remote.MessageV2
+	version, v2 := ingest.V1, message == remote.MessageV2
+	if v2 {
+		version = ingest.V2
+	}
+	result, failure := s.storeBody(r, r.Body, r.ContentLength, func(body []byte) (ingest.Result, error) {
+		return s.opts.Writer.Write(r.Context(), ingest.Input{Body: body, Version: version})
+	})
 	if v2 {
 		setWritten(w.Header(), result)
 	}
@@ -85,7 +96,12 @@ func (s *Server) noteWrite(r *http.Request, protocol string, status int, result 
 		Accepted: senders.Counts{
 			Samples: uint64(result.Accepted), Histograms: uint64(result.Histograms), Exemplars: uint64(result.Exemplars),
 		},
+		Dropped: senderCounts(result.Dropped), Deduplicated: senderCounts(result.Deduplicated),
 	})
+}
+
+func senderCounts(c ingest.Counts) senders.Counts {
+	return senders.Counts{Samples: uint64(c.Samples), Histograms: uint64(c.Histograms), Exemplars: uint64(c.Exemplars)}
 }
 
 // writeMessage returns the message that the headers of a request announce.
@@ -101,11 +117,14 @@ func writeMessage(h http.Header) (remote.Message, *writeError) {
 	return message, nil
 }
 
-// setWritten sets the headers with which 2.0 counts what was written. The zero Result, of a failure, counts nothing.
+// setWritten sets the headers with which 2.0 counts what was written. Samples that the server drops on purpose count as written,
+// so that the sender sees no loss. The zero Result, of a failure, counts nothing.
 func setWritten(h http.Header, r ingest.Result) {
-	h.Set("X-Prometheus-Remote-Write-Samples-Written", strconv.Itoa(r.Accepted))
-	h.Set("X-Prometheus-Remote-Write-Histograms-Written", strconv.Itoa(r.Histograms))
-	h.Set("X-Prometheus-Remote-Write-Exemplars-Written", strconv.Itoa(r.Exemplars))
+	written := ingest.Counts{Samples: r.Accepted, Histograms: r.Histograms, Exemplars: r.Exemplars}
+	written = written.Plus(r.Dropped).Plus(r.Deduplicated)
+	h.Set("X-Prometheus-Remote-Write-Samples-Written", strconv.Itoa(written.Samples))
+	h.Set("X-Prometheus-Remote-Write-Histograms-Written", strconv.Itoa(written.Histograms))
+	h.Set("X-Prometheus-Remote-Write-Exemplars-Written", strconv.Itoa(written.Exemplars))
 }
 
 func (s *Server) refuseWrite(w http.ResponseWriter, r *http.Request, failure *writeError) {
@@ -127,18 +146,8 @@ func (s *Server) noteRefusal(w http.ResponseWriter, r *http.Request, path, proto
 	}
 }
 
-// storeWrite passes the body of a remote-write request to the writer.
-func (s *Server) storeWrite(r *http.Request, message remote.Message) (result ingest.Result, failure *writeError) {
-	write := s.opts.Writer.WriteRemote
-	if message == remote.MessageV2 {
-		write = s.opts.Writer.WriteRemoteV2
-	}
-	return s.storeBody(r, r.Body, r.ContentLength, func(body []byte) (ingest.Result, error) { return write(r.Context(), body) })
-}
-
-// storeBody reads body, which has sizeBytes, or any size if that is negative. It passes the bytes to write, unless the same bytes
-// made the writer panic too often before. They count against Limits.WriteInflightBytesMax until storeBody returns. The writer
-// limits concurrency.
+// storeBody reads body, which has sizeBytes, or any size if that is negative. It passes the bytes to write. They count against
+// Limits.WriteInflightBytesMax until storeBody returns. The writer limits concurrency.
 func (s *Server) storeBody(
 	r *http.Request, body io.Reader, sizeBytes int64, write func(body []byte) (ingest.Result, error),
 ) (result ingest.Result, failure *writeError) {
@@ -163,17 +172,22 @@ func (s *Server) storeBody(
 	if err != nil {
 		return result, bodyFailure(err, limits.WriteBytesMax)
 	}
-	if s.crashLoops.Refuses(*buf) {
-		return result, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
+	return s.store(*buf, write)
+}
+
+// store passes bytes to write, unless the same bytes made the writer panic too often before.
+func (s *Server) store(body []byte, write func(body []byte) (ingest.Result, error)) (ingest.Result, *writeError) {
+	if s.crashLoops.Refuses(body) {
+		return ingest.Result{}, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
 			"this request failed unexpectedly %d times; it is dropped so that the requests behind it can pass", receiver.PanicsMax))
 	}
 	done := false
 	defer func() {
 		if !done {
-			s.crashLoops.Add(*buf)
+			s.crashLoops.Add(body)
 		}
 	}()
-	result, err = write(*buf)
+	result, err := write(body)
 	done = true
 	if err != nil {
 		return ingest.Result{}, classifyWrite(err)

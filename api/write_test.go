@@ -18,7 +18,6 @@ import (
 	"halite/api/receiver"
 	"halite/api/remote"
 	"halite/ingest"
-	"halite/ingest/batch"
 	"halite/storage"
 )
 
@@ -273,14 +272,6 @@ func BenchmarkWrite(b *testing.B) {
 
 type discardWriter struct{}
 
-func (discardWriter) WriteBatch(context.Context, int, func(*batch.Batch) error) (ingest.Result, error) {
-	return ingest.Result{Accepted: 1}, nil
-}
-
-func (d discardWriter) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
-	return d.WriteRemote(ctx, body)
-}
-
-func (discardWriter) WriteRemote(context.Context, []byte) (ingest.Result, error) {
+func (discardWriter) Write(context.Context, ingest.Input) (ingest.Result, error) {
 	return ingest.Result{Accepted: 1}, nil
 }

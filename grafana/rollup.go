@@ -11,7 +11,7 @@ func rollups() Dashboard {
 		graph{title: "To be computed", unit: unitShort,
 			about: "Days and months whose rollups are to be computed, including the open month.",
 			exprs: []expr{
-				{"sum by (instance) (tsdb_rollup_pending_days{@})", "days {{instance}}"},
+				{"sum by (instance) (tsdb_rollup_pending_day_passes{@})", "days {{instance}}"},
 				{"sum by (instance) (tsdb_rollup_pending_months{@})", "months {{instance}}"},
 			}},
 		graph{title: "Marked dirty", unit: unitPerSec, about: "Series-days marked dirty by late or changed samples.",
@@ -57,7 +57,7 @@ func rollups() Dashboard {
 		graph{title: "Days in the series index", unit: unitShort,
 			about: "Days not compacted yet, and days and months compacted since the start.",
 			exprs: []expr{
-				{"sum by (instance) (tsdb_index_open_days{@})", "open {{instance}}"},
+				{"sum by (instance) (tsdb_index_open_day_segments{@})", "open {{instance}}"},
 				{"sum by (instance) (tsdb_index_compactions_total{@})", "days compacted {{instance}}"},
 				{"sum by (instance) (tsdb_index_month_compactions_total{@})", "months compacted {{instance}}"},
 			}},

@@ -8,7 +8,7 @@ func storage() Dashboard {
 	b.row("Day chunks", EnginePebble,
 		graph{title: "Days packed", unit: unitShort,
 			about: "Days of a family whose hours were packed into one value per series, since the start.",
-			exprs: one("sum by (instance) (tsdb_pebble_daychunk_days_total{@})", "{{instance}}")},
+			exprs: one("sum by (instance) (tsdb_pebble_daychunk_partitions_total{@})", "{{instance}}")},
 		graph{title: "Bytes saved by packing days", unit: unitBytes,
 			about: "Size of the packed hours before and after packing, since the start.",
 			exprs: []expr{
@@ -127,7 +127,7 @@ func indexGraphs() []graph {
 			exprs: []expr{
 				{"sum(tsdb_index_compaction_failures_total{@})", "failed compactions"},
 				{"sum(tsdb_index_repairs_total{@})", "repaired"},
-				{"sum(tsdb_index_damaged_days{@})", "days left out"},
+				{"sum(tsdb_index_damaged_day_segments{@})", "days left out"},
 			}},
 	}
 }

@@ -11,7 +11,9 @@ import (
 
 	"halite/ingest/head"
 	"halite/ingest/ratelimit"
+	"halite/ingest/relabel"
 	"halite/ingest/remotewrite"
+	"halite/ingest/tenantlimits"
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
@@ -51,11 +53,20 @@ func (a *admission) init(limits Limits, memory memoryBudget, logger *slog.Logger
 	a.turns = make(chan struct{}, limits.ConcurrencyMax)
 }
 
-// admit takes memory and a turn for a request of a decoded size, or refuses the request. The caller must call leave.
-func (a *admission) admit(ctx context.Context, sizeBytes int) error {
+// admit takes memory and a turn for a request of a decoded size, or refuses the request. Requests of a tenant wait for a turn of
+// the tenant first. The caller must call leave, and Leave of the tenant.
+func (a *admission) admit(ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int) (err error) {
 	if resource, reason := a.lacks(); resource != "" {
 		return a.overload(resource, reason)
 	}
+	if err := a.enterTenant(ctx, tenant, sizeBytes); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			tenant.Leave(sizeBytes)
+		}
+	}()
 	if err := a.grow(sizeBytes); err != nil {
 		return err
 	}
@@ -64,16 +75,32 @@ func (a *admission) admit(ctx context.Context, sizeBytes int) error {
 		return nil
 	default:
 	}
-	err := a.awaitTurn(ctx)
+	err = a.awaitTurn(ctx)
 	if err != nil {
 		a.inFlight.Add(int64(-sizeBytes))
 	}
 	return err
 }
 
+// enterTenant takes a turn and memory of the share of a tenant.
+func (a *admission) enterTenant(ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int) error {
+	if tenant == nil {
+		return nil
+	}
+	if tenant.Enter(ctx, sizeBytes, a.limits.QueueWaitMax) {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return a.overload(resourceTenant, "the tenant has too many requests at once")
+}
+
 // checkRate refuses a request while the samples per second exceed their limit. over is set if the limit has a dry run.
-func (a *admission) checkRate(now time.Time) (over bool, err error) {
-	wait, over, dryRun := a.rate.Check(now)
+func (a *admission) checkRate(
+	now time.Time, check func(time.Time) (wait time.Duration, over, dryRun bool),
+) (over bool, err error) {
+	wait, over, dryRun := check(now)
 	if !over || dryRun {
 		return over, nil
 	}
@@ -236,6 +263,7 @@ const (
 type memoryBudget struct {
 	index    *index.Index
 	registry *head.Registry
+	rules    *atomic.Pointer[relabel.Rules]
 	head     *head.Head
 	// headBytesMax and totalBytesMax are HeadOptions.BytesMax and TotalBytesMax. If headBytesMax is 0, there is no limit.
 	headBytesMax, totalBytesMax int64
@@ -256,7 +284,7 @@ func (m *memoryBudget) lacks() (resource, reason string) {
 
 // seriesBytes is the memory of active series without their rows. A flush does not free it.
 func (m *memoryBudget) seriesBytes() int64 {
-	return m.index.SizeBytes() + m.registry.SizeBytes() + m.head.SeriesBytes()
+	return m.index.SizeBytes() + m.registry.SizeBytes() + m.rules.Load().SizeBytes() + m.head.SeriesBytes()
 }
 
 // seriesUse is the limit of seriesBytes and how far it is used.

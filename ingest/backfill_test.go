@@ -157,7 +157,7 @@ func benchmarkBackfill(b *testing.B, kind string, count, days int) {
 		require.NoError(b, err)
 		body := snappy.Encode(nil, plain)
 		b.StartTimer()
-		result, err := r.WriteRemote(context.Background(), body)
+		result, err := r.Write(context.Background(), Input{Body: body})
 		if err != nil || result.Rejected > 0 {
 			b.Fatal(result, err)
 		}

@@ -71,9 +71,10 @@ func TestEachRejection(t *testing.T) {
 			r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = retention })
 			other := []string{"__name__", "good"}
 			for range 2 { // the second time the good series are known
-				result, err := r.WriteRemote(context.Background(), body(t, &prompb.WriteRequest{
+				result, err := r.Write(context.Background(), Input{Body: body(t, &prompb.WriteRequest{
 					Timeseries: []prompb.TimeSeries{series(upNames, now), tc.series, series(other, now)},
-				}))
+				})})
+
 				require.NoError(t, err)
 				require.Equal(t, 2, result.Accepted)
 				require.Equal(t, 1, result.Rejected)
@@ -155,7 +156,7 @@ func TestBrokenBodiesStoreNothing(t *testing.T) {
 		"wrong wire type": {snappy.Encode(nil, append(bytes.Clone(plain), 0x08, 1)), len(plain)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			result, err := r.WriteRemote(context.Background(), tc.body)
+			result, err := r.Write(context.Background(), Input{Body: tc.body})
 			var bad *BadRequestError
 			require.ErrorAs(t, err, &bad)
 			require.Equal(t, Result{}, result)
@@ -180,27 +181,28 @@ func TestLimitsOfARequest(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
 		o.Limits = Limits{BodyBytesMax: 2000, DecodedBytesMax: 4000, RequestSamplesMax: 50, SeriesMax: 2}
 	})
-	_, err := r.WriteRemote(ctx, make([]byte, 2001))
+	_, err := r.Write(ctx, Input{Body: make([]byte, 2001)})
 	require.ErrorIs(t, err, ErrTooLarge)
-	_, err = r.WriteRemote(ctx, append(binary.AppendUvarint(nil, 4001), 0))
+	_, err = r.Write(ctx, Input{Body: append(binary.AppendUvarint(nil, 4001), 0)})
 	require.ErrorIs(t, err, ErrTooLarge)
 	ts := series(upNames)
 	for n := range 51 {
 		ts.Samples = append(ts.Samples, sample(startMs+int64(n), 1))
 	}
-	_, err = r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{ts}}))
+	_, err = r.Write(ctx, Input{Body: body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{ts}})})
 	require.ErrorIs(t, err, ErrTooLarge)
-	_, err = r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: make([]prompb.TimeSeries, 51)}))
+	_, err = r.Write(ctx, Input{Body: body(t, &prompb.WriteRequest{Timeseries: make([]prompb.TimeSeries, 51)})})
 	require.ErrorIs(t, err, ErrTooLarge)
-	_, err = r.Write(ctx, make([]Sample, 51))
+	_, err = r.Write(ctx, SamplesInput(make([]Sample, 51)))
 	require.ErrorIs(t, err, ErrTooLarge)
 	require.Zero(t, r.Stats().Series)
 
 	r.write(series(upNames, sample(startMs, 1)), series([]string{"__name__", "a"}, sample(startMs, 1)))
-	result, err := r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
+	result, err := r.Write(ctx, Input{Body: body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
 		series([]string{"__name__", "b"}, sample(startMs, 1)), series(upNames, sample(startMs+1, 1)),
-		series([]string{"__name__", "a", "empty", ""}, sample(startMs+1, 1)), // known, in another encoding
-	}}))
+		series([]string{"__name__", "a", "empty", ""}, sample(startMs+1, 1)),
+	}})})
+
 	require.NoError(t, err)
 	require.Equal(t, 2, result.Accepted)
 	require.Equal(t, map[string]int{ReasonSeriesLimit: 1}, result.Reasons)
@@ -224,7 +226,7 @@ func TestOverloadIsRefused(t *testing.T) {
 		o.Head.BytesMax = 1000
 	})
 	one := body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{series(upNames, sample(startMs, 1))}})
-	try := func() error { _, err := r.WriteRemote(ctx, one); return err }
+	try := func() error { _, err := r.Write(ctx, Input{Body: one}); return err }
 	require.NoError(t, try())
 
 	r.admission.turns <- struct{}{}
@@ -232,7 +234,7 @@ func TestOverloadIsRefused(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	r.limits.QueueWaitMax = time.Hour
-	_, err := r.WriteRemote(cancelled, one)
+	_, err := r.Write(cancelled, Input{Body: one})
 	require.ErrorIs(t, err, context.Canceled)
 	<-r.admission.turns
 	require.NoError(t, try())
@@ -252,7 +254,7 @@ func TestOverloadIsRefused(t *testing.T) {
 
 	for n := 0; r.head.Bytes() <= r.admission.memory.rowBytesMax()/4*5; n++ {
 		ls := labels.FromStrings("__name__", "m", "n", string(rune('a'+n)))
-		_, err := r.Write(ctx, []Sample{{Labels: ls, TsMs: startMs}})
+		_, err := r.Write(ctx, SamplesInput([]Sample{{Labels: ls, TsMs: startMs}}))
 		require.NoError(t, err)
 	}
 	requireOverload(t, try())
@@ -301,7 +303,7 @@ func FuzzWriteRemote(f *testing.F) {
 		if !encoded {
 			b = snappy.Encode(nil, b)
 		}
-		result, err := r.WriteRemote(context.Background(), b)
+		result, err := r.Write(context.Background(), Input{Body: b})
 		var bad *BadRequestError
 		if err != nil && !errors.As(err, &bad) && !errors.Is(err, ErrTooLarge) {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 
 	"halite/ingest/ingesttest"
 	"halite/keyschema"
+	"halite/storage/principal"
 )
 
 // benchSeries makes label sets as node_exporter does. The value is never 0, which would not be encoded.
@@ -100,37 +101,49 @@ func benchRig(b testing.TB, fs vfs.FS, c *ingesttest.Clock) *rig {
 // Compression is the sender's and not counted; closed hours are flushed outside the measured time.
 func BenchmarkWriteRemote(b *testing.B) {
 	for _, count := range []int{10_000, 100_000} {
-		b.Run(fmt.Sprint("series=", count), func(b *testing.B) {
-			c := ingesttest.NewClock()
-			r := benchRig(b, vfs.NewMem(), c)
-			bs := newBodies(b, count)
-			var buf []byte
-			write := func(n int, tsMs int64) {
-				buf = bs.stamp(buf, n, tsMs)
-				b.StartTimer()
-				result, err := r.WriteRemote(context.Background(), buf)
-				b.StopTimer()
-				if err != nil || result.Rejected > 0 {
-					b.Fatal(result, err)
-				}
-			}
-			for n := range bs.plain {
-				write(n, startMs)
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			b.StopTimer()
-			for n := range b.N {
-				round := 1 + n/len(bs.plain)
-				if n%len(bs.plain) == 0 && round%240 == 0 {
-					r.flush()
-				}
-				write(n%len(bs.plain), startMs+int64(round)*15_000)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000, "ns/sample")
-			r.close()
-		})
+		for _, tenant := range []string{"", "acme"} {
+			benchWrites(b, count, tenant)
+		}
 	}
+}
+
+// benchWrites writes as a tenant, or on a server without tenants.
+func benchWrites(b *testing.B, count int, tenant string) {
+	name, ctx := fmt.Sprint("series=", count), context.Background()
+	if tenant != "" {
+		name += "/tenant"
+		ctx = principal.With(ctx, &principal.Principal{Name: "token", Tenants: []string{tenant}})
+	}
+	b.Run(name, func(b *testing.B) {
+		c := ingesttest.NewClock()
+		r := benchRig(b, vfs.NewMem(), c)
+		bs := newBodies(b, count)
+		var buf []byte
+		write := func(n int, tsMs int64) {
+			buf = bs.stamp(buf, n, tsMs)
+			b.StartTimer()
+			result, err := r.Write(ctx, Input{Body: buf})
+			b.StopTimer()
+			if err != nil || result.Rejected > 0 {
+				b.Fatal(result, err)
+			}
+		}
+		for n := range bs.plain {
+			write(n, startMs)
+		}
+		b.ReportAllocs()
+		b.ResetTimer()
+		b.StopTimer()
+		for n := range b.N {
+			round := 1 + n/len(bs.plain)
+			if n%len(bs.plain) == 0 && round%240 == 0 {
+				r.flush()
+			}
+			write(n%len(bs.plain), startMs+int64(round)*15_000)
+		}
+		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000, "ns/sample")
+		r.close()
+	})
 }
 
 // BenchmarkStreams reports the time of a sample of 10,000 series every 15 s, the flush of each hour included, when all
@@ -168,7 +181,7 @@ func BenchmarkStreams(b *testing.B) {
 					}
 					buf = snappy.Encode(buf[:cap(buf)], bs.plain[n])
 					b.StartTimer()
-					result, err := r.WriteRemote(context.Background(), buf)
+					result, err := r.Write(context.Background(), Input{Body: buf})
 					b.StopTimer()
 					if err != nil || result.Rejected > 0 {
 						b.Fatal(result, err)
@@ -206,7 +219,7 @@ func BenchmarkFirstSight(b *testing.B) {
 		}
 		encoded := body(b, req)
 		b.StartTimer()
-		if result, err := r.WriteRemote(context.Background(), encoded); err != nil || result.Rejected > 0 {
+		if result, err := r.Write(context.Background(), Input{Body: encoded}); err != nil || result.Rejected > 0 {
 			b.Fatal(result, err)
 		}
 	}
@@ -235,7 +248,7 @@ func BenchmarkFlush(b *testing.B) {
 				samples[n].TsMs = keyschema.HourStartMs(hour) + int64(k)*15_000
 				samples[n].Value += float64(n % 10)
 			}
-			if result, err := r.Write(context.Background(), samples); err != nil || result.Rejected > 0 {
+			if result, err := r.Write(context.Background(), SamplesInput(samples)); err != nil || result.Rejected > 0 {
 				b.Fatal(result, err)
 			}
 		}
@@ -257,7 +270,7 @@ func BenchmarkReplay(b *testing.B) {
 	for k := range 100 {
 		for n := range bs.plain {
 			buf = bs.stamp(buf, n, startMs+int64(k)*15_000)
-			_, err := r.WriteRemote(context.Background(), buf)
+			_, err := r.Write(context.Background(), Input{Body: buf})
 			require.NoError(b, err)
 		}
 	}

@@ -38,7 +38,7 @@ func (c *counters) write(w, rounds, perRound int) error {
 			n := round*perRound + k
 			samples = append(samples, Sample{Labels: c.series(w), TsMs: c.at(n), Value: float64(n)})
 		}
-		if result, err := c.r.Write(context.Background(), samples); err != nil || result.Accepted != perRound {
+		if result, err := c.r.Write(context.Background(), SamplesInput(samples)); err != nil || result.Accepted != perRound {
 			return fmt.Errorf("%+v: %w", result, err)
 		}
 		c.written[w].Store(int64((round + 1) * perRound))
@@ -126,7 +126,7 @@ func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 				// Old enough to be forgotten as soon as it is flushed.
 				at := startMs - 5*keyschema.HourMs + int64(w*each+n)
 				ls := labels.FromStrings("__name__", "s", "n", strconv.Itoa(n))
-				if _, err := r.Write(ctx, []Sample{{Labels: ls, TsMs: at, Value: float64(w)}}); err != nil {
+				if _, err := r.Write(ctx, SamplesInput([]Sample{{Labels: ls, TsMs: at, Value: float64(w)}})); err != nil {
 					t.Error(err)
 				}
 			}
@@ -163,7 +163,7 @@ func TestRunNumbersSurviveCrash(t *testing.T) {
 		ls := labels.FromStrings("__name__", "s", "n", strconv.Itoa(n))
 		samples = append(samples, Sample{Labels: ls, TsMs: startMs, Value: 1})
 	}
-	_, err := r.Write(context.Background(), samples)
+	_, err := r.Write(context.Background(), SamplesInput(samples))
 	require.NoError(t, err)
 	r.flusher.Lock()
 	_, err = r.flusher.FlushRows(context.Background(), func(head.RowInfo) bool { return true })

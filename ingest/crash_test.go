@@ -289,7 +289,7 @@ func (c *crashRun) write(r *rig, rng *rand.Rand, writer int) error {
 			}
 		}
 		acknowledge := c.oracle.begin(samples)
-		result, err := r.Write(context.Background(), samples)
+		result, err := r.Write(context.Background(), SamplesInput(samples))
 		var overload *OverloadError
 		switch {
 		case errors.As(err, &overload):

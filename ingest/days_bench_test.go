@@ -48,7 +48,7 @@ func benchmarkDays(b *testing.B, count, days int) {
 				return atMs + int64(n)*700, step(rng, &values[n*2000+i], i)
 			})
 			buf = snappy.Encode(buf[:cap(buf)], bs.plain[n])
-			result, err := r.WriteRemote(context.Background(), buf)
+			result, err := r.Write(context.Background(), Input{Body: buf})
 			require.NoError(b, err)
 			require.Zero(b, result.Rejected)
 		}

@@ -37,7 +37,7 @@ func BenchmarkDelete(b *testing.B) {
 						tsMs := c.Now().UnixMilli() - (days-day)*keyschema.DayHours*keyschema.HourMs
 						some = append(some, Sample{Labels: ls, TsMs: tsMs, Value: float64(n)})
 					}
-					_, err := r.Ingester.Write(ctx, some)
+					_, err := r.Ingester.Write(ctx, SamplesInput(some))
 					require.NoError(b, err)
 				}
 				r.flush()

@@ -88,7 +88,7 @@ func TestDeleteInHeadAndTable(t *testing.T) {
 	a, b := labels.FromStrings("__name__", "m", "x", "a"), labels.FromStrings("__name__", "m", "x", "b")
 	write := func(ls labels.Labels, ts int64, v float64) {
 		t.Helper()
-		_, err := r.Ingester.Write(ctx, []Sample{{Labels: ls, TsMs: ts, Value: v}})
+		_, err := r.Ingester.Write(ctx, SamplesInput([]Sample{{Labels: ls, TsMs: ts, Value: v}}))
 		require.NoError(t, err)
 	}
 	hour := int64(keyschema.HourMs)
@@ -179,7 +179,7 @@ func TestTombstoneLimit(t *testing.T) {
 	require.NoError(t, err)
 	defer r.close()
 	ls := labels.FromStrings("__name__", "m")
-	_, err = r.Write(context.Background(), []Sample{{Labels: ls, TsMs: startMs, Value: 1}})
+	_, err = r.Write(context.Background(), SamplesInput([]Sample{{Labels: ls, TsMs: startMs, Value: 1}}))
 	require.NoError(t, err)
 	require.Equal(t, 1, r.delete(startMs+1, startMs+1, match(t, "__name__", "=", "m")))
 	_, err = r.DeleteSeries(context.Background(), deletion.Request{
@@ -405,7 +405,7 @@ func writeRandom(t testing.TB, r *rig, rng *rand.Rand, m *deletionModel, startMs
 		samples = append(samples, Sample{Labels: m.labels[n], TsMs: ts, Value: v})
 		m.columns[n][ts] = math.Float64bits(v)
 	}
-	result, err := r.Ingester.Write(context.Background(), samples)
+	result, err := r.Ingester.Write(context.Background(), SamplesInput(samples))
 	require.NoError(t, err)
 	require.Zero(t, result.Rejected)
 }

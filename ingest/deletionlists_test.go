@@ -26,9 +26,9 @@ func listsRig(t *testing.T, fs vfs.FS, c *ingesttest.Clock) (r *rig, closedMs, o
 			labels.FromStrings("__name__", "m", "x", "a"), labels.FromStrings("__name__", "m", "x", "b"),
 			labels.FromStrings("__name__", "other", "x", "a"),
 		} {
-			_, err := r.Ingester.Write(t.Context(), []Sample{
+			_, err := r.Ingester.Write(t.Context(), SamplesInput([]Sample{
 				{Labels: ls, TsMs: tsMs, Value: 1}, {Labels: ls, TsMs: tsMs - 2*keyschema.HourMs, Value: 1},
-			})
+			}))
 			require.NoError(t, err)
 		}
 	}
@@ -108,9 +108,9 @@ func TestWholeMetricLeavesListsAtOnce(t *testing.T) {
 			defer func() { r.close() }()
 			r.requireLists([]string{"a"}, 1, closedMs, openMs)
 			for n := range 2 {
-				_, err = r.Ingester.Write(t.Context(), []Sample{
+				_, err = r.Ingester.Write(t.Context(), SamplesInput([]Sample{
 					{Labels: labels.FromStrings("__name__", "m", "x", fmt.Sprint(n)), TsMs: closedMs, Value: 1},
-				})
+				}))
 				require.NoError(t, err)
 			}
 			r.requireLists([]string{"0", "1", "a"}, 3, closedMs)

@@ -1,7 +1,7 @@
 // Package ingest stores samples: it acknowledges a write when it is durable, keeps the newest samples in memory, and flushes
 // closed hours to the tables.
 //
-// A write goes through these steps, see [Ingester.WriteRemote]:
+// A write goes through these steps, see [Ingester.Write]:
 //
 //   - admission.go admits the request, or refuses it because it is too large or a resource is short.
 //   - request.go decodes it (ingest/remotewrite) and finds its series by a hash of their raw labels.

@@ -153,9 +153,9 @@ func TestTooLongLogRefusesWrites(t *testing.T) {
 	want := column{startMs: 0}
 	put := func(n int) error {
 		v := math.Sqrt(float64(n))
-		result, err := r.Write(context.Background(), slices.Repeat([]Sample{{
+		result, err := r.Write(context.Background(), SamplesInput(slices.Repeat([]Sample{{
 			Labels: labels.FromStrings(upNames...), TsMs: startMs + int64(n), Value: v,
-		}}, 50))
+		}}, 50)))
 		if err == nil {
 			require.Equal(t, 50, result.Accepted)
 			want[startMs+int64(n)] = math.Float64bits(v)

@@ -50,13 +50,13 @@ func TestMemoryOfDecodedHistograms(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Limits.DecodedHistogramBytesMax = histogramsMax })
 	inFlight := func() int64 { return r.admission.inFlight.Load() }
 	for version, body := range manyHistograms(t, 3, 60) {
-		res, err := r.Ingester.write(ctx, Input{Body: body, Version: version})
+		res, err := r.Ingester.Write(ctx, Input{Body: body, Version: version})
 		require.NoError(t, err, version)
 		require.Equal(t, 180, res.Histograms, res.First)
 		require.Zero(t, inFlight())
 	}
 	for version, body := range manyHistograms(t, 1, 120) {
-		_, err := r.Ingester.write(ctx, Input{Body: body, Version: version})
+		_, err := r.Ingester.Write(ctx, Input{Body: body, Version: version})
 		require.ErrorIs(t, err, ErrTooLarge, version)
 		require.ErrorContains(t, err, "--ingest.max-decoded-histogram-bytes")
 		require.Zero(t, inFlight())
@@ -65,19 +65,19 @@ func TestMemoryOfDecodedHistograms(t *testing.T) {
 	for version, body := range manyHistograms(t, 1, 60) {
 		others := r.admission.limits.InFlightBytesMax - 40<<10
 		require.NoError(t, r.admission.grow(int(others)))
-		_, err := r.Ingester.write(ctx, Input{Body: body, Version: version})
+		_, err := r.Ingester.Write(ctx, Input{Body: body, Version: version})
 		var overload *OverloadError
 		require.ErrorAs(t, err, &overload, version)
 		r.admission.inFlight.Add(-others)
 		require.Zero(t, inFlight())
-		_, err = r.Ingester.write(ctx, Input{Body: body, Version: version})
+		_, err = r.Ingester.Write(ctx, Input{Body: body, Version: version})
 		require.NoError(t, err)
 	}
 	r.close()
 	// A request that does not fit even alone is too large.
 	r = openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Limits.InFlightBytesMax = 40 << 10 })
 	for version, body := range manyHistograms(t, 1, 60) {
-		_, err := r.Ingester.write(ctx, Input{Body: body, Version: version})
+		_, err := r.Ingester.Write(ctx, Input{Body: body, Version: version})
 		require.ErrorIs(t, err, ErrTooLarge, version)
 	}
 	r.close()

@@ -96,7 +96,7 @@ func (l *lifetime) write() {
 		samples = append(samples, Sample{Labels: ls, TsMs: l.clock.Ms.Load() - int64(l.n)*1000, Value: float64(l.n)})
 	}
 	acknowledge := l.oracle.begin(samples)
-	_, err := l.r.Write(context.Background(), samples)
+	_, err := l.r.Write(context.Background(), SamplesInput(samples))
 	require.NoError(l.t, err)
 	acknowledge()
 }
@@ -429,7 +429,7 @@ func TestCrashWhileStarting(t *testing.T) {
 				ls := labels.FromStrings("__name__", "m", "n", fmt.Sprint(rng.IntN(3)))
 				samples := []Sample{{Labels: ls, TsMs: c.Ms.Load() - int64(rng.IntN(1000)), Value: rng.Float64()}}
 				acknowledge := o.begin(samples)
-				_, err := r.Write(context.Background(), samples)
+				_, err := r.Write(context.Background(), SamplesInput(samples))
 				require.NoError(t, err, again)
 				acknowledge()
 				if rng.IntN(2) == 0 {

@@ -94,14 +94,14 @@ func TestLaterWriteWinsWhateverTheOrder(t *testing.T) {
 	r.close()
 }
 
-func TestWriteIsWriteRemote(t *testing.T) {
+func TestSamplesAreLikeABody(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	r.write(series(upNames, sample(startMs, 1)))
-	result, err := r.Write(context.Background(), []Sample{
+	result, err := r.Write(context.Background(), SamplesInput([]Sample{
 		{Labels: up, TsMs: startMs + 1, Value: 2},
 		{Labels: labels.FromStrings("__name__", "other"), TsMs: startMs, Value: 3},
 		{Labels: labels.FromStrings("job", "nameless"), TsMs: startMs, Value: 4},
-	})
+	}))
 	require.NoError(t, err)
 	require.Equal(t, Result{
 		Accepted: 2, Rejected: 1, Reasons: map[string]int{ReasonNoMetricName: 1},
@@ -300,7 +300,7 @@ func TestMetadataIsKept(t *testing.T) {
 	ctx := context.Background()
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	send := func(omitted map[string]int, all ...prompb.MetricMetadata) {
-		result, err := r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Metadata: all}))
+		result, err := r.Write(ctx, Input{Body: body(t, &prompb.WriteRequest{Metadata: all})})
 		require.NoError(t, err)
 		require.Equal(t, Result{Omitted: omitted}, result)
 	}
@@ -447,9 +447,9 @@ func TestClosedIngesterRefuses(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	r.write(series(upNames, sample(startMs, 1)))
 	r.close()
-	_, err := r.WriteRemote(context.Background(), nil)
+	_, err := r.Write(context.Background(), Input{Body: nil})
 	require.ErrorIs(t, err, ErrClosed)
-	_, err = r.Write(context.Background(), nil)
+	_, err = r.Write(context.Background(), SamplesInput(nil))
 	require.ErrorIs(t, err, ErrClosed)
 	require.ErrorIs(t, r.Close(context.Background()), ErrClosed)
 }

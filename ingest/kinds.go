@@ -67,6 +67,11 @@ func (t taken) since(from taken) (samples, exemplars int) {
 	return t.floats - from.floats + t.histograms - from.histograms, t.exemplars - from.exemplars
 }
 
+// counts are the samples of each kind that were taken since an earlier count.
+func (t taken) counts(from taken) Counts {
+	return Counts{t.floats - from.floats, t.histograms - from.histograms, t.exemplars - from.exemplars}
+}
+
 // takeStart takes the start time of the sample that was taken last. Like Prometheus, it also takes one
 // that is later than the sample. 0 means that there is none.
 func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {

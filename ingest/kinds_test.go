@@ -267,7 +267,7 @@ func (m *kindsModel) samples(nowMs int64) (list []Sample, histograms, exemplars 
 func (m *kindsModel) write(t testing.TB, r *rig) {
 	t.Helper()
 	list, histograms, exemplars := m.samples(r.clock.Now().UnixMilli())
-	result, err := r.Ingester.Write(context.Background(), list)
+	result, err := r.Ingester.Write(context.Background(), SamplesInput(list))
 	require.NoError(t, err)
 	require.Equal(t, Result{Accepted: len(list) - histograms, Histograms: histograms, Exemplars: exemplars}, result)
 }
@@ -423,10 +423,10 @@ func (m *kindsModel) checkCount(t testing.TB, r *rig, n int, fromMs, toMs int64)
 func TestSetIsStoredBeforeHistograms(t *testing.T) {
 	ctx := context.Background()
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
-	result, err := r.Ingester.Write(ctx, []Sample{
+	result, err := r.Ingester.Write(ctx, SamplesInput([]Sample{
 		{Labels: labels.FromStrings("__name__", "m"), TsMs: startMs, H: &histogram.Histogram{}},
 		{Labels: labels.FromStrings("__name__", "n"), TsMs: startMs, Value: 1},
-	})
+	}))
 	require.NoError(t, err)
 	require.Equal(t, Result{Accepted: 1, Histograms: 1}, result)
 	r.flusher.Lock()
@@ -457,11 +457,11 @@ func TestHistogramsBeforeTheirRetention(t *testing.T) {
 	for metric, days := range map[string]int64{"short": 2, "other": 4} {
 		ls, first := labels.FromStrings(model.MetricNameLabel, metric), startMs-days*24*keyschema.HourMs
 		for range 2 { // a new series, then a known one
-			res, err := r.Write(context.Background(), []Sample{
+			res, err := r.Write(context.Background(), SamplesInput([]Sample{
 				{Labels: ls, TsMs: first - 1, H: &histogram.Histogram{Sum: 1}},
 				{Labels: ls, TsMs: first, H: &histogram.Histogram{Sum: 2}},
 				{Labels: ls, TsMs: first - 1, Value: 3, Exemplars: []exemplar.Exemplar{{TsMs: first - 1, Value: 4}}},
-			})
+			}))
 			require.NoError(t, err)
 			require.Equal(t, map[string]int{ReasonBeforeRetention: 1}, res.Reasons)
 			require.Contains(t, res.First, "before the retention of native histograms")
@@ -478,9 +478,9 @@ func TestMaintenanceForgetsExpiredHistogramMetrics(t *testing.T) {
 	tweak := func(o *Options) { o.Retention = 48 * time.Hour }
 	r := openRig(t, vfs.NewMem(), c, tweak)
 	write := func(metric string) {
-		_, err := r.Write(context.Background(), []Sample{
+		_, err := r.Write(context.Background(), SamplesInput([]Sample{
 			{Labels: labels.FromStrings(model.MetricNameLabel, metric), TsMs: c.Ms.Load(), H: &histogram.Histogram{Sum: 1}},
-		})
+		}))
 		require.NoError(t, err)
 	}
 	write("old")

@@ -42,19 +42,20 @@ func TestShuffledSendersAreUnderstood(t *testing.T) {
 		again.Samples = []prompb.Sample{sample(startMs+int64(round), -1)}
 		req.Timeseries = append(req.Timeseries, again)
 		req.Metadata = []prompb.MetricMetadata{{Type: prompb.MetricMetadata_GAUGE, MetricFamilyName: "m1", Help: "h"}}
-		got, err := together.WriteRemote(ctx, body(t, req))
+		got, err := together.Write(ctx, Input{Body: body(t, req)})
 		require.NoError(t, err)
 		var want Result
 		for _, ts := range req.Timeseries {
-			result, err := apart.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{ts}}))
+			result, err := apart.Write(ctx, Input{Body: body(t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{ts}})})
 			require.NoError(t, err)
 			want.Accepted, want.Rejected = want.Accepted+result.Accepted, want.Rejected+result.Rejected
 		}
 		require.Equal(t, want.Accepted, got.Accepted)
 		require.Equal(t, want.Rejected, got.Rejected)
 		require.Equal(t, apart.rejected(ReasonTooFarAhead), together.rejected(ReasonTooFarAhead))
-		probe, err := together.Begin(ctx, Input{})
+		probe, err := together.Begin(ctx, SamplesInput(nil))
 		require.NoError(t, err)
+		probe.know()
 		for range 3 {
 			for _, n := range rng.Perm(len(req.Timeseries))[:20] {
 				builder := labels.NewScratchBuilder(4)

@@ -5,6 +5,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"halite/ingest/deletion"
+	"halite/ingest/hatracker"
 )
 
 // Resources that may be short, so that a write is refused. They are the values of the label resource of
@@ -18,6 +19,7 @@ const (
 	// resourceSeries: known series need more memory, for samples of many days.
 	resourceSeries = "series_memory"
 	resourceSpace  = "disk_space"
+	resourceTenant = "tenant"
 	resourceLog    = "log_buffer"
 	resourceSize   = "log_size"
 	// resourceFailed: the log takes nothing until the server restarts.
@@ -37,8 +39,10 @@ const (
 	ReasonEmptyLabelName      = "empty_label_name"
 	ReasonInvalidUTF8         = "invalid_utf8"
 	ReasonDuplicateLabel      = "duplicate_label"
+	ReasonReservedName        = "reserved_name"
 	ReasonSeriesLimit         = "series_limit"
 	ReasonMetricSeriesLimit   = "metric_series_limit"
+	ReasonTenantSeriesLimit   = "tenant_series_limit"
 	ReasonSeriesMemory        = "series_memory"
 	ReasonBefore1970          = "timestamp_before_1970"
 	ReasonBeforeRetention     = "before_retention"
@@ -58,17 +62,23 @@ const (
 	ReasonMalformedLine = "malformed_line"
 	ReasonNotNumeric    = "not_numeric"
 	ReasonMerged        = "same_millisecond"
+	// ReasonRounded counts whole numbers that are stored, but rounded, because a float64 does not hold them exactly.
+	ReasonRounded = "integer_rounded"
+	// Of HA pairs.
+	ReasonHAClusters = "ha_cluster_limit"
+	ReasonHAReplicas = "ha_replica_limit"
 )
 
 // Reasons returns all reasons.
 func Reasons() []string {
 	return []string{
 		ReasonTooManyLabels, ReasonLabelNameTooLong, ReasonLabelValueTooLong, ReasonMetricNameTooLong, ReasonLabelSetTooLong,
-		ReasonNoMetricName, ReasonEmptyLabelName, ReasonInvalidUTF8, ReasonDuplicateLabel, ReasonSeriesLimit, ReasonMetricSeriesLimit,
-		ReasonSeriesMemory, ReasonBefore1970, ReasonBeforeRetention, ReasonTooFarAhead, ReasonUnsupportedHist,
+		ReasonNoMetricName, ReasonEmptyLabelName, ReasonInvalidUTF8, ReasonDuplicateLabel, ReasonReservedName, ReasonSeriesLimit,
+		ReasonMetricSeriesLimit, ReasonTenantSeriesLimit, ReasonSeriesMemory,
+		ReasonBefore1970, ReasonBeforeRetention, ReasonTooFarAhead, ReasonUnsupportedHist,
 		ReasonUnsupportedExemplar, ReasonUnsupportedStart, ReasonInvalidReference, ReasonEmptySeries, ReasonHistogramInvalid,
 		ReasonHistogramTooLarge, ReasonExemplarTooLong, ReasonMetadataInvalid, ReasonMetadataLimit,
-		ReasonMalformedLine, ReasonNotNumeric, ReasonMerged,
+		ReasonMalformedLine, ReasonNotNumeric, ReasonMerged, ReasonRounded, ReasonHAClusters, ReasonHAReplicas,
 	}
 }
 
@@ -77,6 +87,9 @@ type metrics struct {
 	histograms   prometheus.Counter
 	exemplars    prometheus.Counter
 	rejected     *prometheus.CounterVec
+	dropped      *prometheus.CounterVec
+	deduplicated prometheus.Counter
+	ha           *hatracker.Metrics
 	seriesDryRun *prometheus.CounterVec
 	rateDryRun   prometheus.Counter
 	requests     prometheus.Counter
@@ -102,6 +115,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		rejected: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_rejected_total", Help: "Samples, histograms, exemplars and metadata not stored, by reason.",
 		}, []string{"reason"}),
+		dropped: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsdb_ingest_relabel_dropped_total",
+			Help: "Samples, histograms and exemplars that a relabelling rule dropped, by the rule's index in relabel_configs.",
+		}, []string{"rule"}),
+		deduplicated: counter("ha_deduplicated_total",
+			"Samples, histograms and exemplars not stored because another replica of their cluster is elected."),
+		ha: hatracker.NewMetrics(reg),
 		seriesDryRun: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_series_limit_dry_run_total",
 			Help: "New series accepted beyond a limit with a dry run, by limit.",
@@ -122,6 +142,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 	// A counter that exists before its first event shows that event as an increase.
 	for _, resource := range []string{resourceBytes, resourceTurns, resourceRate, resourceHead, resourceSeries, resourceSpace,
+		resourceTenant,
 		resourceLog, resourceSize, resourceFailed, ResourceTables} {
 		m.overloads.WithLabelValues(resource)
 	}

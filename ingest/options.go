@@ -78,6 +78,9 @@ type Options struct {
 
 // Limits bound requests. Zero fields mean the default.
 type Limits struct {
+	// Tenants says that the server has tenants. Then names that begin with '&', and the label keyschema.TenantLabel, are refused.
+	// Without it only the names of tenants' metrics are.
+	Tenants bool
 	// LabelsPerSeriesMax counts the labels with __name__; default LabelsPerSeriesMaxDefault.
 	LabelsPerSeriesMax int
 	// LabelNameBytesMax bounds the name of a label; default and upper bound memory.LabelNameBytesMax (1 KiB).
@@ -119,6 +122,9 @@ type Limits struct {
 	MetadataBytesMax int
 	// MetadataMetricsMax bounds the metrics that metadata is kept for; default 100,000.
 	MetadataMetricsMax int
+	// RelabelledSeriesMax bounds the series as sent whose relabelling is remembered, beyond three for each stored series; default
+	// 1,000,000. The others are relabelled with each sample.
+	RelabelledSeriesMax int
 }
 
 // HeadOptions tune the in-memory rows and their flush. Zero fields mean the default.
@@ -190,6 +196,7 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.QueueWaitMax = cmp.Or(l.QueueWaitMax, 5*time.Second)
 	l.MetadataBytesMax = cmp.Or(l.MetadataBytesMax, 4096)
 	l.MetadataMetricsMax = cmp.Or(l.MetadataMetricsMax, 100_000)
+	l.RelabelledSeriesMax = cmp.Or(l.RelabelledSeriesMax, 1_000_000)
 	return l
 }
 
@@ -279,7 +286,7 @@ func (l Limits) Validate() error {
 		{"HistogramBytesMax", int64(l.HistogramBytesMax)}, {"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
 		{"InFlightBytesMax", l.InFlightBytesMax}, {"ConcurrencyMax", int64(l.ConcurrencyMax)},
 		{"QueueWaitMax", int64(l.QueueWaitMax)}, {"MetadataBytesMax", int64(l.MetadataBytesMax)},
-		{"MetadataMetricsMax", int64(l.MetadataMetricsMax)},
+		{"MetadataMetricsMax", int64(l.MetadataMetricsMax)}, {"RelabelledSeriesMax", int64(l.RelabelledSeriesMax)},
 	} {
 		check(f.value < 0, "Limits.%s %d is negative", f.name, f.value)
 	}

@@ -40,7 +40,7 @@ func (f *flood) send(ctx context.Context, sender, k int) error {
 	}
 	encoded := body(f.r.t, &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{ts}})
 	for {
-		result, err := f.r.WriteRemote(ctx, encoded)
+		result, err := f.r.Write(ctx, Input{Body: encoded})
 		f.most.Store(max(f.most.Load(), f.r.head.Bytes()))
 		var overload *OverloadError
 		switch {
@@ -103,7 +103,8 @@ func TestFloodIsSurvived(t *testing.T) {
 	// What is admitted below the limit may go over it by what was under way: two requests.
 	require.Less(t, f.most.Load(), int64(headBytes+headBytes/4+2*200*20))
 	require.Eventually(t, func() bool {
-		_, err := f.r.Write(context.Background(), []Sample{{Labels: labels.FromStrings("__name__", "after"), TsMs: startMs}})
+		after := Sample{Labels: labels.FromStrings("__name__", "after"), TsMs: startMs}
+		_, err := f.r.Write(context.Background(), SamplesInput([]Sample{after}))
 		return err == nil
 	}, time.Minute, time.Millisecond, "it recovers by itself")
 	check := func(r *rig) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/common/model"
 
+	"halite/ingest/head"
 	"halite/ingest/remotewrite"
 	"halite/storage/index"
 )
@@ -13,40 +14,36 @@ import (
 // Read reads the request, finds its series and creates new ones. The caller has called LockSeries. Nothing of a malformed body
 // is stored.
 func (r *Request) Read() error {
-	if err := r.read(); err != nil {
+	r.know()
+	var err error
+	if r.in.Parse != nil {
+		err = r.readBatch()
+	} else {
+		buf, failure := remotewrite.Snappy(r.in.Body, r.w.limits.DecodedBytesMax)
+		if failure != nil {
+			return &BadRequestError{failure}
+		}
+		defer buf.Release() // unknown series have their label fields in it
+		if r.in.Version == V2 {
+			err = r.readBodyV2(buf.Bytes())
+		} else {
+			err = r.readBody(buf.Bytes())
+		}
+	}
+	if err != nil {
 		return err
+	}
+	if err := r.createUnknown(); err != nil {
+		return err
+	}
+	if r.replicas.err != nil {
+		return r.w.Overload(ResourceTables, r.replicas.err.Error())
+	}
+	if r.in.Parse != nil && r.batch.CountsEqual() {
+		r.countMerged()
 	}
 	r.countRate()
 	return nil
-}
-
-func (r *Request) read() error {
-	if r.in.Body == nil {
-		if err := r.readBatch(); err != nil {
-			return err
-		}
-		if err := r.createUnknown(); err != nil {
-			return err
-		}
-		if r.batch.CountsEqual() {
-			r.countMerged()
-		}
-		return nil
-	}
-	buf, err := remotewrite.Snappy(r.in.Body, r.w.limits.DecodedBytesMax)
-	if err != nil {
-		return &BadRequestError{err}
-	}
-	defer buf.Release()
-	if r.in.Version == V2 {
-		err = r.readBodyV2(buf.Bytes())
-	} else {
-		err = r.readBody(buf.Bytes())
-	}
-	if err != nil {
-		return err
-	}
-	return r.createUnknown()
 }
 
 // countRate counts samples and histograms for the limit of samples per second. It counts those that a dry run would have refused
@@ -54,7 +51,8 @@ func (r *Request) read() error {
 func (r *Request) countRate() {
 	n := len(r.samples) + len(r.kinds.histograms)
 	r.w.admission.rate.Add(n, r.overRate, r.w.now())
-	if !r.overRate {
+	r.limits.Add(n, r.overTenant, r.w.now())
+	if !r.overRate && !r.overTenant {
 		return
 	}
 	r.w.metrics.rateDryRun.Add(float64(n))
@@ -86,7 +84,7 @@ func (r *Request) readBodyV2(body []byte) error {
 	} else if err != nil {
 		return &BadRequestError{err}
 	}
-	w.HashSymbols(r.w.registry.Hash)
+	w.HashSymbols(r.known.Hash)
 	v.reset()
 	for {
 		if !w.Next() {
@@ -104,6 +102,7 @@ func (r *Request) readBodyV2(body []byte) error {
 // readSeriesV2 reads one series of remote write 2.0.
 func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 	key, sample, metadata, fast := w.FastSeries()
+	key = head.InSpace(key, r.space)
 	if fast {
 		if metadata != (remotewrite.MetadataRefs{}) {
 			var metricRef uint32
@@ -122,7 +121,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 	}
 	if fast {
 		if ref, known := r.cursor.Find(key); known {
-			r.take(ref, nil, sample)
+			r.takeKnown(ref, sample)
 			return nil
 		}
 	}
@@ -140,7 +139,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 	}
 	ref, known := uint32(0), false
 	if !fast {
-		key = w.Key(s.Refs)
+		key = head.InSpace(w.Key(s.Refs), r.space)
 		ref, known = r.cursor.Find(key)
 		if s.Metadata != (remotewrite.MetadataRefs{}) {
 			r.v2.describe(r, s.Metadata, w.ValueRef(s.Refs, model.MetricNameLabel), func(name string) uint32 {
@@ -199,10 +198,14 @@ func (v *requestV2) describe(
 	}
 	metric, kind := m.Family(w.Symbol(metricRef)), m.TypeName()
 	help, unit := w.Symbol(m.HelpRef), w.Symbol(m.UnitRef)
-	known, several := r.w.metadata.has(metric, kind, help, unit)
+	stored := metric
+	if r.tenant != "" {
+		stored = append([]byte(r.tenant), metric...)
+	}
+	known, several := r.w.metadata.has(stored, kind, help, unit)
 	if known && several {
 		// Each series may have another target.
-		r.w.metadata.assign(metric, kind, help, unit, w.Symbol(valueRef(model.JobLabel)), w.Symbol(valueRef(model.InstanceLabel)))
+		r.w.metadata.assign(stored, kind, help, unit, w.Symbol(valueRef(model.JobLabel)), w.Symbol(valueRef(model.InstanceLabel)))
 		return
 	}
 	v.described[metricRef] = m

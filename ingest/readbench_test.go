@@ -80,7 +80,7 @@ func BenchmarkRead(b *testing.B) {
 			r := benchRig(b, vfs.NewMem(), ingesttest.NewClock())
 			defer r.close()
 			ctx := context.Background()
-			result, err := r.Ingester.write(ctx, bc.in)
+			result, err := r.Ingester.Write(ctx, bc.in)
 			require.NoError(b, err)
 			require.Equal(b, 2000, result.Accepted)
 			b.ReportAllocs()

@@ -66,8 +66,12 @@ func (p *replay) summarize(stats wal.ReplayStats, took time.Duration) {
 	i := p.i
 	i.metrics.replayed.Add(float64(p.samples.Load()))
 	i.metrics.orphans.Add(float64(p.lost))
-	i.opts.Logger.Info("write-ahead log read back", "segments", stats.Segments, "series", i.series.Load(),
-		"samples", p.samples.Load(), "clean", stats.Clean, "duration", took.Round(time.Millisecond))
+	if stats.Segments == 0 {
+		i.opts.Logger.Info("the write-ahead log is new")
+	} else {
+		i.opts.Logger.Info("write-ahead log read back", "segments", stats.Segments, "series", i.series.Load(),
+			"samples", p.samples.Load(), "clean", stats.Clean, "duration", took.Round(time.Millisecond))
+	}
 	for _, loss := range stats.Losses {
 		i.opts.Logger.Warn("part of the write-ahead log is lost, as accepted", "damage", loss.Damage.Error())
 	}

@@ -26,7 +26,7 @@ func fillLog(t *testing.T, c *ingesttest.Clock, series int, tweak func(*Options)
 		for n, ls := range all {
 			samples = append(samples, Sample{Labels: ls, TsMs: startMs + 15_000*step, Value: float64(n)})
 		}
-		result, err := r.Write(context.Background(), samples)
+		result, err := r.Write(context.Background(), SamplesInput(samples))
 		require.NoError(t, err)
 		require.Equal(t, len(samples), result.Accepted)
 	}
@@ -75,9 +75,9 @@ func TestReplayInLessMemory(t *testing.T) {
 	requireFilled(t, r, all, 0, 300)
 	r.flush()
 	requireFilled(t, r, all, 300, 400)
-	result, err := r.Write(context.Background(), []Sample{
+	result, err := r.Write(context.Background(), SamplesInput([]Sample{
 		{Labels: all[1], TsMs: startMs + 30_000}, {Labels: labels.FromStrings("__name__", "new"), TsMs: startMs},
-	})
+	}))
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted, "a known series goes on, a new one is refused")
 	found, err := r.index.Select(context.Background(), nil, 0, 1<<60, match(t, "__name__", "=~", "m.")...)

@@ -91,7 +91,7 @@ func TestKilledReplayKeepsDeletion(t *testing.T) {
 	for n := range 3 * 1000 {
 		samples = append(samples, Sample{Labels: labels.FromStrings("__name__", "m", "x", fmt.Sprint(n)), TsMs: startMs})
 	}
-	_, err = r.Write(ctx, samples)
+	_, err = r.Write(ctx, SamplesInput(samples))
 	require.NoError(t, err)
 	_, err = r.DeleteSeries(ctx, deletion.Request{Selectors: [][]*labels.Matcher{match(t, "__name__", "=", "m")}, ToMs: startMs})
 	require.NoError(t, err)

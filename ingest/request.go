@@ -14,18 +14,22 @@ import (
 
 	"halite/ingest/batch"
 	"halite/ingest/head"
+	"halite/ingest/relabel"
 	"halite/ingest/remotewrite"
+	"halite/ingest/tenantlimits"
 	"halite/ingest/wal"
 	"halite/ingest/wal/record"
 	"halite/keyschema"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
-// Input is what a request stores: a snappy-compressed body of remote write, or what Parse adds to a batch if Body is nil.
+// Input is the data of a request: the snappy-compressed Body of remote write or, if Parse is set, the series of Parse.
 type Input struct {
 	Body    []byte
 	Version Version
-	// Parse adds the series of another protocol to a batch. SizeBytes is the memory that it holds and takes besides the batch.
+	// Parse adds the series of another protocol to a batch. An error of Parse makes the request a *BadRequestError. SizeBytes is
+	// the memory that Parse uses besides the batch.
 	Parse     func(*batch.Batch) error
 	SizeBytes int
 }
@@ -51,15 +55,20 @@ type unknownSeries struct {
 // Request is the state of one write; pooled. Its phases are: Begin admits it, Read decodes it, finds known series and creates
 // the others, the caller stores the samples, Finish returns the result.
 type Request struct {
-	w            *Writer
-	in           Input
-	sizeBytes    int // admitted: of the body and of the decoded histograms of a series
-	histograms   histogramMemory
-	admitted     bool
-	overRate     bool               // a dry run of the limit of samples per second would have refused it
-	minMs, maxMs int64              // timestamps accepted of all metrics
-	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
-	aheadMs      int64              // maxMs is the clock plus this
+	w             *Writer
+	in            Input
+	tenant        string // what the stored names of metrics begin with
+	limits        *tenantlimits.Tenant
+	admittedBytes int      // of the body, which count for the tenant
+	overTenant    bool     // as overRate, for the limit of the tenant
+	space         head.Key // separates the keys of the tenant's series from all others; zero for the default tenant
+	sizeBytes     int      // admitted: of the body and of the decoded histograms of a series
+	histograms    histogramMemory
+	admitted      bool
+	overRate      bool               // a dry run of the limit of samples per second would have refused it
+	minMs, maxMs  int64              // timestamps accepted of all metrics
+	cutoffs       *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
+	aheadMs       int64              // maxMs is the clock plus this
 	// histogramsMs is minMs for native histograms, histogramCutoffs are made when a histogram needs them.
 	histogramsMs     int64
 	histogramCutoffs *keyschema.Cutoffs
@@ -67,6 +76,10 @@ type Request struct {
 	walker   remotewrite.Walker
 	v2       requestV2
 	kinds    kinds
+	known    *head.Registry // of series as they are sent
+	rules    *relabel.Rules // nil if there are none
+	dropped  []int          // samples by rule
+	replicas replicas
 	cursor   head.Cursor
 	lookups  lookups
 	samples  []head.Sample
@@ -80,6 +93,7 @@ type Request struct {
 	pairs   []prompb.Label
 	builder labels.ScratchBuilder
 	labels  labels.Labels
+	changed labels.Builder // by the rules
 	created []createdSeries
 	encoded []byte
 
@@ -111,15 +125,22 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	}
 	w.metrics.requests.Inc()
 	sizeBytes, err := in.SizeBytes, error(nil)
-	if in.Body != nil {
+	if in.Parse == nil {
 		sizeBytes, err = w.admission.bodyBytes(in.Body)
 	}
-	over := false
-	if err == nil {
-		over, err = w.admission.checkRate(w.now())
+	over, overTenant, prefix, tenant := false, false, "", (*tenantlimits.Tenant)(nil)
+	if who := principal.From(ctx); who != nil && len(who.Tenants) > 0 {
+		prefix = who.Prefix()
+		tenant = w.tenants.Of(prefix)
 	}
 	if err == nil {
-		err = w.admission.admit(ctx, sizeBytes)
+		over, err = w.admission.checkRate(w.now(), w.admission.rate.Check)
+	}
+	if err == nil {
+		overTenant, err = w.admission.checkRate(w.now(), tenant.CheckRate)
+	}
+	if err == nil {
+		err = w.admission.admit(ctx, tenant, sizeBytes)
 	}
 	if err != nil {
 		w.Exit()
@@ -127,14 +148,15 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	}
 	r := requests.Get().(*Request)
 	r.reset(w, in)
-	r.sizeBytes, r.admitted, r.overRate = sizeBytes, true, over
+	r.tenant, r.limits, r.overTenant = prefix, tenant, overTenant
+	r.sizeBytes, r.admittedBytes, r.admitted, r.overRate = sizeBytes, sizeBytes, true, over
+	r.replicas.ctx = ctx
 	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(sizeBytes)}
 	return r, nil
 }
 
 func (r *Request) reset(w *Writer, in Input) {
 	r.w, r.in = w, in
-	r.cursor = w.registry.Cursor()
 	r.samples, r.unknown, r.metadata, r.fields = r.samples[:0], r.unknown[:0], r.metadata[:0], r.fields[:0]
 	r.lookups.n = 0
 	r.kinds.reset()
@@ -154,11 +176,23 @@ func (r *Request) reset(w *Writer, in Input) {
 	}
 }
 
+// hash is the key of a series by the bytes that a sender sends. Equal bytes of two tenants have two keys.
+func (r *Request) hash(fields []byte) head.Key {
+	return head.InSpace(r.known.Hash(fields), r.space)
+}
+
+// shown returns stored labels as the sender knows them.
+func (r *Request) shown(stored labels.Labels) labels.Labels {
+	_, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
+	return labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels()
+}
+
 // Leave gives the turn and the memory of a request back: only its durability is outstanding.
 func (r *Request) Leave() {
 	if r.admitted {
 		r.admitted = false
 		r.w.admission.leave(r.sizeBytes)
+		r.limits.Leave(r.admittedBytes)
 	}
 }
 
@@ -166,7 +200,7 @@ func (r *Request) Leave() {
 func (r *Request) Release() {
 	r.Leave()
 	r.w.Exit()
-	r.w, r.in = nil, Input{}
+	r.w, r.in, r.known, r.rules, r.cursor, r.replicas.ctx = nil, Input{}, nil, nil, head.Cursor{}, nil
 	r.walker.Reset(nil)
 	r.v2.release()
 	r.batch.Reset(batch.Bounds{})
@@ -184,11 +218,25 @@ func (r *Request) Finish(err error) (Result, error) {
 		return Result{}, r.w.admission.classify(err)
 	}
 	r.w.metrics.accepted.Add(float64(r.result.Accepted))
+	r.countDropped()
 	if r.result.Histograms+r.result.Exemplars > 0 {
 		r.w.metrics.histograms.Add(float64(r.result.Histograms))
 		r.w.metrics.exemplars.Add(float64(r.result.Exemplars))
 	}
 	return r.result, nil
+}
+
+// appendLog appends a record to the log, if there is one.
+func (r *Request) appendLog(kind byte, payload []byte) error {
+	if r.w.log == nil {
+		return nil
+	}
+	pos, err := r.w.log.Append(kind, payload)
+	if err != nil {
+		return err
+	}
+	r.last, r.logged = pos, true
+	return nil
 }
 
 // Accept counts samples as stored.
@@ -246,7 +294,7 @@ func (r *Request) reserve(moreBytes int) error {
 // readBatchSeries reads one series of a batch.
 func (r *Request) readBatchSeries(b *batch.Batch) error {
 	s := b.Series()
-	key := r.w.registry.Hash(s.Key)
+	key := r.hash(s.Key)
 	if len(s.Samples) == 1 && len(s.Histograms)+len(s.Exemplars) == 0 && s.Samples[0].StartMs == 0 &&
 		r.postpone(b, key, s.Samples[0]) {
 		return nil
@@ -346,7 +394,7 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	guess, sample, guessed := w.FastSample()
 	var key head.Key
 	if guessed {
-		key = r.w.registry.Hash(guess)
+		key = r.hash(guess)
 		if r.postpone(w, key, sample) {
 			return nil
 		}
@@ -357,7 +405,7 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	}
 	if guessed {
 		if ref, known := r.cursor.Find(key); known {
-			r.take(ref, nil, sample)
+			r.takeKnown(ref, sample)
 			return nil
 		}
 	}
@@ -371,7 +419,7 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	}
 	searched := guessed && len(guess) == len(s.Labels)
 	if !searched {
-		key = r.w.registry.Hash(s.Labels)
+		key = r.hash(s.Labels)
 	}
 	r.takeSeries(s, key, searched)
 	return nil
@@ -389,6 +437,12 @@ func (r *Request) takeSeries(s remotewrite.Series, key head.Key, searched bool) 
 
 // takeValues takes the samples of a series. The caller sets s.Labels if the series is new.
 func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, known bool) {
+	if known && r.rules != nil {
+		n := Counts{Samples: len(s.Samples), Histograms: len(s.Histograms), Exemplars: len(s.Exemplars)}
+		if !r.admits(ref, r.cursor.Tag(), n) {
+			return
+		}
+	}
 	from := r.taken()
 	for _, sample := range s.Samples {
 		r.take(ref, s.Labels, sample)
@@ -401,6 +455,14 @@ func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, kn
 			key: key, fields: s.Labels, offset: s.Offset, from: from, to: r.taken(),
 		})
 	}
+}
+
+// takeKnown takes the sample of a known series.
+func (r *Request) takeKnown(ref uint32, s remotewrite.Sample) {
+	if r.rules != nil && !r.admits(ref, r.cursor.Tag(), Counts{Samples: 1}) {
+		return
+	}
+	r.take(ref, nil, s)
 }
 
 // take takes a sample if its time is acceptable. fields are the series' label fields if ref is 0.
@@ -449,7 +511,7 @@ func (r *Request) metric(ref uint32, fields []byte) string {
 	r.pairs = pairs
 	for i := range pairs {
 		if pairs[i].Name == model.MetricNameLabel {
-			return pairs[i].Value
+			return r.tenant + pairs[i].Value
 		}
 	}
 	return ""
@@ -461,7 +523,7 @@ func (r *Request) reject(n int, ref uint32, fields []byte, why rejection) {
 	if r.result.First == "" {
 		var series string
 		if ref != 0 {
-			series = describeLabels(r.w.index.Labels(index.Ref(ref)))
+			series = describeLabels(r.shown(r.w.index.Labels(index.Ref(ref))))
 		} else if pairs, err := remotewrite.AppendLabels(nil, fields); err == nil {
 			series = describe(pairs)
 		}
@@ -482,6 +544,7 @@ func (r *Request) reject(n int, ref uint32, fields []byte, why rejection) {
 type lookups struct {
 	keys [head.FindBatch]head.Key
 	refs [head.FindBatch]uint32
+	tags [head.FindBatch]uint32
 	n    int
 	mark int // of the first one's message
 }
@@ -521,14 +584,16 @@ func (r *Request) lookUp(w rewinder) (rewound bool) {
 		return false
 	}
 	first := len(r.samples) - n
-	if !r.cursor.FindAll(l.keys[:n], l.refs[:n]) {
+	if !r.cursor.FindAll(l.keys[:n], l.refs[:n], l.tags[:n]) {
 		r.samples = r.samples[:first]
 		r.series -= n
 		w.Rewind(l.mark)
 		return true
 	}
 	for i := range n {
-		r.samples[first+i].Ref = l.refs[i]
+		if r.rules == nil || r.admits(l.refs[i], l.tags[i], Counts{Samples: 1}) {
+			r.samples[first+i].Ref = l.refs[i]
+		}
 	}
 	return false
 }

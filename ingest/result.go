@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,10 +30,33 @@ type Sample struct {
 	Exemplars []exemplar.Exemplar
 }
 
+// Counts are numbers of samples by kind.
+type Counts struct{ Samples, Histograms, Exemplars int }
+
+// Add adds to the counts.
+func (c *Counts) Add(o Counts) {
+	c.Samples += o.Samples
+	c.Histograms += o.Histograms
+	c.Exemplars += o.Exemplars
+}
+
+// Plus returns the sums by kind.
+func (c Counts) Plus(o Counts) Counts {
+	c.Add(o)
+	return c
+}
+
+// Sum is the number of samples of all kinds.
+func (c Counts) Sum() int { return c.Samples + c.Histograms + c.Exemplars }
+
 // Result is the outcome of a write.
 type Result struct {
 	// Accepted samples are durable, and so are Histograms and Exemplars; Rejected ones were not stored.
 	Accepted, Histograms, Exemplars, Rejected int
+	// Dropped were not stored because a relabelling rule drops them. Senders count them as written.
+	Dropped Counts
+	// Deduplicated were not stored because another replica of their cluster is elected. Senders count them as written.
+	Deduplicated Counts
 	// Reasons counts the rejected samples by reason; nil if there are none.
 	Reasons map[string]int
 	// First describes the first rejection: series and reason.
@@ -40,6 +64,26 @@ type Result struct {
 	// Omitted counts by reason what was left out without a rejection, because the protocol has no word for it: exemplars of
 	// remote write 1.0, start times, metadata. It is nil if there is nothing.
 	Omitted map[string]int
+}
+
+// Add adds the outcome of another write.
+func (r *Result) Add(o *Result) {
+	r.Accepted += o.Accepted
+	r.Histograms += o.Histograms
+	r.Exemplars += o.Exemplars
+	r.Rejected += o.Rejected
+	r.First = cmp.Or(r.First, o.First)
+	addCounts(&r.Reasons, o.Reasons)
+	addCounts(&r.Omitted, o.Omitted)
+}
+
+func addCounts(to *map[string]int, counts map[string]int) {
+	if *to == nil && len(counts) > 0 {
+		*to = make(map[string]int)
+	}
+	for reason, n := range counts {
+		(*to)[reason] += n
+	}
 }
 
 // Summary describes the samples of a request that were not stored: the number for each reason, and the first in full.

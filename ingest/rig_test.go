@@ -269,7 +269,7 @@ func sample(tsMs int64, value float64) prompb.Sample {
 // write sends series as one body and requires that all is accepted.
 func (r *rig) write(all ...prompb.TimeSeries) {
 	r.t.Helper()
-	result, err := r.WriteRemote(context.Background(), body(r.t, &prompb.WriteRequest{Timeseries: all}))
+	result, err := r.Write(context.Background(), Input{Body: body(r.t, &prompb.WriteRequest{Timeseries: all})})
 	require.NoError(r.t, err)
 	require.Zero(r.t, result.Rejected, result.First)
 }

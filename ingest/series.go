@@ -1,13 +1,19 @@
 package ingest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
 
+	"halite/ingest/hatracker"
 	"halite/ingest/head"
+	"halite/ingest/relabel"
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal/record"
 )
@@ -27,6 +33,10 @@ type createdSeries struct {
 	ref uint32
 	// log is the new number of the series in the log, 0 if it had one.
 	log uint32
+	// sent is set if the key is of the labels as sent, which rules may have changed or dropped. tag is of the replica that sends
+	// them.
+	sent bool
+	tag  uint32
 }
 
 // createUnknown gives the unknown series their refs. It rejects the samples of series that break a rule. It runs before
@@ -49,16 +59,18 @@ func (r *Request) createUnknown() error {
 	r.created, r.encoded = r.created[:0], r.encoded[:0]
 	for n := range r.unknown {
 		p := &r.unknown[n]
-		ref, why, err := r.register(p)
+		ref, tag, why, err := r.register(p)
 		if err != nil {
 			r.dropSeries()
 			return err
 		}
-		if ref == 0 {
+		if ref == 0 && (tag == 0 || r.elected(tag)) {
 			r.rejectUnknown(p, why)
 			continue
 		}
-		r.setRef(p.from, p.to, ref)
+		if r.rules == nil || r.admits(ref, tag, p.to.counts(p.from)) {
+			r.setRef(p.from, p.to, ref)
+		}
 		if len(r.encoded) >= seriesRecordBytes {
 			if err := r.publish(); err != nil {
 				return err
@@ -80,44 +92,218 @@ func (r *Request) rejectUnknown(p *unknownSeries, why rejection) {
 	}
 }
 
-// register finds or creates the ref of an unknown series. Ref 0 means that there is nothing to store, and why.
-func (r *Request) register(p *unknownSeries) (ref uint32, why rejection, err error) {
+// register finds or creates the ref of an unknown series, and the tag of the replica that sends it. Ref 0 means that there is
+// nothing to store, and why. A replica that is not elected creates no series.
+func (r *Request) register(p *unknownSeries) (ref, tag uint32, why rejection, err error) {
 	w := r.w
-	if ref, known := w.registry.Find(p.key); known {
-		return ref, why, nil
+	if ref, tag, known := r.known.FindTagged(p.key); known {
+		return ref, tag, why, nil
 	}
 	r.pairs, err = remotewrite.AppendLabels(r.pairs[:0], p.fields)
 	if err != nil {
-		return 0, why, &BadRequestError{err}
+		return 0, 0, why, &BadRequestError{err}
 	}
-	pairs, why := w.limits.validate(r.pairs)
+	if tag, why = r.takeReplica(); why.reason != "" {
+		return 0, 0, why, nil
+	}
+	if rule, keep := r.relabel(); !keep {
+		r.remember(p.key, relabel.Dropped(rule), tag)
+		return relabel.Dropped(rule), tag, why, nil
+	}
+	pairs, why := w.limits.validate(r.pairs, len(r.tenant))
 	samples, exemplars := p.to.since(p.from)
 	if why.reason != "" || samples+exemplars == 0 {
-		return 0, why, nil
+		return 0, tag, why, nil
 	}
 	r.builder.Reset()
+	start := len(r.fields)
 	for _, pair := range pairs {
+		r.fields = remotewrite.AppendField(r.fields, pair.Name, pair.Value)
+		if pair.Name == model.MetricNameLabel {
+			pair.Value = r.tenant + pair.Value
+		}
 		r.builder.Add(pair.Name, pair.Value)
 	}
 	r.builder.Overwrite(&r.labels) // nobody keeps it
 	ls := r.labels
-	start := len(r.fields)
-	r.fields = remotewrite.AppendFields(r.fields, ls)
-	canonical := w.registry.Hash(r.fields[start:])
+	canonical := head.InSpace(w.registry.Hash(r.fields[start:]), w.registry.Space(r.tenant))
 	r.fields = r.fields[:start]
 	ref, known := w.registry.Find(canonical)
 	if !known {
+		if tag != 0 && !r.elected(tag) {
+			return 0, tag, why, nil
+		}
 		f := createdSeries{key: canonical}
 		if f.ref, f.log, why, err = r.addSeries(ls, samples); f.ref == 0 || err != nil {
-			return 0, why, err
+			return 0, tag, why, err
 		}
 		r.created = append(r.created, f)
 		ref = f.ref
 	}
-	if p.key != canonical && w.registry.Len() < 3*int(w.series.Load())+aliasSlack {
-		r.created = append(r.created, createdSeries{key: p.key, ref: ref})
+	if r.rules != nil || p.key != canonical {
+		r.remember(p.key, ref, tag)
 	}
-	return ref, why, nil
+	return ref, tag, why, nil
+}
+
+// remember gives the labels as sent a ref and a tag, if there is room.
+func (r *Request) remember(key head.Key, ref, tag uint32) {
+	if r.known.Len() < r.w.knownMax(r.rules) {
+		r.created = append(r.created, createdSeries{key: key, ref: ref, tag: tag, sent: true})
+	}
+}
+
+// knownMax bounds the series that are remembered by their labels as sent.
+func (w *Writer) knownMax(rules *relabel.Rules) int {
+	most := 3*int(w.series.Load()) + aliasSlack
+	if rules != nil {
+		most += w.limits.RelabelledSeriesMax
+	}
+	return most
+}
+
+// relabel applies the rules to r.pairs. If keep is false, a rule drops the series.
+func (r *Request) relabel() (rule int, keep bool) {
+	if r.rules == nil {
+		return 0, true
+	}
+	if !slices.IsSortedFunc(r.pairs, byName) {
+		slices.SortStableFunc(r.pairs, byName)
+	}
+	r.builder.Reset()
+	for n, pair := range r.pairs {
+		if pair.Name == "" || n > 0 && pair.Name == r.pairs[n-1].Name {
+			return 0, true // the limits refuse it
+		}
+		if pair.Value != "" {
+			r.builder.Add(pair.Name, pair.Value)
+		}
+	}
+	r.changed.Reset(r.builder.Labels()) // the pairs keep parts of it
+	if rule, keep = r.rules.Apply(&r.changed); keep {
+		r.pairs = prompb.FromLabels(r.changed.Labels(), r.pairs[:0])
+	}
+	return rule, keep
+}
+
+// know decides where the request looks for its series: among those as they are stored, or as they are sent if there are rules.
+func (r *Request) know() {
+	r.known, r.rules = r.w.registry, r.w.rules.Load()
+	if r.rules != nil {
+		r.known = r.rules.Known
+		r.dropped = append(r.dropped[:0], make([]int, r.rules.Len())...)
+	}
+	r.cursor, r.space = r.known.Cursor(), r.known.Space(r.tenant)
+	r.replicas.verdicts, r.replicas.err = r.replicas.verdicts[:0], nil
+}
+
+// replicas are what a request knows of the replicas that send its series.
+type replicas struct {
+	ctx      context.Context
+	verdicts []verdict // by tag
+	err      error     // the first one of an election
+}
+
+// verdict says whether the samples of a replica are stored.
+type verdict uint8
+
+const (
+	verdictOpen verdict = iota
+	verdictStore
+	verdictDrop
+)
+
+// elected reports whether the samples of a replica are stored. The answer is the same for the whole request.
+func (r *Request) elected(tag uint32) bool {
+	x := &r.replicas
+	if more := int(tag) + 1 - len(x.verdicts); more > 0 {
+		x.verdicts = append(x.verdicts, make([]verdict, more)...)
+	}
+	if x.verdicts[tag] == verdictOpen {
+		won, err := r.rules.Replica(tag).Elected(x.ctx)
+		if err != nil && x.err == nil {
+			x.err = err
+		}
+		if x.verdicts[tag] = verdictDrop; won {
+			x.verdicts[tag] = verdictStore
+		}
+	}
+	return x.verdicts[tag] == verdictStore
+}
+
+// admits reports whether the samples of a known series are stored. Otherwise it counts them: another replica is elected, or a
+// rule drops them.
+func (r *Request) admits(ref, tag uint32, n Counts) bool {
+	if tag != 0 && !r.elected(tag) {
+		r.result.Deduplicated.Add(n)
+		return false
+	}
+	if rule, dropped := relabel.DroppedBy(ref); dropped {
+		r.drop(rule, n)
+		return false
+	}
+	return true
+}
+
+// takeReplica returns the tag of the replica that sends r.pairs, 0 if they take part in no election. It removes the label of
+// the replica.
+func (r *Request) takeReplica() (tag uint32, why rejection) {
+	if r.rules == nil || r.rules.HA == nil {
+		return 0, why
+	}
+	ha := r.rules.HA
+	cluster, at := "", -1
+	for n, pair := range r.pairs {
+		switch {
+		case pair.Name == ha.ClusterLabel:
+			cluster = pair.Value
+		case pair.Name == ha.ReplicaLabel && at >= 0:
+			return 0, why // the limits refuse a label that comes twice
+		case pair.Name == ha.ReplicaLabel:
+			at = n
+		}
+	}
+	if cluster == "" || at < 0 || r.pairs[at].Value == "" {
+		return 0, why
+	}
+	replica, err := ha.Replica(r.tenant, cluster, r.pairs[at].Value)
+	if err != nil {
+		return 0, rejection{haReason(err), err.Error()}
+	}
+	r.pairs = slices.Delete(r.pairs, at, at+1)
+	return r.rules.Tag(replica), why
+}
+
+// haReason is the reason of an error of the tracker.
+func haReason(err error) string {
+	switch {
+	case errors.Is(err, hatracker.ErrClusters):
+		return ReasonHAClusters
+	case errors.Is(err, hatracker.ErrReplicas):
+		return ReasonHAReplicas
+	}
+	return ReasonLabelValueTooLong
+}
+
+// drop counts samples that a rule drops.
+func (r *Request) drop(rule int, n Counts) {
+	r.result.Dropped.Add(n)
+	r.dropped[rule] += n.Sum()
+}
+
+// countDropped adds to their metrics the samples that rules drop, and what other replicas than the elected one send.
+func (r *Request) countDropped() {
+	if n := r.result.Deduplicated.Sum(); n > 0 {
+		r.w.metrics.deduplicated.Add(float64(n))
+	}
+	if r.result.Dropped == (Counts{}) {
+		return
+	}
+	for rule, n := range r.dropped {
+		if n > 0 {
+			r.w.metrics.dropped.WithLabelValues(strconv.Itoa(rule)).Add(float64(n))
+		}
+	}
 }
 
 // addSeries adds a series to the index and gives it a number in the log. log is 0 if it had one. Ref 0 means that a limit
@@ -129,9 +315,12 @@ func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why
 	}
 	number, _, err := w.index.Add(ls)
 	if err != nil {
-		return 0, 0, why, fmt.Errorf("add series %s to the index: %w", describeLabels(ls), err)
+		return 0, 0, why, fmt.Errorf("add series %s to the index: %w", describeLabels(r.shown(ls)), err)
 	}
 	ref = uint32(number)
+	if _, dropped := relabel.DroppedBy(ref); dropped {
+		return 0, 0, why, errors.New("all series numbers of this process are used up; restart it")
+	}
 	if w.head.LogRef(ref) != 0 {
 		return ref, 0, why, nil
 	}
@@ -156,7 +345,11 @@ func (r *Request) publish() error {
 		r.encoded = r.encoded[:0]
 	}
 	for _, f := range r.created {
-		r.w.registry.Insert(f.key, f.ref)
+		if f.sent {
+			r.known.InsertTagged(f.key, f.ref, f.tag)
+		} else {
+			r.w.registry.Insert(f.key, f.ref)
+		}
 		if f.log != 0 {
 			r.w.metrics.newSeries.Inc()
 		}
@@ -186,6 +379,13 @@ func (r *Request) StoreMetadata() error {
 	defer s.mu.Unlock()
 	r.payload = r.payload[:0]
 	for _, m := range r.metadata {
+		if _, bad := r.w.limits.reserved(model.MetricNameLabel, m.Metric); bad {
+			r.omit(1, ReasonMetadataInvalid)
+			continue
+		}
+		if m.Metric != "" {
+			m.Metric = r.tenant + m.Metric
+		}
 		if reason := s.fault(m); reason != "" {
 			r.omit(1, reason)
 			continue
@@ -210,18 +410,5 @@ func (r *Request) logMetadata() error {
 		return err
 	}
 	r.payload = r.payload[:0]
-	return nil
-}
-
-// appendLog appends a record to the log, if there is one.
-func (r *Request) appendLog(kind byte, payload []byte) error {
-	if r.w.log == nil {
-		return nil
-	}
-	pos, err := r.w.log.Append(kind, payload)
-	if err != nil {
-		return err
-	}
-	r.last, r.logged = pos, true
 	return nil
 }

@@ -46,34 +46,52 @@ func (i *Ingester) collectSeries(ctx context.Context) error {
 // CollectSeries forgets series whose last sample lies before an hour and that have no rows in the head. It calls forgotten with
 // the number in the log of each. Requests go on between batches, and see each batch before or after its series are forgotten.
 func (w *Writer) CollectSeries(ctx context.Context, before int64, forgotten func(log uint32)) error {
+	w.rulesMu.Lock()
+	defer w.rulesMu.Unlock()
+	w.forgetRelabelled()
 	idle := w.index.Idle(before)
 	if len(idle) == 0 {
 		return nil
 	}
-	removal := w.startRemoval(idle)
+	removals := []*head.Removal{w.startRemoval(w.registry, idle)}
+	if rules := w.rules.Load(); rules != nil {
+		removals = append(removals, w.startRemoval(rules.Known, idle))
+	}
 	defer func() {
 		w.regMu.Lock()
 		defer w.regMu.Unlock()
-		removal.Close()
+		for _, removal := range removals {
+			removal.Close()
+		}
 	}()
 	for batch := range slices.Chunk(idle, forgetBatch) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.forget(removal, batch, before, forgotten)
+		w.forget(removals, batch, before, forgotten)
 	}
 	w.index.FreeRetired()
 	return nil
 }
 
-// startRemoval finds the series' encodings in the registry. Only registrations of series wait, and not for long.
-func (w *Writer) startRemoval(idle []index.Ref) *head.Removal {
+// forgetRelabelled empties the memory of relabelled series when it is full, or when a replica has stayed away for long. Many of
+// them may not come any more. The caller holds rulesMu.
+func (w *Writer) forgetRelabelled() {
+	rules := w.rules.Load()
+	if rules != nil && (rules.Known.Len() >= w.knownMax(rules) || rules.HA.HasIdle()) {
+		w.swapRules(rules.Fresh())
+		rules.HA.Forget()
+	}
+}
+
+// startRemoval finds the series' encodings in a registry. Only registrations of series wait, and not for long.
+func (w *Writer) startRemoval(registry *head.Registry, idle []index.Ref) *head.Removal {
 	refs := make([]uint32, len(idle))
 	for n, ref := range idle {
 		refs[n] = uint32(ref)
 	}
 	w.regMu.Lock()
-	removal := w.registry.Remove(refs)
+	removal := registry.Remove(refs)
 	w.regMu.Unlock()
 	for more := true; more; {
 		w.regMu.Lock()
@@ -84,7 +102,7 @@ func (w *Writer) startRemoval(idle []index.Ref) *head.Removal {
 }
 
 // forget removes series that are still idle.
-func (w *Writer) forget(removal *head.Removal, idle []index.Ref, before int64, forgotten func(log uint32)) {
+func (w *Writer) forget(removals []*head.Removal, idle []index.Ref, before int64, forgotten func(log uint32)) {
 	w.seriesGCLock.Lock()
 	defer w.seriesGCLock.Unlock()
 	retired := w.index.Retire(idle, before, func(ref index.Ref) bool { return w.head.HasRows(uint32(ref)) })
@@ -96,7 +114,9 @@ func (w *Writer) forget(removal *head.Removal, idle []index.Ref, before int64, f
 			forgotten(log)
 		}
 	}
-	removal.Forget(refs)
+	for _, removal := range removals {
+		removal.Forget(refs)
+	}
 	w.head.Forget(refs)
 	w.series.Add(-int64(len(refs)))
 	w.metrics.retired.Add(float64(len(refs)))

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
+	"halite/ingest/tenantlimits"
 	"halite/keyschema"
 	"halite/storage/index"
 )
@@ -22,6 +23,7 @@ const (
 	limitSeries = "series" // of all metrics together
 	limitMetric = "metric"
 	limitMemory = "memory"
+	limitTenant = "tenant"
 )
 
 const (
@@ -64,6 +66,7 @@ type seriesLimits struct {
 	logger  *slog.Logger
 	metrics *metrics
 	memory  *memoryBudget
+	tenants *tenantlimits.Control // nil on a server without tenants
 
 	mu      sync.Mutex
 	refused metricCounts
@@ -93,10 +96,23 @@ func (l *seriesLimits) check(metric string, samples int) rejection {
 	if use := l.of(metric, 0); use.Max > 0 {
 		use.Used = int64(l.index.ActiveSeries(metric))
 		if l.over(limitMetric, metric, samples, use.LimitUse) {
+			_, name := keyschema.SplitTenant(metric)
 			return l.refuse(metric, samples, rejectf(ReasonMetricSeriesLimit,
-				"metric %s has reached its limit of %d active series, by the rule of pattern %q", printable(metric), use.Max, use.Pattern))
+				"metric %s has reached its limit of %d active series, by the rule of pattern %q", printable(name), use.Max, use.Pattern))
 		}
 	}
+	if l.tenants == nil {
+		return rejection{}
+	}
+	prefix, _ := keyschema.SplitTenant(metric)
+	tenant := l.tenants.Of(prefix)
+	limit, used := tenant.Series()
+	use := LimitUse{Used: used, Warn: limit.Warn, Max: limit.Max, DryRun: limit.DryRun}
+	if limit.Max > 0 && l.over(limitTenant, metric, samples, use) {
+		return l.refuse(metric, samples, rejectf(ReasonTenantSeriesLimit,
+			"tenant %s has reached its limit of %d active series", tenant.Name, limit.Max))
+	}
+	tenant.AddSeries()
 	return rejection{}
 }
 

@@ -14,7 +14,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/ingesttest"
+	"halite/ingest/tenantlimits"
 	"halite/keyschema"
+	"halite/storage/principal"
 )
 
 // newSeries makes n series of a metric, from the given number on.
@@ -29,7 +31,7 @@ func newSeries(metric string, from, n int, tsMs int64) (all []prompb.TimeSeries)
 // send writes series and returns what became of them.
 func (r *rig) send(all ...prompb.TimeSeries) Result {
 	r.t.Helper()
-	result, err := r.WriteRemote(context.Background(), body(r.t, &prompb.WriteRequest{Timeseries: all}))
+	result, err := r.Write(context.Background(), Input{Body: body(r.t, &prompb.WriteRequest{Timeseries: all})})
 	require.NoError(r.t, err)
 	return result
 }
@@ -165,4 +167,39 @@ func TestMetricCountsAreBounded(t *testing.T) {
 	require.LessOrEqual(t, first[0].Samples, uint64(100_000))
 	require.GreaterOrEqual(t, first[0].Samples+first[0].Uncounted, uint64(100_000))
 	require.Greater(t, first[0].Samples, uint64(90_000))
+}
+
+// TestLimitsOfTenants: a tenant meets limits of its own, others go on, and its use is shown.
+func TestLimitsOfTenants(t *testing.T) {
+	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), func(o *Options) { o.Limits.Tenants = true })
+	r.SetTenantLimits(map[string]TenantLimits{
+		"a":                     {Series: Limit{Max: 5, Warn: 0.5}, SamplesPerSecond: Limit{Max: 100}},
+		tenantlimits.Each:       {Series: Limit{Max: 7}},
+		keyschema.DefaultTenant: {Series: Limit{Max: 3, DryRun: true}},
+	})
+	write := func(tenant string, from, n int) (Result, error) {
+		ctx := principal.With(t.Context(), &principal.Principal{Name: tenant, Tenants: []string{tenant}})
+		return r.Write(ctx, Input{Body: body(t, &prompb.WriteRequest{Timeseries: newSeries("m", from, n, startMs)})})
+	}
+	for tenant, most := range map[string]int{"a": 5, "b": 7, "c": 7, keyschema.DefaultTenant: 9} {
+		result, err := write(tenant, 0, 9)
+		require.NoError(t, err)
+		require.Equal(t, most, result.Accepted, tenant)
+		if most < 9 {
+			require.Equal(t, map[string]int{ReasonTenantSeriesLimit: 9 - most}, result.Reasons)
+			require.Contains(t, result.First, fmt.Sprintf("series m{id=\"0000000%d\",job=\"bomb\"}", most))
+			require.Contains(t, result.First, "tenant "+tenant+" has reached its limit")
+		}
+		require.Equal(t, float64(most), r.counter("tsdb_tenant_series", "tenant", tenant))
+		require.Equal(t, float64(9), r.counter("tsdb_tenant_samples_total", "tenant", tenant), "with the refused ones")
+	}
+	_, err := write("a", 0, 200) // a large request passes, and the next one waits
+	require.NoError(t, err)
+	_, err = write("a", 0, 1)
+	overload := new(OverloadError)
+	require.ErrorAs(t, err, &overload)
+	require.Contains(t, overload.Reason, "samples per second")
+	_, err = write("b", 0, 1)
+	require.NoError(t, err)
+	r.close()
 }

@@ -111,14 +111,14 @@ func TestLogFailure(t *testing.T) {
 	clock := ingesttest.NewClock()
 	r := openRig(t, fs, clock, func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&lines, nil)) })
 	one := []Sample{{Labels: labels.FromStrings("__name__", "a"), TsMs: startMs}}
-	_, err := r.Write(t.Context(), one)
+	_, err := r.Write(t.Context(), SamplesInput(one))
 	require.NoError(t, err)
 	require.NoError(t, r.Refusing())
 	broken.Store(true)
 	lines.Reset()
 	var overload *OverloadError
 	for range 50 {
-		_, err = r.Write(t.Context(), one)
+		_, err = r.Write(t.Context(), SamplesInput(one))
 		require.ErrorAs(t, err, &overload)
 		clock.Advance(100 * time.Millisecond)
 		r.admission.reportRefused(clock.Now(), r.log.Stats().Err)

@@ -38,7 +38,7 @@ func TestAgesThatGrow(t *testing.T) {
 	write := func(hours ...int) {
 		t.Helper()
 		for _, hour := range hours {
-			_, err := r.Ingester.Write(ctx, []Sample{{Labels: m, TsMs: at(hour) + 1000, Value: float64(hour)}})
+			_, err := r.Ingester.Write(ctx, SamplesInput([]Sample{{Labels: m, TsMs: at(hour) + 1000, Value: float64(hour)}}))
 			require.NoError(t, err)
 		}
 	}

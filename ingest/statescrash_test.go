@@ -226,7 +226,7 @@ func (d *statesDriver) write() {
 		d.after.forget(n, ts)
 	}
 	d.note("write %d samples", len(samples))
-	result, err := d.r.Ingester.Write(context.Background(), samples)
+	result, err := d.r.Ingester.Write(context.Background(), SamplesInput(samples))
 	require.NoError(d.t, err)
 	require.Zero(d.t, result.Rejected)
 }

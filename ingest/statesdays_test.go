@@ -60,9 +60,9 @@ func openDays(t *testing.T) *daysRig {
 func (r *daysRig) put(ls labels.Labels, hours ...int) {
 	r.t.Helper()
 	for _, hour := range hours {
-		_, err := r.Ingester.Write(context.Background(), []Sample{
+		_, err := r.Ingester.Write(context.Background(), SamplesInput([]Sample{
 			{Labels: ls, TsMs: r.at(hour) + 1000, Value: float64(hour)},
-		})
+		}))
 		require.NoError(r.t, err)
 	}
 }

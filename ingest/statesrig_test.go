@@ -228,7 +228,7 @@ func (r *statesRig) states(
 	ls labels.Labels, unit rollupstore.Unit, from, to int64, each func(bucket int64, known bool, s rollup.State),
 ) {
 	r.t.Helper()
-	metric, tags := ingesttest.TagsOf(ls)
+	metric, tags := deletion.TagsOf(ls)
 	prefix := r.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
 	req := rollupstore.Request{Prefixes: [][]byte{prefix}, Unit: unit, From: from, To: to, Fields: rollup.FieldsAll}
 	require.NoError(r.t, r.tiers.Read(context.Background(), req, func(_ int, c *rollup.Columns) error {

@@ -23,7 +23,7 @@ import (
 // writeV2 sends a request of 2.0.
 func (r *rig) writeV2(req *writev2.Request) (Result, error) {
 	r.t.Helper()
-	return r.WriteRemoteV2(context.Background(), bodyV2(r.t, req))
+	return r.Write(context.Background(), Input{Body: bodyV2(r.t, req), Version: V2})
 }
 
 // TestV2EqualsV1 sends the same random requests by both versions to two stores, which must answer and hold the same, and by
@@ -62,14 +62,14 @@ func TestV2EqualsV1(t *testing.T) {
 			sent[ls.String()] = ls
 		}
 		bodies := map[Version][]byte{V1: body(t, &prompb.WriteRequest{Timeseries: all}), V2: bodyV2(t, toV2(all))}
-		want, err := one.WriteRemote(ctx, bodies[V1])
+		want, err := one.Write(ctx, Input{Body: bodies[V1]})
 		require.NoError(t, err)
-		got, err := two.WriteRemoteV2(ctx, bodies[V2])
+		got, err := two.Write(ctx, Input{Body: bodies[V2], Version: V2})
 		require.NoError(t, err)
 		got.First, want.First = "", "" // a series without samples is a fault of 2.0 only
 		require.Equal(t, want, got)
 		version := Version(rng.IntN(2))
-		got, err = both.Ingester.write(ctx, Input{Body: bodies[version], Version: version})
+		got, err = both.Ingester.Write(ctx, Input{Body: bodies[version], Version: version})
 		require.NoError(t, err)
 		got.First = ""
 		require.Equal(t, want, got)
@@ -112,7 +112,7 @@ func TestV2KnownSeries(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, Result{Accepted: 200}, result)
 	}
-	_, err := r.WriteRemote(ctx, body(t, &prompb.WriteRequest{Timeseries: all}))
+	_, err := r.Write(ctx, Input{Body: body(t, &prompb.WriteRequest{Timeseries: all})})
 	require.NoError(t, err)
 	require.Equal(t, 200, r.SeriesCount())
 	require.Equal(t, 400, r.registry.Len(), "an encoding of 1.0 and a key of 2.0 for each series")
@@ -213,7 +213,7 @@ func TestV2Broken(t *testing.T) {
 		nil, {1, 2, 3}, snappy.Encode(nil, plain[:len(plain)-1]), snappy.Encode(nil, append(plain, 0x2a, 0x02, 0x12, 0x05)),
 		bodyV2(t, &writev2.Request{Symbols: []string{"__name__", "m"}, Timeseries: good.Timeseries}),
 	} {
-		_, err := r.WriteRemoteV2(ctx, b)
+		_, err := r.Write(ctx, Input{Body: b, Version: V2})
 		require.ErrorAs(t, err, &bad)
 	}
 	_, err = r.writeV2(&writev2.Request{Symbols: make([]string, 11)})
@@ -223,7 +223,7 @@ func TestV2Broken(t *testing.T) {
 	_, err = r.writeV2(&writev2.Request{Timeseries: []writev2.TimeSeries{{Samples: make([]writev2.Sample, 6)}}})
 	require.ErrorIs(t, err, ErrTooLarge)
 	require.Zero(t, r.SeriesCount())
-	result, err := r.WriteRemoteV2(ctx, snappy.Encode(nil, nil))
+	result, err := r.Write(ctx, Input{Body: snappy.Encode(nil, nil), Version: V2})
 	require.NoError(t, err)
 	require.Equal(t, Result{}, result)
 }

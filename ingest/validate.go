@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
+
+	"halite/keyschema"
 )
 
 // rejection is why a series or sample is not stored. The zero value means that nothing is wrong.
@@ -23,8 +25,9 @@ func rejectf(reason, format string, args ...any) rejection {
 }
 
 // validate checks a label set as sent. It returns the labels sorted and without empty values, which Prometheus treats as absent.
-// Senders must sort labels, but many do not, and Prometheus accepts them. The result shares the memory of pairs.
-func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
+// Senders must sort labels, but many do not, and Prometheus accepts them. The result shares the memory of pairs. tenantBytes
+// is the size of the tenant in front of the metric's name.
+func (l *Limits) validate(pairs []prompb.Label, tenantBytes int) ([]prompb.Label, rejection) {
 	if !slices.IsSortedFunc(pairs, byName) {
 		slices.SortStableFunc(pairs, byName)
 	}
@@ -50,9 +53,12 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 		if p.Value == "" {
 			continue
 		}
+		if why, bad := l.reserved(p.Name, p.Value); bad {
+			return nil, why
+		}
 		if p.Name == model.MetricNameLabel {
 			metric = p.Value
-			if len(metric) > l.MetricNameBytesMax {
+			if len(metric) > l.MetricNameBytesMax-tenantBytes {
 				return nil, tooLong(ReasonMetricNameTooLong, "metric-name-bytes", l.MetricNameBytesMax,
 					"the metric name has %d bytes", len(metric))
 			}
@@ -74,6 +80,19 @@ func (l *Limits) validate(pairs []prompb.Label) ([]prompb.Label, rejection) {
 			"the names and values of the labels have %d bytes", sizeBytes)
 	}
 	return kept, rejection{}
+}
+
+// reserved returns why a metric's name or a label belongs to the server, if it does. Senders name their tenant by their log-in.
+func (l *Limits) reserved(label, value string) (why rejection, bad bool) {
+	switch {
+	case label == model.MetricNameLabel && value != "" && value[0] == keyschema.TenantMark:
+		if prefix, _ := keyschema.SplitTenant(value); l.Tenants || prefix != "" {
+			return rejectf(ReasonReservedName, "the metric name %q begins with '&', which is for tenants", shorten(value)), true
+		}
+	case l.Tenants && label == keyschema.TenantLabel:
+		return rejectf(ReasonReservedName, "the label %s is for answers about several tenants", label), true
+	}
+	return rejection{}, false
 }
 
 // tooLong rejects labels that exceed a limit. It names the flag --ingest.max-NAME that sets the limit.

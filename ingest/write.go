@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 
-	"halite/ingest/batch"
 	"halite/ingest/head"
 	"halite/ingest/wal/record"
 	"halite/keyschema"
@@ -18,36 +17,10 @@ const (
 	recordBytesMax   = 1 << 20
 )
 
-// WriteRemote stores a remote write 1.0 body (snappy-compressed protobuf) and returns when it is durable. It leaves out series
-// that break a rule and lists them in the Result. The error is a *BadRequestError, ErrTooLarge, an *OverloadError, ErrClosed or
-// something unexpected. After an error nothing was acknowledged.
-func (i *Ingester) WriteRemote(ctx context.Context, body []byte) (Result, error) {
-	if body == nil {
-		body = []byte{}
-	}
-	return i.write(ctx, Input{Body: body})
-}
-
-// WriteRemoteV2 is WriteRemote for a body of remote write 2.0.
-func (i *Ingester) WriteRemoteV2(ctx context.Context, body []byte) (Result, error) {
-	if body == nil {
-		body = []byte{}
-	}
-	return i.write(ctx, Input{Body: body, Version: V2})
-}
-
-// Write stores samples by the same path and rules as WriteRemote.
-func (i *Ingester) Write(ctx context.Context, samples []Sample) (Result, error) {
-	return i.write(ctx, SamplesInput(samples))
-}
-
-// WriteBatch stores what parse adds to a batch, by the same path and rules as WriteRemote. sizeBytes is the memory that parse
-// holds and takes besides the batch. An error of parse makes the whole request a *BadRequestError.
-func (i *Ingester) WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (Result, error) {
-	return i.write(ctx, Input{Parse: parse, SizeBytes: sizeBytes})
-}
-
-func (i *Ingester) write(ctx context.Context, in Input) (Result, error) {
+// Write stores a request and returns when it is durable. It omits series that break a rule and lists them in the Result. The
+// error is a *BadRequestError, ErrTooLarge, an *OverloadError, ErrClosed or something unexpected. After an error nothing was
+// acknowledged.
+func (i *Ingester) Write(ctx context.Context, in Input) (Result, error) {
 	r, err := i.Begin(ctx, in)
 	if err != nil {
 		if resource, _ := i.admission.lacks(); resource != "" {
@@ -128,11 +101,7 @@ func (i *Ingester) storePayload(r *Request, stripe int, kind keyschema.SampleKin
 func (i *Ingester) appendNumbers(
 	stripe int, kind keyschema.SampleKind, numbers []head.Sample, segment uint64, opened []head.OpenedRow,
 ) (rows []head.OpenedRow, err error) {
-	if kind == keyschema.StartTimes {
-		rows, err = i.head.StoreStartTimes(stripe, numbers, segment, opened)
-	} else {
-		rows, err = i.head.Append(stripe, numbers, segment, opened)
-	}
+	rows, err = i.head.Append(stripe, kind, numbers, segment, opened)
 	for _, row := range rows {
 		i.index.MarkActive(index.Ref(row.Ref), row.Hour)
 	}

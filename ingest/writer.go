@@ -7,16 +7,21 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	promrelabel "github.com/prometheus/prometheus/model/relabel"
 
 	"halite/ingest/deletion"
+	"halite/ingest/hatracker"
 	"halite/ingest/head"
 	"halite/ingest/ratelimit"
+	"halite/ingest/relabel"
+	"halite/ingest/tenantlimits"
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/storage"
@@ -35,15 +40,20 @@ type Writer struct {
 	histogramAges *keyschema.TierRetention
 	index         *index.Index
 	meta          storage.Table
+	sync          func(context.Context) error
 	now           func() time.Time
 	logger        *slog.Logger
 	metrics       *metrics
 	registry      *head.Registry
-	metadata      *metadataStore
-	changes       changes.Clock
+	// rules relabel series; nil if there are none. Who holds seriesGCLock sees no change.
+	rules    atomic.Pointer[relabel.Rules]
+	rulesMu  sync.Mutex // serializes changes of rules with the removal of series
+	metadata *metadataStore
+	changes  changes.Clock
 
 	admission    admission
 	seriesLimits seriesLimits
+	tenants      *tenantlimits.Control
 
 	// head has a slot for each active series; log takes their records. log is nil if there is none.
 	head *head.Head
@@ -73,10 +83,12 @@ type WriterOptions struct {
 	Index             *index.Index
 	Schema            *keyschema.Schema
 	Meta              storage.Table
-	Head              *head.Head
-	Now               func() time.Time
-	Logger            *slog.Logger
-	Registerer        prometheus.Registerer
+	// Sync makes changes of Meta durable.
+	Sync       func(context.Context) error
+	Head       *head.Head
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 }
 
 // Init makes the writer ready and reads metadata from table meta. The caller sets the log afterwards, if there is one.
@@ -85,14 +97,26 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	w.floatsOnly = o.FloatsOnly
 	w.histogramAges = o.RetentionByMetric.Tier(keyschema.NativeHistograms)
 	w.retention, w.ages, w.index, w.meta, w.head, w.nextLog = o.Retention, o.RetentionByMetric, o.Index, o.Meta, o.Head, 1
+	w.sync = o.Sync
 	w.now, w.logger, w.metrics = o.Now, o.Logger, newMetrics(o.Registerer)
 	w.registry = head.NewRegistry()
 	w.metadata = newMetadataStore(o.Meta, w.limits, o.Logger)
 	w.admission.init(w.limits, memoryBudget{
-		index: w.index, registry: w.registry, head: w.head, headBytesMax: o.Memory.BytesMax, totalBytesMax: o.Memory.TotalBytesMax,
-		seriesWarn: w.limits.SeriesWarn,
+		index: w.index, registry: w.registry, rules: &w.rules, head: w.head,
+		headBytesMax: o.Memory.BytesMax, totalBytesMax: o.Memory.TotalBytesMax, seriesWarn: w.limits.SeriesWarn,
 	}, o.Logger, w.metrics)
+	turns := cap(w.admission.turns)
+	w.tenants = tenantlimits.New(tenantlimits.Options{
+		TurnsMax: max(1, turns-turns/tenantShare), BytesMax: w.limits.InFlightBytesMax - w.limits.InFlightBytesMax/tenantShare,
+		EachMetric: func(fn func(metric string, series int)) { w.index.EachMetric(1, fn) }, Now: w.now,
+	})
 	l := &w.seriesLimits
+	if w.limits.Tenants {
+		l.tenants = w.tenants
+		if o.Registerer != nil {
+			o.Registerer.MustRegister(w.tenants)
+		}
+	}
 	l.schema, l.index, l.memory, l.series = o.Schema, w.index, &w.admission.memory, &w.series
 	l.now, l.logger, l.metrics, l.events = w.now, w.logger, w.metrics, map[limitEvent]*limitEvents{}
 	l.refused, l.dryRun = newMetricCounts(refusedMetricsMax), newMetricCounts(refusedMetricsMax)
@@ -103,6 +127,24 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	return w.metadata.load(ctx)
 }
 
+// tenantShare is the part of requests at once, and of their memory, that one tenant leaves to others: one fourth.
+const tenantShare = 4
+
+// SetTenantLimits replaces the limits of tenants by their names; tenantlimits.Each has the limits of all others.
+func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
+	converted := make(map[string]tenantlimits.Limits, len(limits))
+	for name, l := range limits {
+		of := func(l Limit) ratelimit.Options {
+			return ratelimit.Options{Max: l.Max, Warn: l.warnAt(), DryRun: l.DryRun}
+		}
+		converted[name] = tenantlimits.Limits{SamplesPerSecond: of(l.SamplesPerSecond), Series: of(l.Series)}
+	}
+	w.tenants.Set(converted)
+}
+
+// TenantLimits are the limits of a tenant.
+type TenantLimits struct{ SamplesPerSecond, Series Limit }
+
 // SetLimits replaces the limit of samples per second and the limit of active series. Without series, Options.Limits hold.
 func (w *Writer) SetLimits(samplesPerSecond Limit, series *Limit) {
 	if series == nil {
@@ -112,6 +154,52 @@ func (w *Writer) SetLimits(samplesPerSecond Limit, series *Limit) {
 	w.admission.rate.Set(ratelimit.Options{
 		Max: samplesPerSecond.Max, Warn: samplesPerSecond.warnAt(), DryRun: samplesPerSecond.DryRun,
 	})
+}
+
+// SetRelabelling replaces the relabelling rules and the options of HA pairs, which are valid; without ha, the writer stores the
+// samples of all replicas. The next request follows them, for known series as well.
+func (w *Writer) SetRelabelling(ctx context.Context, configs []*promrelabel.Config, ha *hatracker.Options) error {
+	w.rulesMu.Lock()
+	defer w.rulesMu.Unlock()
+	current := w.rules.Load()
+	tracker := current.Tracker()
+	if !tracker.Same(ha) {
+		tracker = nil
+		if ha != nil {
+			var err error
+			tracker, err = hatracker.Open(ctx, *ha, hatracker.Deps{
+				Meta: w.meta, Sync: w.sync, Now: w.now, Logger: w.logger, Metrics: w.metrics.ha,
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	next, err := relabel.New(configs, tracker)
+	if err != nil {
+		return err
+	}
+	if next.Equal(current) {
+		return nil
+	}
+	for rule := range next.Len() {
+		w.metrics.dropped.WithLabelValues(strconv.Itoa(rule))
+	}
+	w.swapRules(next)
+	if previous := current.Tracker(); previous != tracker {
+		previous.Close()
+	}
+	return nil
+}
+
+// HAClusters describes the elections of HA pairs.
+func (w *Writer) HAClusters() []hatracker.ClusterStatus { return w.rules.Load().Tracker().Status() }
+
+// swapRules puts rules into force between two requests.
+func (w *Writer) swapRules(next *relabel.Rules) {
+	w.seriesGCLock.Lock()
+	defer w.seriesGCLock.Unlock()
+	w.rules.Store(next)
 }
 
 // Enter counts a caller in, so that Close waits for it. The caller must call Exit.
@@ -136,6 +224,7 @@ func (w *Writer) Shut() error {
 		return ErrClosed
 	}
 	w.closed = true
+	w.rules.Load().Tracker().Close()
 	return nil
 }
 

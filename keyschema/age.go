@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Age is a retention time; 0 keeps data for ever. Its text is "0", or numbers with units from the longest unit to the
+// Age is a retention time; 0 keeps data forever. Its text is "0", or numbers with units from the longest unit to the
 // shortest: "36h", "7d", "1y6w".
 type Age time.Duration
 
@@ -30,7 +30,7 @@ func ParseAge(text string) (Age, error) {
 		return 0, nil
 	}
 	fault := func() (Age, error) {
-		return 0, fmt.Errorf("%w: %q is not a duration like 36h, 7d or 1y; 0 keeps data for ever", ErrBadAge, text)
+		return 0, fmt.Errorf("%w: %q is not a duration like 36h, 7d or 1y; 0 keeps data forever", ErrBadAge, text)
 	}
 	var sum time.Duration
 	rest, next := text, 0
@@ -104,7 +104,7 @@ func (a Age) CutoffMs(nowMs int64) int64 {
 
 func (a Age) words() string {
 	if a == 0 {
-		return "for ever"
+		return "forever"
 	}
 	return a.String()
 }

@@ -9,9 +9,9 @@ import (
 // NextHour is the FromHour of a rule that begins with the next hour if it is new. [Schema.Begin] gives such a rule its hour.
 const NextHour int64 = -1
 
-// Begin gives each rule with FromHour NextHour its hour. nowHour is the last hour that may have samples. A rule that s has
-// for the same pattern and with the same keys keeps its hour. A new rule begins at nowHour+1. The rules of s that it follows
-// come first in the result, because they say how the keys of past hours are made.
+// Begin gives each rule with FromHour NextHour its hour. nowHour is the last hour that may have samples. A rule keeps its
+// hour if s has it for the same pattern and with the same keys. A new rule begins at nowHour+1. The rules of s that it
+// replaces come first in the result, because past hours have their keys.
 func (s *Schema) Begin(rules []Rule, nowHour int64) []Rule {
 	set := s.set.Load()
 	var past, out []Rule
@@ -26,7 +26,7 @@ func (s *Schema) Begin(rules []Rule, nowHour int64) []Rule {
 	return append(past, out...)
 }
 
-// beginning returns the hour of the rule that gives the pattern of r the keys of r, or the hour after nowHour.
+// beginning returns the hour of the rule with the pattern and the keys of r, or the hour after nowHour.
 func (s *ruleSet) beginning(r *Rule, nowHour int64) int64 {
 	var holds *Rule
 	for i := range s.rules {
@@ -45,7 +45,7 @@ func (s *ruleSet) beginning(r *Rule, nowHour int64) int64 {
 	return nowHour + 1
 }
 
-// followed returns the rules that held for the pattern of r before r does, without those that are given anyway.
+// followed returns the earlier rules for the pattern of r, without rules that are listed anyway.
 func (s *ruleSet) followed(r *Rule, given []Rule, nowHour int64) (out []Rule) {
 	for i := range s.rules {
 		old := &s.rules[i]
@@ -66,7 +66,7 @@ func (r *Rule) isDefault() bool {
 	return r.FromHour == 0 && r.Pattern == "*" && r.sameLayout(new(DefaultRule()))
 }
 
-// Limits returns the rules among rules that say nothing about keys: retention and limits of series.
+// Limits returns those rules that do not concern keys: retention and limits of series.
 func Limits(rules []Rule) []Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return !r.keyless() })
 }
@@ -81,7 +81,7 @@ func (s *ruleSet) hasLayouts(o *ruleSet) bool {
 	return !slices.ContainsFunc(o.rules, func(r Rule) bool { return !r.keyless() && !s.has(&r) })
 }
 
-// Layout returns the rules of s that say how row keys are made, without limits and retention, and without [DefaultRule].
+// Layout returns the rules of s that define row keys, without limits and retention, and without [DefaultRule].
 func (s *Schema) Layout() []Rule {
 	var out []Rule
 	for _, r := range s.Rules() {
@@ -94,15 +94,15 @@ func (s *Schema) Layout() []Rule {
 	return out
 }
 
-// CheckChange reports whether next may replace s at nowHour. Rows are never rewritten, so every rule that already
-// holds must stay as it is and every new one must start after nowHour; otherwise stored rows would no longer be
-// found. Retention and limits of series may always change. The error names each offending rule and wraps [ErrBadRules].
+// CheckChange reports whether next may replace s at nowHour. Rows are never rewritten. So every rule in force must stay
+// unchanged and every new rule must start after nowHour. Otherwise reads would no longer find stored rows. Retention
+// and limits of series may always change. The error names each offending rule and wraps [ErrBadRules].
 func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return s.set.Load().checkChange(next.set.Load(), nowHour)
 }
 
 // Replace puts the rules of next into force, all at once, if [Schema.CheckChange] allows it; otherwise nothing changes.
-// No row of an hour after nowHour may have been keyed yet: the caller adds to its clock how far samples may lie ahead.
+// No row of an hour after nowHour may exist yet, so the caller adds to its clock the time that samples may lie ahead.
 func (s *Schema) Replace(next *Schema, nowHour int64) error {
 	set := next.set.Load()
 	for {

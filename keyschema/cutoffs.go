@@ -1,6 +1,6 @@
 package keyschema
 
-// TierRetention is how long each metric keeps the data of one tier. It is immutable and safe for concurrent use.
+// TierRetention has the retention of one tier for each metric. It is immutable and safe for concurrent use.
 type TierRetention struct {
 	retention         *RetentionByMetric
 	tier              Tier

@@ -6,7 +6,7 @@ import "errors"
 var (
 	// ErrBadKey means that bytes are not a row key of this schema: another program wrote the row, or it is damaged.
 	ErrBadKey = errors.New("bad row key")
-	// ErrBadEscape means that AppendEscaped cannot have made a text.
+	// ErrBadEscape means that a text is not the result of AppendEscaped.
 	ErrBadEscape = errors.New("bad escaped text")
 	// ErrBadQualifier means that bytes are not a column qualifier of the samples family.
 	ErrBadQualifier = errors.New("bad qualifier")

@@ -6,8 +6,8 @@ import "fmt"
 // all a and b, the escaped forms compare like a and b.
 //
 // Bytes 0x2D..0x7D ('-' to '}') stand for themselves except '<' and '='. Every other byte becomes three characters, a
-// lead and two upper-case hexadecimal digits. Order survives because each lead sorts where the bytes it stands for
-// belong: '!' below every literal, '<' in its own place, '~' above every literal.
+// lead and two upper-case hexadecimal digits. Order survives because each lead sorts like the bytes that it stands
+// for: '!' below every literal, '<' in its own place, '~' above every literal.
 const (
 	leadLow  = '!' // 0x00..0x2C: control bytes, space and !"#$%&'()*+,
 	leadMid  = '<' // 0x3C and 0x3D: '<' and '='
@@ -31,7 +31,7 @@ func leadOf(b byte) byte {
 	}
 }
 
-// AppendEscaped appends the escaped form of s, at most three bytes for each of its bytes.
+// AppendEscaped appends the escaped form of s. It has at most three bytes for each byte of s.
 func AppendEscaped(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); i++ {
@@ -46,11 +46,11 @@ func AppendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[start:]...)
 }
 
-// Unescape is the inverse of [AppendEscaped]. It accepts nothing that AppendEscaped cannot make, so that each string
-// has one escaped form; all errors wrap [ErrBadEscape].
+// Unescape is the inverse of [AppendEscaped]. It accepts only results of AppendEscaped, so each string has one
+// escaped form. All errors wrap [ErrBadEscape].
 func Unescape(src []byte) (string, error) { return unescape(string(src)) }
 
-// unescape returns s itself if nothing in it is escaped.
+// unescape returns s itself if it has no escapes.
 func unescape(s string) (string, error) {
 	for i := range len(s) {
 		if !literal(s[i]) {

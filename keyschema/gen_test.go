@@ -14,7 +14,7 @@ func newRand(t testing.TB) *rand.Rand { return seeds.Rand(t, 0) }
 
 // awkward are the bytes and characters around which escaping and order may go wrong.
 var awkward = []string{
-	"#", "=", ",", "%", "~", "!", "<", "+", "$", "-", ".", ":", "}", "|", ">", ";", "/", "0", "9", "A", "a", "z", "_",
+	"#", "=", ",", "%", "~", "!", "<", "+", "$", "-", ".", ":", "}", "|", ">", ";", "/", "0", "9", "A", "a", "z", "_", "&",
 	" ",
 	"\x00", "\x01", "\x1f", "\x7f", "\x80", "\xff", "\u00e9", "\u4e16", "\U0001f600",
 }
@@ -49,7 +49,12 @@ func randomTags(r *rand.Rand, n int) []Tag {
 }
 
 func randomMetric(r *rand.Rand) string {
-	return []string{"m", "m1", "m#", "m:a", "up", randomText(r, 3) + "q"}[r.IntN(6)]
+	return randomTenant(r) + []string{"m", "m1", "m#", "m:a", "up", randomText(r, 3) + "q"}[r.IntN(6)]
+}
+
+// randomTenant returns the prefix of a tenant, often none.
+func randomTenant(r *rand.Rand) string {
+	return TenantPrefix([]string{DefaultTenant, DefaultTenant, "a", "a.b", "a-", "Z"}[r.IntN(6)])
 }
 
 // randomRule returns a valid rule for all metrics.

@@ -7,8 +7,9 @@ import (
 	"math/bits"
 )
 
-// saltHash is the hash under salts. Stored keys depend on it for ever: FORMAT.md defines it and golden tests pin it.
-// It folds eight bytes at a time through a 64×64→128-bit multiplication, several times faster than a hash by bytes.
+// saltHash is the hash under salts. Stored keys depend on it, so it must never change: FORMAT.md defines it and
+// golden tests pin it. It folds eight bytes at a time through a 64×64→128-bit multiplication, several times faster
+// than a hash by bytes.
 type saltHash uint64
 
 // The constants are the first 64-bit groups of the hexadecimal expansion of pi's fraction, made odd.
@@ -24,7 +25,7 @@ func fold(a, b uint64) uint64 {
 	return high ^ low
 }
 
-// field mixes in s and its length, so that the boundaries of fields count.
+// field mixes in s and its length, so the hash depends on the boundaries of fields.
 func (h saltHash) field(s string) saltHash {
 	state, length := uint64(h), uint64(len(s))
 	for ; len(s) >= 8; s = s[8:] {

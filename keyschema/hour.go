@@ -24,12 +24,12 @@ func HourOf(tsMs int64) int64 { return tsMs / HourMs }
 // HourStartMs returns the first millisecond of an hour.
 func HourStartMs(hour int64) int64 { return hour * HourMs }
 
-// HourCellMs returns the timestamp that the cells of an hour's row carry: the hour's last millisecond. Deletion by
-// age is then exact retention, and an engine can place cells by the time of their data.
+// HourCellMs returns the timestamp of the cells of an hour's row: the hour's last millisecond. So deletion by age
+// is exact retention, and an engine can place cells by the time of their data.
 func HourCellMs(hour int64) int64 { return hour*HourMs + HourMs - 1 }
 
 // AppendHour appends the seven digits of HourMax − hour to a prefix made by [Rule.AppendPrefix]. It panics unless
-// 0 ≤ hour ≤ HourMax, because any digits it could write would name another hour's row.
+// 0 ≤ hour ≤ HourMax, because all digits name rows of other hours.
 func AppendHour(dst []byte, hour int64) []byte {
 	if hour < 0 || hour > HourMax {
 		panic("keyschema: hour outside 0..HourMax")
@@ -37,7 +37,7 @@ func AppendHour(dst []byte, hour int64) []byte {
 	return appendDigits(dst, int(HourMax-hour), HourDigits)
 }
 
-// ParseHour reads the digits that AppendHour appends. ok is false for anything else.
+// ParseHour reads the digits that AppendHour appends. ok is false for other text.
 func ParseHour(digits []byte) (hour int64, ok bool) {
 	if len(digits) != HourDigits {
 		return 0, false

@@ -6,7 +6,7 @@ import (
 )
 
 // QualifierKind is the first byte of a qualifier in the samples family. The values are stored on disk: never change
-// them. Runs sort before samples, so a reader that merges a row in cell order meets the winning sample last.
+// them. Chunks sort before samples, so a reader that merges a row in cell order reads the winning sample last.
 type QualifierKind byte
 
 const (
@@ -30,8 +30,8 @@ const (
 	markSeq        = 1<<32 - 1
 )
 
-// Qualifier is a parsed column qualifier. OffsetMs belongs to KindSample, Seq to KindChunk and to KindSample, Mark to
-// KindMark; the others are 0.
+// Qualifier is a parsed column qualifier. KindSample sets OffsetMs and Seq, KindChunk sets Seq, and KindMark sets
+// Mark. Other fields are 0.
 type Qualifier struct {
 	Kind          QualifierKind
 	OffsetMs, Seq uint32

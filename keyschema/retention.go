@@ -32,10 +32,10 @@ func (t Tier) Check(age Age) error {
 	if age >= AgeMin || age == 0 {
 		return nil
 	}
-	return fmt.Errorf("retention.%s is %s: at least %s, the span of a partition, or 0 for ever", t, age, AgeMin)
+	return fmt.Errorf("retention.%s is %s: at least %s, the span of a partition, or 0 to keep data forever", t, age, AgeMin)
 }
 
-// CheckBeside returns an error if the age of a tier is shorter than the age of the tier before it. The tier is Hours or Days.
+// CheckBeside returns an error if the age of a tier is shorter than the age of the previous tier. The tier is Hours or Days.
 func (t Tier) CheckBeside(before, age Age) error {
 	if !before.Outlives(age) {
 		return nil
@@ -44,7 +44,7 @@ func (t Tier) CheckBeside(before, age Age) error {
 		t, age.words(), t-1, before.words())
 }
 
-// RuleRetention are the ages that a rule sets; nil means that it does not set the age.
+// RuleRetention has the ages that a rule sets. nil means that the rule does not set the age.
 type RuleRetention struct {
 	Raw   *Age `json:"raw,omitempty"`
 	Hours *Age `json:"hours,omitempty"`
@@ -71,7 +71,7 @@ func (a *RuleRetention) clone() *RuleRetention {
 	return &c
 }
 
-// faults returns what is wrong with the ages of one rule.
+// faults returns the faults in the ages of one rule.
 func (a *RuleRetention) faults() []error {
 	var out []error
 	named := false
@@ -90,17 +90,19 @@ func (a *RuleRetention) faults() []error {
 	return out
 }
 
-// RetentionByTier is how long a metric keeps its samples, hourly rollups, daily rollups and native histograms, by Tier.
+// RetentionByTier has the retention of a metric's samples, hourly rollups, daily rollups and native histograms, by
+// Tier.
 type RetentionByTier [TierCount]Age
 
-// NewRetentionByTier makes the retention of durations; 0 is for ever. Native histograms are kept as long as raw samples.
+// NewRetentionByTier converts durations to a retention; 0 keeps data forever. Native histograms have the age of raw
+// samples.
 func NewRetentionByTier(raw, hours, days time.Duration) RetentionByTier {
 	return RetentionByTier{Age(raw), Age(hours), Age(days), Age(raw)}
 }
 
-// With returns the ages after a rule has replaced those that it sets. Hours and days that the rule does not set are kept at
-// least as long as the tier before. Native histograms that it does not set are kept at most as long as raw samples, and exactly
-// as long if they were before.
+// With returns the ages with those that a rule sets. If the rule does not set hours or days, their age is at least the age of
+// the previous tier. If the rule does not set native histograms, their age is at most the age of raw samples. It equals the age
+// of raw samples if it did so before.
 func (a RetentionByTier) With(named *RuleRetention) RetentionByTier {
 	a = a.capped()
 	asRaw := a[NativeHistograms] == a[Raw]
@@ -124,7 +126,7 @@ func (a RetentionByTier) With(named *RuleRetention) RetentionByTier {
 	return a
 }
 
-// capped returns the ages with native histograms kept at most as long as raw samples.
+// capped returns the ages with the age of native histograms limited to the age of raw samples.
 func (a RetentionByTier) capped() RetentionByTier {
 	if a[NativeHistograms].Outlives(a[Raw]) {
 		a[NativeHistograms] = a[Raw]
@@ -132,7 +134,7 @@ func (a RetentionByTier) capped() RetentionByTier {
 	return a
 }
 
-// Check returns an error for each tier that is kept too short or too long beside another.
+// Check returns an error for each tier whose age is too short, or too long compared with another tier.
 func (a RetentionByTier) Check() []error {
 	var out []error
 	for t := Hours; t <= Days; t++ {
@@ -153,11 +155,11 @@ type PatternRetention struct {
 	Retention RetentionByTier
 }
 
-// RetentionByMetric says how long each metric is kept. It is immutable and safe for concurrent use.
+// RetentionByMetric has the retention of each metric. It is immutable and safe for concurrent use.
 //
-// A metric has the ages of the rule with the most specific pattern that matches it, among the rules that set ages. Of
-// equally specific rules the last one in the list applies. The hour from which a rule lays out keys does not matter: ages
-// apply at once to all stored data.
+// A metric has the ages of the rule with the most specific pattern that matches it, among the rules that set ages. Among
+// equally specific rules, the last one in the list applies. FromHour does not matter: ages apply at once to all stored
+// data.
 type RetentionByMetric struct {
 	order []PatternRetention // by preference; the last one is for all metrics
 }
@@ -201,7 +203,7 @@ func (r *RetentionByMetric) Of(metric string) RetentionByTier {
 func (r *RetentionByMetric) RuleOf(metric string) int {
 	last := len(r.order) - 1
 	for i := range r.order[:last] {
-		if matchPattern(r.order[i].Pattern, metric) {
+		if matchMetric(r.order[i].Pattern, metric) {
 			return i
 		}
 	}
@@ -233,21 +235,53 @@ func (r *RetentionByMetric) extreme(better func(a, than Age) bool) RetentionByTi
 	return out
 }
 
-// KeyRange returns a range [start, end) that contains the row keys of all metrics that the pattern can match. It may contain
-// other keys. A nil end means no bound.
-func (p *PatternRetention) KeyRange() (start, end []byte) {
-	literal, _, glob := strings.Cut(strings.ReplaceAll(p.Pattern, "?", "*"), "*")
-	start = AppendEscaped(nil, literal)
-	if !glob {
-		return MetricRows(literal)
+// KeyRange is a range [Start, End) of row keys. A nil End means no bound.
+type KeyRange struct {
+	Start, End []byte
+	// Exact says that the pattern matches all metrics in the range.
+	Exact bool
+}
+
+// KeyRanges returns disjoint ranges that contain the row keys of all metrics that the pattern can match, in the order of keys.
+func (p *PatternRetention) KeyRanges() []KeyRange {
+	literal, rest, glob := strings.Cut(strings.ReplaceAll(p.Pattern, "?", "*"), "*")
+	exact := !glob || rest == "" && strings.HasSuffix(p.Pattern, "*")
+	if literal == "" {
+		return []KeyRange{{Exact: exact}}
 	}
-	return start, after(start)
+	own := KeyRange{Start: appendMetric(nil, literal), Exact: exact}
+	own.End = after(own.Start)
+	if !glob {
+		own.Start, own.End = MetricRows(literal)
+	}
+	tenants := KeyRange{Start: []byte{TenantMark}, End: []byte{TenantMark + 1}}
+	switch partly := literal[0] == TenantMark && inTenants(literal[1:]); {
+	case partly && glob: // of whole tenants, and of other names that begin with the mark
+		escaped := AppendEscaped(nil, literal)
+		return []KeyRange{{escaped, after(escaped), exact}, {[]byte(literal), after([]byte(literal)), exact}}
+	case literal[0] == TenantMark:
+		return []KeyRange{own}
+	case bytes.Compare(own.Start, tenants.Start) < 0:
+		return []KeyRange{own, tenants}
+	}
+	return []KeyRange{tenants, own}
+}
+
+// inTenants reports whether a text behind the first mark has no more than the name of a tenant and the second mark.
+func inTenants(text string) bool {
+	name, rest, _ := strings.Cut(text, string(TenantMark))
+	for i := range len(name) {
+		if !inTenant(name[i]) {
+			return false
+		}
+	}
+	return rest == ""
 }
 
 // MetricRows returns the range [start, end) of the row keys of a metric, in all tables whose keys begin with it. No other
 // key lies in it.
 func MetricRows(metric string) (start, end []byte) {
-	start = append(AppendEscaped(nil, metric), fieldSep)
+	start = append(appendMetric(nil, metric), fieldSep)
 	end = slices.Clone(start)
 	end[len(end)-1] = pastField
 	return start, end
@@ -259,7 +293,7 @@ func MetricOf(key []byte) (string, error) {
 	if at < 0 {
 		return "", fmt.Errorf("%w: %q has no %q", ErrBadKey, key, fieldSep)
 	}
-	metric, err := Unescape(key[:at])
+	metric, err := unescapeMetric(string(key[:at]))
 	if err != nil {
 		return "", fmt.Errorf("%w: metric of %q: %w", ErrBadKey, key, err)
 	}

@@ -137,7 +137,7 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 		`[{"pattern": "a", "retention": {"hours": "7d"}}]`:                    {`"a"`, "hours is 1w", "raw, which is 30d"},
 		`[{"pattern": "a", "retention": {"raw": "9d", "hours": "8d"}}]`:       {`"a"`, "hours is 8d", "raw, which is 9d"},
 		`[{"pattern": "a", "retention": {"days": "9d"}}]`:                     {`"a"`, "days is 9d", "hours, which is 60d"},
-		`[{"pattern": "a", "retention": {"raw": "0", "hours": "60d"}}]`:       {`"a"`, "retention.hours is 60d", "for ever"},
+		`[{"pattern": "a", "retention": {"raw": "0", "hours": "60d"}}]`:       {`"a"`, "retention.hours is 60d", "forever"},
 		`[{"pattern": "a", "retention": {"histograms": "12h"}}]`:              {`"a"`, "retention.histograms is 12h", "at least 1d"},
 		`[{"pattern": "a", "retention": {"histograms": "31d"}}]`:              {`"a"`, "histograms is 31d", "raw, which is 30d"},
 		`[{"pattern": "a", "retention": {"raw": "9d", "histograms": "10d"}}]`: {`"a"`, "histograms is 10d", "at most as long"},
@@ -175,17 +175,25 @@ func TestKeyRangeHoldsMetrics(t *testing.T) {
 	r := newRand(t)
 	rule := DefaultRule()
 	for range 20_000 {
-		metric, other := randomText(r, 5)+"m", randomText(r, 5)+"m"
+		metric, other := randomTenant(r)+randomText(r, 5)+"m", randomTenant(r)+randomText(r, 5)+"m"
 		pattern := PatternRetention{Pattern: []string{"*", "?*", metric, metric[:r.IntN(len(metric))] + "*", "*" + metric}[r.IntN(5)]}
-		start, end := pattern.KeyRange()
 		key := AppendHour(rule.AppendPrefix(nil, metric, randomTags(r, 3)), int64(r.IntN(HourMax)))
 		in := func(start, end []byte) bool {
 			return bytes.Compare(start, key) <= 0 && (len(end) == 0 || bytes.Compare(key, end) < 0)
 		}
-		if matchPattern(pattern.Pattern, metric) && !in(start, end) {
-			t.Fatalf("key %q of metric %q lies outside %q … %q of pattern %q", key, metric, start, end, pattern.Pattern)
+		ranges, inside := pattern.KeyRanges(), 0
+		for _, one := range ranges {
+			if in(one.Start, one.End) {
+				inside++
+				if one.Exact && !matchMetric(pattern.Pattern, metric) {
+					t.Fatalf("pattern %q does not match metric %q in its range %q … %q", pattern.Pattern, metric, one.Start, one.End)
+				}
+			}
 		}
-		if start, end = MetricRows(other); in(start, end) != (metric == other) {
+		if inside > 1 || matchMetric(pattern.Pattern, metric) && inside == 0 {
+			t.Fatalf("key %q of metric %q lies in %d ranges of %s of pattern %q", key, metric, inside, fmt.Sprint(ranges), pattern.Pattern)
+		}
+		if start, end := MetricRows(other); in(start, end) != (metric == other) {
 			t.Fatalf("key %q of metric %q and rows %q … %q of metric %q", key, metric, start, end, other)
 		}
 	}
@@ -213,7 +221,7 @@ func TestRetentionAgainstModel(t *testing.T) {
 		for _, metric := range []string{"a", "a_b", "a_c", "x_b", "c", "z"} {
 			want, best := rest[Raw], -1
 			for i := range rules {
-				if matchPattern(rules[i].Pattern, metric) && specificity(rules[i].Pattern) >= best {
+				if matchMetric(rules[i].Pattern, metric) && specificity(rules[i].Pattern) >= best {
 					want, best = *rules[i].Retention.Raw, specificity(rules[i].Pattern)
 				}
 			}
@@ -232,7 +240,7 @@ func TestRetentionAgainstModel(t *testing.T) {
 func TestRetentionOfHistograms(t *testing.T) {
 	day := Age(24 * time.Hour)
 	for _, c := range []struct {
-		raw, rest int // days of the server; 0 is for ever, or as long as raw
+		raw, rest int // days of the server; 0 is forever, or as long as raw
 		rule      string
 		want      int
 	}{

@@ -30,7 +30,7 @@ const (
 type RowKey struct {
 	Metric string
 	Salt   int
-	// Tags are sorted by name. If TagsHash is set, they are only the promoted tags that the key spells out.
+	// Tags are sorted by name. If TagsHash is set, they are only the promoted tags in the key.
 	Tags []Tag
 	// TagsHash is set if the tags are too long for a key. The full list is stored under this hash (see [Rule.LongTags]).
 	TagsHash string
@@ -72,10 +72,10 @@ func (r *Rule) AppendPrefix(dst []byte, metric string, tags []Tag) []byte {
 	return dst
 }
 
-// LongTags reports whether the tags are too long for keys of the metric under this rule, and returns the hash that then
-// replaces them. The caller must store the tags under the hash before it writes rows.
+// LongTags reports whether the tags are too long for keys of the metric under this rule. If so, it returns the hash
+// that replaces them. The caller must store the tags under the hash before it writes rows.
 func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
-	size := escapedLen(metric) + r.saltDigits() + len("###")
+	size := metricLen(metric) + r.saltDigits() + len("###")
 	for i := range tags {
 		size += escapedLen(tags[i].Name) + escapedLen(tags[i].Value) + len("=,")
 		if r.reverses(&tags[i]) {
@@ -91,8 +91,8 @@ func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
 	return string(appendTagsHash(nil, tags)), true
 }
 
-// MayBeLong reports whether the tags are too long for keys of the metric under some rule, and returns the hash that then
-// replaces them. A later rule may hash tags that the present rules spell out.
+// MayBeLong reports whether the tags are too long for keys of the metric under some rule. If so, it returns the hash
+// that replaces them. A later rule may hash tags that current keys contain.
 func MayBeLong(metric string, tags []Tag) (hash string, long bool) {
 	widest := Rule{Salts: SaltsMax, ReversedDomains: make([]string, len(tags))}
 	for i := range tags {
@@ -113,7 +113,7 @@ func escapedLen(s string) int {
 
 // appendSalted appends "metric#salt#".
 func (r *Rule) appendSalted(dst []byte, metric string, salt int) []byte {
-	dst = append(AppendEscaped(dst, metric), fieldSep)
+	dst = append(appendMetric(dst, metric), fieldSep)
 	return append(appendDigits(dst, salt, r.saltDigits()), fieldSep)
 }
 
@@ -215,7 +215,7 @@ func parseRowKey(key []byte) (RowKey, error) {
 	}
 	var k RowKey
 	var err error
-	if k.Metric, err = unescape(metric); err != nil {
+	if k.Metric, err = unescapeMetric(metric); err != nil {
 		return RowKey{}, fmt.Errorf("metric: %w", err)
 	}
 	if k.Metric == "" || len(k.Metric) > MetricBytesMax {

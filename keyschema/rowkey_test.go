@@ -50,7 +50,13 @@ func letters(r *Rule, s series, hour int64) []int {
 			out = append(out, 4*int(s[i]))
 		}
 	}
-	text(s.metric)
+	prefix, name := SplitTenant(s.metric)
+	if prefix != "" { // a mark sorts between the contents ',' and '-'
+		out = append(out, 4*','+1)
+		text(TenantOf(prefix))
+		out = append(out, 4*','+1)
+	}
+	text(name)
 	out = append(out, hash, r.Salt(s.metric, s.tags), hash)
 	tags := slices.Clone(s.tags)
 	place := func(t Tag) int {

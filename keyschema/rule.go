@@ -3,17 +3,16 @@ package keyschema
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 )
 
-// SaltsMax is the largest number of salts of a rule; with three digits it fits the key.
+// SaltsMax is the largest number of salts of a rule. A salt has at most three digits.
 const SaltsMax = 1000
 
 // DefaultSalts is the number of salts of metrics that no rule matches.
 const DefaultSalts = 16
 
-// Basis says which tags a salt is computed from.
+// Basis says which tags decide the salt.
 type Basis uint8
 
 const (
@@ -48,37 +47,38 @@ func (b *Basis) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Rule says how the row keys of some metrics are laid out from an hour on. A Rule that was obtained from a [Schema]
-// must not be changed.
+// Rule defines the row keys of some metrics from an hour on. Do not change a Rule of a [Schema].
 type Rule struct {
-	// Pattern selects metrics: '*' stands for any bytes, '?' for exactly one byte, everything else for itself.
+	// Pattern selects metrics: '*' stands for any bytes, '?' for exactly one byte, everything else for itself. A pattern that
+	// begins with '&' is for stored names, "&tenant&metric". Any other pattern is for the names without their tenants.
 	Pattern string `json:"pattern"`
 	// FromHour is the first hour (since 1970) whose rows follow the rule.
 	FromHour int64 `json:"from_hour"`
-	// Salts is the number of key ranges over which a metric's series spread, 1 to SaltsMax. A rule that has nothing but
-	// Retention or MaxSeries has none: other rules lay out the keys of its metrics.
+	// Salts is the number of key ranges over which a metric's series spread, 1 to SaltsMax. A rule with only Retention
+	// or MaxSeries has 0: other rules define the keys of its metrics.
 	Salts int `json:"salts"`
 	// Promoted tags stand first in the key, in this order, so that a query on them reads one range.
 	Promoted []string `json:"promoted,omitempty"`
-	// Basis says what the salt is computed from; BasisPromoted needs promoted tags.
+	// Basis says which tags decide the salt. BasisPromoted needs promoted tags.
 	Basis Basis `json:"basis"`
-	// SaltTags is how many of the promoted tags, from the first on, BasisPromoted takes; 0 is all of them. Rows that share
-	// those tags lie in one salt, in the order of the further promoted tags: a range of their values is one range of keys.
+	// SaltTags is the number of leading promoted tags that decide the salt with BasisPromoted; 0 means all. Rows with
+	// equal values of these tags have one salt and lie in the order of the other promoted tags. So a range of values of
+	// the next promoted tag is one range of keys.
 	SaltTags int `json:"salt_tags,omitempty"`
 	// ReversedDomains are tags whose value is stored with its domain labels in reverse order.
 	ReversedDomains []string `json:"reversed_domains,omitempty"`
-	// Retention is how long the metrics are kept, whatever FromHour; nil leaves that to other rules.
+	// Retention is the retention of the metrics, whatever FromHour. nil leaves it to other rules.
 	Retention *RuleRetention `json:"retention,omitempty"`
-	// MaxSeries bounds the active series of each metric, whatever FromHour; 0 means no limit, nil leaves that to other rules.
+	// MaxSeries bounds the active series of each metric, whatever FromHour. 0 means no limit. nil leaves it to other rules.
 	MaxSeries *int `json:"max_series,omitempty"`
 	// MaxSeriesWarn is the number of series at which the server warns, or their share of MaxSeries if it is not above 1.
 	// 0 means SeriesWarnDefault.
 	MaxSeriesWarn float64 `json:"max_series_warn,omitempty"`
-	// MaxSeriesDryRun counts and logs the series beyond MaxSeries, and takes them.
+	// MaxSeriesDryRun accepts series beyond MaxSeries, and counts and logs them.
 	MaxSeriesDryRun bool `json:"max_series_dry_run,omitempty"`
 }
 
-// keyless tells that the rule says nothing about keys.
+// keyless reports whether the rule does not concern keys.
 func (r *Rule) keyless() bool {
 	return (r.Retention != nil || r.MaxSeries != nil) && r.Salts == 0 && len(r.Promoted) == 0 && r.Basis == BasisTags &&
 		r.SaltTags == 0 && len(r.ReversedDomains) == 0
@@ -124,7 +124,7 @@ func (r *Rule) Validate() error {
 	}
 	if r.keyless() {
 		if r.FromHour != 0 {
-			fault("from_hour", "from_hour is %d, but a rule without salts says nothing about keys and holds at once: leave it out",
+			fault("from_hour", "from_hour is %d, but a rule without salts does not concern keys and applies at once: leave it out",
 				r.FromHour)
 		}
 		return errors.Join(faults...)
@@ -133,7 +133,7 @@ func (r *Rule) Validate() error {
 	return errors.Join(faults...)
 }
 
-// checkLayout reports what is wrong with the fields that say how keys are made.
+// checkLayout returns the faults of the fields that define keys.
 func (r *Rule) checkLayout(fault func(field, format string, args ...any)) {
 	if r.Salts < 1 || r.Salts > SaltsMax {
 		fault("salts", "salts %d is outside 1..%d", r.Salts, SaltsMax)
@@ -195,6 +195,14 @@ func (r *Rule) saltDigits() int {
 	return 3
 }
 
+// matchMetric reports whether a pattern selects the metric with a stored name.
+func matchMetric(pattern, metric string) bool {
+	if metric != "" && metric[0] == TenantMark && (pattern == "" || pattern[0] != TenantMark) {
+		_, metric = SplitTenant(metric)
+	}
+	return matchPattern(pattern, metric)
+}
+
 // matchPattern reports whether the whole of s matches a pattern of '*', '?' and literal bytes, in O(len(p)·len(s)).
 func matchPattern(p, s string) bool {
 	pi, si, star, resume := 0, 0, -1, 0
@@ -219,7 +227,14 @@ func matchPattern(p, s string) bool {
 	return pi == len(p)
 }
 
-// specificity orders patterns: one without wildcards is above all others, then the number of literal bytes counts.
+const (
+	// wholeName is the specificity of a pattern without wildcards, and storedName is added for a pattern of stored names.
+	wholeName  = 1 << 30
+	storedName = 1 << 31
+)
+
+// specificity orders patterns: patterns of stored names are above all others, then one without wildcards, then the number of
+// literal bytes counts.
 func specificity(pattern string) int {
 	n := 0
 	for i := range len(pattern) {
@@ -228,7 +243,10 @@ func specificity(pattern string) int {
 		}
 	}
 	if n == len(pattern) {
-		return math.MaxInt
+		n = wholeName
+	}
+	if pattern != "" && pattern[0] == TenantMark {
+		n += storedName
 	}
 	return n
 }

@@ -2,8 +2,8 @@ package keyschema
 
 import "fmt"
 
-// SampleKind is what the samples of a row are. Every kind has its own column family. The values are stored in flags: never
-// change them.
+// SampleKind is the type of the samples in a row. Every kind has its own column family. The values are stored in flags:
+// never change them.
 type SampleKind uint8
 
 const (

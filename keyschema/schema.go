@@ -10,17 +10,17 @@ import (
 
 // Schema is a set of rules, safe for concurrent use. It changes only by [Schema.Replace], and only for hours to come.
 //
-// For a metric and an hour, of the rules whose pattern matches and whose FromHour has come, the one with the most
-// specific pattern holds: first a pattern without wildcards, then the one with more literal bytes. Among equally
-// specific rules the one with the later FromHour holds, and among those the one that was listed last. DefaultRule
-// holds where none of the given rules does.
+// Several rules may match a metric, and their FromHour may be at or before the hour. The rule with the most
+// specific pattern applies: first a pattern without wildcards, then the pattern with more literal bytes. Among
+// equally specific rules, the later FromHour decides, then the later position in the list. DefaultRule applies if
+// no other rule does.
 type Schema struct{ set atomic.Pointer[ruleSet] }
 
-// ruleSet is immutable: a Rule that was obtained from one stays valid when another has taken its place.
+// ruleSet is immutable, so its Rules stay valid after another set replaces it.
 type ruleSet struct {
-	rules []Rule  // as given, and DefaultRule if nothing else covers all metrics from hour 0
-	order []*Rule // those that say how keys are laid out, the one to prefer first
-	// limits bound the active series of metrics, the one to prefer first.
+	rules []Rule  // as given, and DefaultRule unless another rule covers all metrics from hour 0
+	order []*Rule // rules that define keys, by preference
+	// limits bound the active series of metrics, by preference.
 	limits []SeriesLimit
 }
 
@@ -87,7 +87,7 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 		return cmp.Or(cmp.Compare(specificity(b.Pattern), specificity(a.Pattern)), cmp.Compare(b.FromHour, a.FromHour))
 	})
 	if !covered {
-		s.order = append(s.order, &s.rules[len(rules)]) // behind every rule that was given
+		s.order = append(s.order, &s.rules[len(rules)]) // after every given rule
 	}
 	s.limits = seriesLimits(s.rules)
 	return s, nil
@@ -108,7 +108,7 @@ func (s *Schema) RuleAt(metric string, hour int64) *Rule { return s.set.Load().r
 
 func (s *ruleSet) ruleAt(metric string, hour int64) *Rule {
 	for _, r := range s.order {
-		if r.FromHour <= hour && matchPattern(r.Pattern, metric) {
+		if r.FromHour <= hour && matchMetric(r.Pattern, metric) {
 			return r
 		}
 	}
@@ -122,7 +122,7 @@ type Generation struct {
 }
 
 // Generations returns the rules in force for a metric from fromHour to toHour, newest first. The spans do not overlap
-// and cover all hours asked for; hours outside 0..HourMax are left out.
+// and cover all given hours within 0..HourMax.
 func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation {
 	fromHour, toHour = max(fromHour, 0), min(toHour, HourMax)
 	if fromHour > toHour {
@@ -131,7 +131,7 @@ func (s *Schema) Generations(metric string, fromHour, toHour int64) []Generation
 	set := s.set.Load()
 	starts := []int64{fromHour}
 	for _, r := range set.order {
-		if r.FromHour > fromHour && r.FromHour <= toHour && matchPattern(r.Pattern, metric) {
+		if r.FromHour > fromHour && r.FromHour <= toHour && matchMetric(r.Pattern, metric) {
 			starts = append(starts, r.FromHour)
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// SeriesWarnDefault is the share of a limit of series from which the server warns, unless another is configured.
+// SeriesWarnDefault is the default share of a limit of series at which the server warns.
 const SeriesWarnDefault = 0.8
 
-// SeriesWarn returns the number of series from which the server warns. warn is that number, or a share of the limit if it is
+// SeriesWarn returns the number of series at which the server warns. warn is that number, or a share of the limit if it is
 // not above 1; 0 means SeriesWarnDefault. A limit of 0 has no warning.
 func SeriesWarn(limit int, warn float64) int {
 	warn = cmp.Or(warn, SeriesWarnDefault)
@@ -25,24 +25,25 @@ func SeriesWarn(limit int, warn float64) int {
 type SeriesLimit struct {
 	// Pattern is the pattern of the rule.
 	Pattern string
-	// Max is the number of series, Warn the number from which the server warns; 0 means no limit.
+	// Max is the largest number of series. Warn is the number at which the server warns. 0 means no limit.
 	Max, Warn int
-	// DryRun takes series beyond Max.
+	// DryRun accepts series beyond Max.
 	DryRun bool
 }
 
-// SeriesLimit returns the limit of a metric; the zero value means that it has none. It is the limit of the rule with the most
-// specific pattern that matches, among the rules with max_series. Of equally specific rules the last one in the list applies.
+// SeriesLimit returns the limit of a metric, or the zero value if it has none. Among the rules with max_series, the one with
+// the most specific matching pattern applies. Among equally specific rules, the last one in the list applies.
 func (s *Schema) SeriesLimit(metric string) SeriesLimit {
 	for _, l := range s.set.Load().limits {
-		if matchPattern(l.Pattern, metric) {
+		if matchMetric(l.Pattern, metric) {
 			return l
 		}
 	}
 	return SeriesLimit{}
 }
 
-// SeriesWarnLeast returns the smallest number of series for which some rule warns; 0 if no rule limits series.
+// SeriesWarnLeast returns the smallest number of series at which any rule warns, or 0 if no rule limits
+// series.
 func (s *Schema) SeriesWarnLeast() (least int) {
 	for _, l := range s.set.Load().limits {
 		if l.Max > 0 && (least == 0 || l.Warn < least) {
@@ -52,7 +53,7 @@ func (s *Schema) SeriesWarnLeast() (least int) {
 	return least
 }
 
-// seriesLimits returns the limits of rules, the one to prefer first.
+// seriesLimits returns the limits of rules, by preference.
 func seriesLimits(rules []Rule) []SeriesLimit {
 	var out []SeriesLimit
 	for _, r := range slices.Backward(rules) {
@@ -68,7 +69,7 @@ func seriesLimits(rules []Rule) []SeriesLimit {
 	return out
 }
 
-// seriesFaults says what is wrong with a rule's limit of series.
+// seriesFaults returns the faults of a rule's limit of series.
 func (r *Rule) seriesFaults() []error {
 	var out []error
 	if r.MaxSeries == nil {

@@ -4,13 +4,13 @@ package keyschema
 const (
 	// KeyBytesMax is the longest row key; Bigtable allows 4 KiB.
 	KeyBytesMax = 4096
-	// MetricBytesMax is the longest metric name. Escaped it may grow threefold, which still leaves room for the rest
-	// of a key whose tags became a hash; callers refuse longer names.
+	// MetricBytesMax is the longest metric name. Escaping may triple its length. That still leaves room for the rest
+	// of a key with a hash in place of tags. Callers refuse longer names.
 	MetricBytesMax = 1024
 )
 
-// Tag is one label other than the metric name. Slices of Tag are sorted by Name, names are unique, and no value is
-// empty: an empty value and an absent tag are the same thing.
+// Tag is one label other than the metric name. Slices of Tag are sorted by Name, and names are unique. No value is
+// empty, because an empty value means an absent tag.
 type Tag struct {
 	Name, Value string
 }

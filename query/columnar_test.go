@@ -121,6 +121,36 @@ func newRandomStack(t *testing.T) randomStack {
 	return randomStack{exprs{Rand: rng}, s, newQueryEngine(t, s, query.On)}
 }
 
+// TestPeaksAreNotBelowTheEngines: operators count at least the samples that the engine holds. So they accept nothing that the
+// engine refuses.
+func TestPeaksAreNotBelowTheEngines(t *testing.T) {
+	w := newRandomStack(t)
+	compared, cases := 0, int(fromEnv("HALITE_CASES", unlessShort(differentialCases, differentialCases/5)))
+	for i := range cases {
+		w.subqueries = i%2 == 0
+		text := w.vector(1 + w.IntN(3))
+		start := dataFrom + w.Int64N(4*hourMs)
+		end := start + int64(i%3)*hourMs
+		var peaks [2]int
+		whole := true // otherwise the limit holds for the sum of both peaks
+		for j, way := range []query.Switch{query.On, query.Off} {
+			p := query.Params{Columnar: way, Stats: true, Explain: true}
+			res, err := ask(w.engine, text, start, end, 5*time.Minute, p)
+			if whole = whole && err == nil; !whole {
+				break
+			}
+			whole = j > 0 || wayOf(res.Explain) == "columnar"
+			peaks[j] = res.Stats.Builtin().Samples.PeakSamples
+			res.Close()
+		}
+		if whole {
+			compared++
+			require.GreaterOrEqual(t, peaks[0], peaks[1], text)
+		}
+	}
+	require.Greater(t, compared, cases/2)
+}
+
 const limitCases = 400
 
 // TestLimitsAreTheEngines: what the engine refuses for its samples is refused with operators too, and nothing else.

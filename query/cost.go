@@ -9,7 +9,8 @@ import (
 	"halite/query/expression"
 )
 
-// seriesEstimator estimates how many series matchers select at most, without reading tables; *read.Reader is one.
+// seriesEstimator estimates how many series matchers select at most, without reading tables; *read.Reader is one. Without
+// matchers it returns the number of all series.
 type seriesEstimator interface {
 	EstimateSeries(ctx context.Context, matchers ...*labels.Matcher) int
 }
@@ -36,9 +37,14 @@ func (o Options) kindOf(ctx context.Context, p parser.Parser, s expression.Expre
 	if err != nil {
 		return cheap // The caller parses the expression again and reports the error.
 	}
-	samples := o.estimate(expr, s, func(matchers []*labels.Matcher) int64 {
-		return int64(estimator.EstimateSeries(ctx, matchers...))
-	})
+	// Most queries are cheap even if they select every series. They need no look-up in the index.
+	all := int64(estimator.EstimateSeries(ctx))
+	samples := o.estimate(expr, s, func([]*labels.Matcher) int64 { return all })
+	if samples > o.CheapSamplesMax {
+		samples = o.estimate(expr, s, func(matchers []*labels.Matcher) int64 {
+			return int64(estimator.EstimateSeries(ctx, matchers...))
+		})
+	}
 	if samples > o.CheapSamplesMax {
 		return large
 	}

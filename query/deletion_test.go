@@ -95,7 +95,8 @@ func (v *vanishing) ask(e *query.Engine, p query.Params) {
 func (v *vanishing) writeOthers() {
 	for i := 0; !v.ended(); i++ {
 		ls := labels.FromStrings("__name__", "other", "i", fmt.Sprint(i%7))
-		_, err := v.ingester.Write(context.Background(), []ingest.Sample{{Labels: ls, TsMs: v.clock.Load() - int64(i), Value: 1}})
+		sample := ingest.Sample{Labels: ls, TsMs: v.clock.Load() - int64(i), Value: 1}
+		_, err := v.ingester.Write(context.Background(), ingest.SamplesInput([]ingest.Sample{sample}))
 		if err == nil && i%50 == 0 {
 			err = v.ingester.Flush(context.Background())
 		}

@@ -96,7 +96,7 @@ func (d *dispatcher) newQuery(
 		return d.alone(ctx, q, opts, s)
 	}
 	began := time.Now()
-	plan, err := d.plan(reader, opts, s)
+	plan, err := d.plan(ctx, reader, opts, s)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func (d *dispatcher) newQuery(
 		return d.alone(ctx, q, opts, s)
 	}
 	perStep := opts != nil && opts.EnablePerStepStats()
-	session := reader.Session()
+	session := reader.SessionWith(reader.BudgetOf(ctx))
 	held := session.Budget()
 	return &columnarQuery{
 		dispatcher: d, Expression: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: d.rollups.Session(session),
@@ -115,7 +115,9 @@ func (d *dispatcher) newQuery(
 }
 
 // plan parses and plans. It returns nil if Prometheus's engine must evaluate the query or report its error.
-func (d *dispatcher) plan(r *read.Reader, opts promql.QueryOpts, s expression.Expression) (*columnar.Plan, error) {
+func (d *dispatcher) plan(
+	ctx context.Context, r *read.Reader, opts promql.QueryOpts, s expression.Expression,
+) (*columnar.Plan, error) {
 	expr, err := s.TakeExpr(d.parser.Parser)
 	if err != nil {
 		return nil, err
@@ -136,16 +138,16 @@ func (d *dispatcher) plan(r *read.Reader, opts promql.QueryOpts, s expression.Ex
 	if lookback < time.Millisecond {
 		return nil, nil
 	}
-	options := d.planOptions(r)
+	options := d.planOptions(ctx, r)
 	options.LookbackMs = lookback.Milliseconds()
 	return columnar.Build(expr, s.Grid(), options), nil
 }
 
-// planOptions returns the options of plans over a reader, which may be nil.
-func (d *dispatcher) planOptions(r *read.Reader) operator.Options {
+// planOptions returns the options of plans over a reader, which may be nil, for who asks.
+func (d *dispatcher) planOptions(ctx context.Context, r *read.Reader) operator.Options {
 	options := d.options
 	if r != nil {
-		options.Histograms = r.HistogramsKnown()
+		options.Histograms = r.HistogramsKnown(ctx)
 	}
 	return options
 }
@@ -216,8 +218,10 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 		}
 		return result
 	}
-	for _, timing := range []stats.QueryTiming{stats.ExecTotalTime, stats.EvalTotalTime, stats.InnerEvalTime} {
-		defer q.statistics.Timers.GetTimer(timing).Start().Stop()
+	if q.options.CountAll { // the request asks for statistics
+		for _, timing := range []stats.QueryTiming{stats.ExecTotalTime, stats.EvalTotalTime, stats.InnerEvalTime} {
+			defer q.statistics.Timers.GetTimer(timing).Start().Stop()
+		}
 	}
 	var (
 		value parser.Value

@@ -167,9 +167,14 @@ func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params)
 
 // run answers a request and records its duration and outcome.
 func (e *Engine) run(ctx context.Context, q request) (*Result, error) {
+	return e.recorded(ctx, q, func(used *consumed) (*Result, error) { return e.answer(ctx, q, used) })
+}
+
+// recorded records the duration and outcome of an answer.
+func (e *Engine) recorded(ctx context.Context, q request, answer func(*consumed) (*Result, error)) (*Result, error) {
 	began := e.opts.Now()
 	var used consumed
-	result, err := e.answer(ctx, q, &used)
+	result, err := answer(&used)
 	took := e.opts.Now().Sub(began)
 	e.metrics.duration.WithLabelValues(q.kind).Observe(took.Seconds())
 	outcome := querylog.Outcome{
@@ -182,7 +187,7 @@ func (e *Engine) run(ctx context.Context, q request) (*Result, error) {
 		outcome.Status, outcome.Error = string(typed.Type), err.Error()
 	}
 	timedOut, exceeded := failedFor(err)
-	e.opts.Limits.Ended(took, used.peakBytes, timedOut, exceeded)
+	e.opts.Limits.Ended(ctx, took, used.peakBytes, timedOut, exceeded)
 	e.opts.Log.Finished(q.record(began), outcome)
 	return result, err
 }
@@ -195,7 +200,7 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	if err := e.checkWork(q); err != nil {
 		return nil, err
 	}
-	rule, err := e.opts.Limits.Match(q.Text, func() string { return e.fingerprint(q.Text) })
+	rule, err := e.opts.Limits.Match(ctx, q.Text, func() string { return e.fingerprint(q.Text) })
 	if err != nil {
 		return nil, &Error{Type: ErrorExecution, Err: err}
 	}
@@ -206,20 +211,9 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	if value := in.Find(); value != nil {
 		return e.finish(ctx, q, &Result{Value: value}, in, ex)
 	}
-	timeout := e.opts.Timeout
-	if q.Timeout > 0 {
-		timeout = min(timeout, q.Timeout)
-	}
-	timeout = e.opts.Limits.Timeout(timeout)
-	ctx, stop := context.WithTimeout(ctx, timeout)
-	defer stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	run := &evaluation{
-		engine: e, request: q, rule: rule, explainer: ex, timeout: timeout, consumed: used,
-		listed: e.active.add(q, e.opts.Now(), cancel),
-	}
-	defer e.active.remove(run.listed)
+	run := &evaluation{engine: e, request: q, rule: rule, explainer: ex, consumed: used}
+	ctx, end := run.begin(ctx)
+	defer end()
 	result, err := run.do(ctx, in)
 	if err != nil {
 		return nil, err
@@ -257,7 +251,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	}
 	settle()
 	r.Explain = ex.finish(in)
-	planning := e.inner.planOptions(readerOf(e.opts.Queryable))
+	planning := e.inner.planOptions(ctx, readerOf(e.opts.Queryable))
 	r.Explain.Selectors, r.Explain.Engine = describe(e.parser, planning, e.opts.Lookback, e.columns(q.Params), q)
 	return r, nil
 }
@@ -307,7 +301,7 @@ func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, er
 	if lookback <= 0 {
 		lookback = e.opts.Lookback
 	}
-	in, err := e.cache.Begin(e.parser, q.Expression, lookback, principal.From(ctx).CacheKey())
+	in, err := e.cache.Begin(e.parser, q.Expression, lookback, principal.From(ctx))
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
 	}

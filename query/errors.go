@@ -110,6 +110,9 @@ func (o Options) samplesText() string {
 
 // failedFor reports whether a query failed for lack of time, and which limit of its memory it exceeded, if any.
 func failedFor(err error) (timedOut bool, exceeded int64) {
+	if err == nil {
+		return false, 0
+	}
 	var (
 		typed   *Error
 		reading *budget.LimitError

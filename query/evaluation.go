@@ -33,6 +33,24 @@ func (c *consumed) add(qry promql.Query) {
 	}
 }
 
+// begin lists the request as active and bounds its time, until end is called.
+func (ev *evaluation) begin(ctx context.Context) (running context.Context, end func()) {
+	e := ev.engine
+	ev.timeout = e.opts.Timeout
+	if ev.Timeout > 0 {
+		ev.timeout = min(ev.timeout, ev.Timeout)
+	}
+	ev.timeout = e.opts.Limits.Timeout(ctx, ev.timeout)
+	running, stop := context.WithTimeout(ctx, ev.timeout)
+	running, cancel := context.WithCancelCause(running)
+	ev.listed = e.active.add(ev.request, e.opts.Now(), cancel)
+	return running, func() {
+		e.active.remove(ev.listed)
+		cancel(nil)
+		stop()
+	}
+}
+
 // do waits for a slot and evaluates.
 func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
 	e := ev.engine

@@ -84,7 +84,7 @@ type Options struct {
 	// ResultCacheRecent keeps steps out of the cache that read samples younger than this; 0, the default, caches them too,
 	// because Changes is checked at every use.
 	ResultCacheRecent time.Duration
-	// Retention is how long samples are kept, 0 for ever; results near its end are not cached.
+	// Retention is the retention of samples; 0 keeps them forever; results near its end are not cached.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention

@@ -25,7 +25,7 @@ const (
 	retiredRaw  = 20 * dayMs
 )
 
-// retiredStack has had samples for 150 days. Samples are kept for 20 days, hours for 70, days for ever.
+// retiredStack has had samples for 150 days. Samples are kept for 20 days, hours for 70, days forever.
 type retiredStack struct {
 	*stack
 	now    int64

@@ -15,8 +15,8 @@ import (
 	"halite/query"
 )
 
-// TestRetiredHistogramsWarn: rollups hold no histograms, so a window that begins before those that are kept has a warning. Floats
-// and younger windows have none.
+// TestRetiredHistogramsWarn: a window that begins before the histograms that are kept has a warning: it is answered from hourly
+// ones, or, where these have expired too, lacks histograms. Floats and younger windows have none.
 func TestRetiredHistogramsWarn(t *testing.T) {
 	const fromMs = int64(20_000) * dayMs
 	clock := new(atomic.Int64)
@@ -40,8 +40,8 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 		warnings, _ := res.Warnings.AsStrings(text, 0, 0)
 		return warnings, len(points(res.Value))
 	}
-	old := []string{"native histograms of metric hist are kept for 2d: the result lacks older ones, " +
-		"which rollups do not hold either"}
+	old := []string{"answered from hourly histograms of schema 1 at most: native histograms of metric hist before " +
+		"2024-10-05T00:00:00Z are retired"}
 	for range 2 {
 		warnings, series := ask("increase(hist[1d])")
 		require.Empty(t, warnings)
@@ -62,7 +62,12 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 	}
 	clock.Add(10 * dayMs)
 	warnings, series := ask("sum(rate(hist[20d]))")
-	require.Equal(t, old, warnings)
+	require.Len(t, warnings, 1)
+	require.Contains(t, warnings[0], "answered from hourly histograms")
+	require.Equal(t, 1, series)
+	clock.Add(200 * dayMs)
+	warnings, series = ask("sum(rate(hist[300d]))")
+	require.Equal(t, []string{"native histograms of metric hist are kept for 100d: the result lacks older ones"}, warnings)
 	require.Zero(t, series)
 }
 

@@ -109,7 +109,7 @@ func TestKeptRowsBesideFlushes(t *testing.T) {
 					request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + old*stepMs, Value: float64(old)})
 				}
 			}
-			if _, err := s.ingester.Write(ctx, request); !check(err) {
+			if _, err := s.ingester.Write(ctx, ingest.SamplesInput(request)); !check(err) {
 				return
 			}
 			acknowledged.Store(k + 1)

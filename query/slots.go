@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"halite/storage/principal"
 )
 
 // slots admits a fixed number of queries at a time. Cheap and large queries wait in separate queues, so that neither kind
@@ -15,6 +17,9 @@ import (
 //   - While large queries hold less than a quarter of the slots, a free slot goes to a large query first.
 //
 // With a single slot, queries are admitted in the order of their arrival.
+//
+// On a server with tenants, a free slot goes to the tenant that holds the fewest, and a tenant leaves a quarter of the slots to
+// others. So the queries of one tenant do not fill the slots, nor the queues, in front of the queries of another.
 type slots struct {
 	total    int
 	reserved int // slots for each kind
@@ -25,6 +30,7 @@ type slots struct {
 	mu      sync.Mutex
 	arrived uint64
 	running [kinds]int
+	held    map[string]int   // slots of each tenant that has some
 	queues  [kinds]list.List // of *turn, oldest first
 }
 
@@ -42,13 +48,14 @@ func (k costKind) String() string { return [kinds]string{"cheap", "large"}[k] }
 // turn is the slot of a query, or its slot in the queue.
 type turn struct {
 	kind    costKind
+	tenant  string // whose query it is; "" on a server without tenants
 	arrival uint64
 	element *list.Element // nil once the query has a slot
 	granted chan struct{} // closed once the query has a slot
 }
 
 func newSlots(o Options, m *metrics) *slots {
-	s := &slots{total: o.ConcurrencyMax, wait: o.QueueWait, queueMax: o.QueueMax, metrics: m}
+	s := &slots{held: map[string]int{}, total: o.ConcurrencyMax, wait: o.QueueWait, queueMax: o.QueueMax, metrics: m}
 	if s.total > 1 {
 		s.reserved = max(1, s.total/4)
 	}
@@ -60,7 +67,7 @@ func (s *slots) enter(ctx context.Context, kind costKind) (leave func(), err err
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	t, err := s.arrive(kind)
+	t, err := s.arrive(kind, principal.From(ctx).Tenancy())
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +81,16 @@ func (s *slots) enter(ctx context.Context, kind costKind) (leave func(), err err
 	}, nil
 }
 
-// arrive takes a slot for a query or queues it.
-func (s *slots) arrive(kind costKind) (*turn, error) {
+// arrive takes a slot for a query of a tenant or queues it.
+func (s *slots) arrive(kind costKind, tenant string) (*turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.arrived++
-	t := &turn{kind: kind, arrival: s.arrived, granted: make(chan struct{})}
+	t := &turn{kind: kind, tenant: tenant, arrival: s.arrived, granted: make(chan struct{})}
 	queue := &s.queues[kind]
 	t.element = queue.PushBack(t)
 	s.admit()
-	if t.element != nil && queue.Len() > s.queueMax {
+	if t.element != nil && s.waiting(t) > s.queueMax {
 		queue.Remove(t.element)
 		return nil, s.busy(fmt.Sprintf("%d %s queries wait for one of %d slots already (query.max-queue)",
 			s.queueMax, kind, s.open(kind)))
@@ -133,6 +140,9 @@ func (s *slots) leave(t *turn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running[t.kind]--
+	if s.held[t.tenant]--; s.held[t.tenant] == 0 {
+		delete(s.held, t.tenant)
+	}
 	s.admit()
 }
 
@@ -142,6 +152,7 @@ func (s *slots) admit() {
 		s.queues[t.kind].Remove(t.element)
 		t.element = nil
 		s.running[t.kind]++
+		s.held[t.tenant]++
 		close(t.granted)
 	}
 }
@@ -151,7 +162,7 @@ func (s *slots) next() *turn {
 	if s.running[cheap]+s.running[large] >= s.total {
 		return nil
 	}
-	c, l := s.oldest(cheap), s.oldest(large)
+	c, l := s.first(cheap), s.first(large)
 	switch {
 	case l == nil || s.running[large] >= s.open(large):
 		return c
@@ -164,11 +175,32 @@ func (s *slots) next() *turn {
 	}
 }
 
-func (s *slots) oldest(kind costKind) *turn {
-	if e := s.queues[kind].Front(); e != nil {
-		return e.Value.(*turn)
+// first is the query of a kind that comes first: the oldest one of the tenant that holds the fewest slots.
+func (s *slots) first(kind costKind) (first *turn) {
+	for e := s.queues[kind].Front(); e != nil; e = e.Next() {
+		t := e.Value.(*turn)
+		if t.tenant == "" {
+			return t
+		}
+		if s.held[t.tenant] < s.total-s.reserved && (first == nil || s.held[t.tenant] < s.held[first.tenant]) {
+			first = t
+		}
 	}
-	return nil
+	return first
+}
+
+// waiting is the number of queries of the same kind and tenant that wait.
+func (s *slots) waiting(t *turn) int {
+	if t.tenant == "" {
+		return s.queues[t.kind].Len()
+	}
+	n := 0
+	for e := s.queues[t.kind].Front(); e != nil; e = e.Next() {
+		if e.Value.(*turn).tenant == t.tenant {
+			n++
+		}
+	}
+	return n
 }
 
 // open is the number of slots that queries of a kind may hold.

@@ -20,7 +20,7 @@ func newTestSlots(t *testing.T, slots, queueMax int) *slots {
 }
 
 func (g *slots) mustArrive(t *testing.T, kind costKind) *turn {
-	turn, err := g.arrive(kind)
+	turn, err := g.arrive(kind, "")
 	require.NoError(t, err)
 	return turn
 }
@@ -90,19 +90,47 @@ func TestSingleSlotIsFirstComeFirstServed(t *testing.T) {
 	}
 }
 
+// TestSlotsOfTenants: a tenant that floods slots and queues leaves slots to others, and a free slot goes to who holds the fewest.
+func TestSlotsOfTenants(t *testing.T) {
+	g := newTestSlots(t, 8, 100)
+	arrive := func(tenant string) *turn {
+		turn, err := g.arrive(cheap, tenant)
+		require.NoError(t, err)
+		return turn
+	}
+	var flood []*turn
+	for range 106 {
+		flood = append(flood, arrive("flood"))
+	}
+	require.Equal(t, map[string]int{"flood": 6}, g.held)
+	_, err := g.arrive(cheap, "flood")
+	require.ErrorIs(t, err, ErrBusy, "the queue of this tenant is full")
+	one, other := arrive("one"), arrive("one")
+	require.True(t, one.has() && other.has())
+	waiting, fewer := arrive("one"), arrive("two")
+	g.leave(flood[0])
+	require.True(t, fewer.has())
+	require.False(t, waiting.has() || flood[6].has())
+	g.leave(flood[1])
+	require.True(t, waiting.has())
+	g.leave(one)
+	g.leave(other)
+	require.Equal(t, map[string]int{"flood": 6, "one": 1, "two": 1}, g.held)
+}
+
 // TestFullQueueRefusesItsOwnKind: waiting large queries do not take the slots of cheap ones in the queue.
 func TestFullQueueRefusesItsOwnKind(t *testing.T) {
 	g := newTestSlots(t, 4, 2)
 	for range 5 {
 		g.mustArrive(t, large)
 	}
-	_, err := g.arrive(large)
+	_, err := g.arrive(large, "")
 	require.ErrorIs(t, err, ErrBusy)
 	require.ErrorContains(t, err, "2 large queries wait for one of 3 slots already (query.max-queue)")
 	for range 3 {
 		g.mustArrive(t, cheap)
 	}
-	_, err = g.arrive(cheap)
+	_, err = g.arrive(cheap, "")
 	require.ErrorContains(t, err, "2 cheap queries wait for one of 4 slots already (query.max-queue)")
 }
 
@@ -116,7 +144,7 @@ func TestSlotsCountRight(t *testing.T) {
 		for range 5000 {
 			switch i := r.IntN(3); {
 			case i == 0 || len(turns) == 0:
-				if turn, err := g.arrive(costKind(r.IntN(int(kinds)))); err == nil {
+				if turn, err := g.arrive(costKind(r.IntN(int(kinds))), ""); err == nil {
 					turns = append(turns, turn)
 				}
 			default:

@@ -48,7 +48,7 @@ func TestNothingMissedOrDoubledBesideFlushes(t *testing.T) {
 				ls := labels.FromStrings("__name__", "n", "i", fmt.Sprint(i))
 				request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + k*stepMs, Value: float64(k)})
 			}
-			if _, err := s.ingester.Write(ctx, request); !check(err) {
+			if _, err := s.ingester.Write(ctx, ingest.SamplesInput(request)); !check(err) {
 				return
 			}
 			acknowledged.Store(k + 1)

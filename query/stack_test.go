@@ -158,11 +158,12 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	s.deleted.SetLabelSets(x.LabelSet)
 	s.options = sourceOptions{Options: read.Options{
 		Index: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
-		Histograms: s.ingester.Histograms(), StartTimes: true, Rollups: s.tiers != nil, NewestRow: s.watch.NewestRow,
+		Histograms: s.ingester.Histograms(), StartTimes: true, NewestRow: s.watch.NewestRow,
 	}}
 	if s.tiers != nil {
 		s.options.Tiers = s.tiers
 		s.options.TierRetention = keyschema.Uniform(keyschema.NewRetentionByTier(o.raw, o.hours, o.days))
+		s.options.HourlyHistograms, s.options.RetentionByMetric = s.tiers.ReadHistograms, s.options.TierRetention.Tier(keyschema.Raw)
 	}
 	s.source, err = newSource(s.options)
 	require.NoError(tb, err)
@@ -200,7 +201,7 @@ func (s *stack) write(samples []ingest.Sample) {
 	if len(samples) == 0 {
 		return
 	}
-	res, err := s.ingester.Write(context.Background(), samples)
+	res, err := s.ingester.Write(context.Background(), ingest.SamplesInput(samples))
 	require.NoError(s.tb, err)
 	require.Zero(s.tb, res.Rejected, res.First)
 	require.Equal(s.tb, len(samples), res.Accepted+res.Histograms)

@@ -39,7 +39,7 @@ func TestSubqueriesAddInOrder(t *testing.T) {
 	e := newQueryEngine(t, s, query.On)
 	for _, text := range []string{
 		"changes(avg_over_time(m[1h])[1h:15s])", "idelta(sum_over_time(m[1h])[1h:15s])",
-		"resets(max_over_time(avg_over_time(m[1h])[1m:15s])[1h:15s])",
+		"resets(max_over_time(avg_over_time(m[1h])[1m:15s])[1h:15s])", "1e9 % stdvar_over_time(m[1h])",
 	} {
 		var got [2]answer
 		for i, way := range []query.Switch{query.On, query.Off} {

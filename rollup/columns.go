@@ -5,7 +5,7 @@ import "slices"
 // Columns holds the states of consecutive buckets of one series, column by column. Only the columns of Fields have
 // values; all columns have the same length. The zero value is ready for Reset, which keeps memory.
 type Columns struct {
-	// FromMs is the start of the first bucket, BucketMs the length of each.
+	// FromMs is the start of the first bucket. BucketMs is the length of each bucket.
 	FromMs, BucketMs int64
 	// Fields are the wanted columns.
 	Fields Fields
@@ -23,7 +23,7 @@ type Columns struct {
 // Reset makes all n buckets from fromMs on unknown and empty.
 func (c *Columns) Reset(fromMs, bucketMs int64, n int, fields Fields) {
 	if c.viewOf != nil {
-		*c = Columns{} // the words belong to someone else
+		*c = Columns{} // a packing owns the words
 	}
 	c.FromMs, c.BucketMs, c.Fields = fromMs, bucketMs, fields
 	c.Known, c.Stale = zeroed(c.Known, n), zeroed(c.Stale, n)

@@ -7,9 +7,10 @@ import (
 )
 
 const (
-	// sumLowBits is how many bits below the last one of Sum a stored SumLow keeps: the sum is exact to 2^-56.
+	// sumLowBits is the number of bits below the last bit of Sum that a stored SumLow keeps. So the sum is
+	// exact to 2^-56.
 	sumLowBits = 3
-	// MomentBits is how many significant bits a stored M2 keeps: it is exact to 5e-13.
+	// MomentBits is the number of significant bits of a stored M2, which is exact to 5e-13.
 	MomentBits = 40
 )
 
@@ -35,8 +36,8 @@ func Compute(tsMs []int64, values []float64) State {
 	return s.Canonical()
 }
 
-// ComputeFields computes the given fields like Compute; the others are undefined. plain says that no value is a stale
-// marker, rising that no value is less than its predecessor.
+// ComputeFields computes the given fields like Compute. The others are undefined. plain says that no value is a stale
+// marker. rising says that no value is less than its predecessor.
 func ComputeFields(tsMs []int64, values []float64, fields Fields, plain, rising bool) State {
 	n := len(values)
 	if !plain || n == 0 || fields&(FieldMoments|FieldChanges) != 0 || fields&FieldCounter != 0 && !rising {

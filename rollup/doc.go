@@ -1,17 +1,17 @@
 // Package rollup defines the aggregate state of the samples of one series in one span of time.
 //
-// A [State] holds everything that range functions need to know about a span inside their window: the number of samples,
-// the first and last sample, extremes, sums, resets, changes and counter correction. Two states of neighbouring spans
-// join to the state of both. So a long window is answered from a few states and the raw samples at its two edges.
-// Extrapolation, lookback and all else that depends on the window stay with the query.
+// A [State] holds all that range functions need from a span inside their window: the number of samples, the first and
+// last sample, extremes, sums, resets, changes and counter correction. Two states of neighbouring spans join to the
+// state of both. So a query answers a long window from a few states and the raw samples at its two edges. The query
+// computes extrapolation, lookback and other results that depend on the window.
 //
 // A state is computed from whole columns of samples and replaces the stored one. Storage never adds single samples to
 // it, so retries, replays, late and rewritten samples cannot count twice.
 //
 // [Compute] makes the states that are stored. [Columns] holds the states of consecutive buckets, [Packing] keeps some of
 // their fields in memory, and [Func] evaluates PromQL functions from a state. Package cell encodes states, package store
-// keeps them in tables, and package job computes them. States describe floats; native histograms would need another
-// state in column families of their own.
+// keeps them in tables, and package job computes them. A State describes floats. Package histograms chooses the native
+// histograms that are kept beside it.
 //
 // # Invariants
 //

@@ -23,7 +23,7 @@ const (
 	// FieldStale is Stale.
 	FieldStale
 
-	// FieldsAll are the fields that samples give.
+	// FieldsAll are the fields of a state that is computed from samples.
 	FieldsAll = FieldEdges | FieldNaNs | FieldMin | FieldMax | FieldSum | FieldCounter | FieldChanges | FieldMoments |
 		FieldStale
 )

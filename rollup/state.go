@@ -9,9 +9,10 @@ import (
 // State describes the samples of one series in a span. The zero State describes no samples. Stale markers are not
 // samples. NaN values are, and count in all fields except Min and Max.
 type State struct {
-	// Count is the number of samples, NaNs the number of samples that are NaN.
+	// Count is the number of samples. NaNs is the number of samples that are NaN.
 	Count, NaNs int64
-	// FirstMs and First, LastMs and Last are the time and value of the first and last sample; unset while Count is 0.
+	// FirstMs and First are the time and value of the first sample. LastMs and Last belong to the last sample. They are
+	// unset while Count is 0.
 	FirstMs, LastMs int64
 	First, Last     float64
 	// Correction is the sum of the values right before each reset of a counter.

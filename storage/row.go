@@ -72,9 +72,9 @@ type ReadOptions struct {
 
 // Deletions are the deletions in force at one moment. The package tombstone makes them.
 type Deletions interface {
-	// Current reports whether no deletion has come or gone since that moment.
+	// Current reports whether the deletions in force are still the same.
 	Current() bool
-	// Release ends their use.
+	// Release frees the view, which the caller no longer uses.
 	Release()
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
 
+	"halite/keyschema"
 	"halite/storage/principal"
 )
 
@@ -47,10 +49,14 @@ type rights struct {
 	Name   string   `yaml:"name"`
 	Scopes []string `yaml:"scopes,flow"`
 	Match  string   `yaml:"match,omitempty"`
+	// Tenant is the only tenant that the entry acts for; Tenants are several, and a request names some.
+	Tenant  string   `yaml:"tenant,omitempty"`
+	Tenants []string `yaml:"tenants,omitempty,flow"`
 }
 
-// parseAccess parses an access file. The error lists all faults with line and field, and holds no value of a secret.
-func parseAccess(content []byte) (*access, error) {
+// parseAccess parses an access file of a server with or without tenants. The error lists all faults with line and field, and
+// holds no value of a secret.
+func parseAccess(content []byte, tenants bool) (*access, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
 	var doc accessDocument
@@ -67,11 +73,11 @@ func parseAccess(content []byte) (*access, error) {
 	a := &access{tokens: map[[sha256.Size]byte]*principal.Principal{}, users: map[string]*principal.Principal{}}
 	var faults []error
 	for i := range doc.Tokens {
-		at := entryAt{root: &root, list: "tokens", index: i}
+		at := entryAt{root: &root, list: "tokens", index: i, tenants: tenants}
 		faults = append(faults, a.addToken(at, &doc.Tokens[i]))
 	}
 	for i := range doc.Users {
-		at := entryAt{root: &root, list: "users", index: i}
+		at := entryAt{root: &root, list: "users", index: i, tenants: tenants}
 		faults = append(faults, a.addUser(at, &doc.Users[i]))
 	}
 	return a, errors.Join(faults...)
@@ -116,6 +122,9 @@ func (r *rights) principal(at entryAt) (*principal.Principal, error) {
 		return nil, at.fault("scopes", err)
 	}
 	p := &principal.Principal{Name: r.Name, Scopes: scopes}
+	if p.Tenants, err = r.tenants(at); err != nil {
+		return nil, err
+	}
 	if r.Match == "" {
 		return p, nil
 	}
@@ -129,6 +138,29 @@ func (r *rights) principal(at entryAt) (*principal.Principal, error) {
 		return nil, at.fault("match", errors.New(`has no matcher; it must be a selector such as {team="a"}`))
 	}
 	return p, nil
+}
+
+// tenants returns the tenants that an entry acts for.
+func (r *rights) tenants(at entryAt) ([]string, error) {
+	field, names := "tenants", r.Tenants
+	if r.Tenant != "" {
+		field, names = "tenant", []string{r.Tenant}
+	}
+	switch {
+	case r.Tenant != "" && len(r.Tenants) > 0:
+		return nil, at.fault("tenants", errors.New("stands beside tenant; give one of the two"))
+	case len(names) > 0 && !at.tenants:
+		return nil, at.fault(field, errors.New("needs a server with --tenants"))
+	}
+	for i, name := range names {
+		if err := keyschema.CheckTenant(name); err != nil {
+			return nil, at.fault(field, err)
+		}
+		if slices.Contains(names[:i], name) {
+			return nil, at.fault(field, fmt.Errorf("tenant %q is listed twice", name))
+		}
+	}
+	return names, nil
 }
 
 func checkName(name string) error {
@@ -148,6 +180,8 @@ type entryAt struct {
 	root  *yaml.Node
 	list  string
 	index int
+	// tenants says that the server has tenants.
+	tenants bool
 }
 
 // fault is an error of a field of the entry, with its line, or the line of the entry if the field is missing. Without a file it

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/crypto/bcrypt"
 
+	"halite/keyschema"
 	"halite/storage/principal"
 )
 
@@ -344,12 +345,12 @@ func FuzzAccessFile(f *testing.F) {
 	for _, seed := range []string{
 		"", "tokens: [{name: a, scopes: [read], sha256: " + sum("x") + "}]",
 		"users: [{name: a, scopes: [read, admin], match: '{a=~\"b.*\"}'}]", "tokens: [&a {name: x}, *a]", "a: &a [*a]",
-		"tokens:\n- name: |\n    x\n  scopes: []\n",
+		"tokens:\n- name: |\n    x\n  scopes: []\n", "users: [{name: a, scopes: [read], tenant: b}, {name: b, tenants: [a, b, a&]}]",
 	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, content []byte) {
-		a, err := parseAccess(content)
+		a, err := parseAccess(content, true)
 		if err != nil {
 			return
 		}
@@ -357,8 +358,42 @@ func FuzzAccessFile(f *testing.F) {
 			require.NotZero(t, p.Scopes, hash)
 			require.NotEmpty(t, p.Name)
 			require.False(t, p.Restricted() && p.Scopes.Has(principal.Write))
+			for _, tenant := range p.Tenants {
+				require.NoError(t, keyschema.CheckTenant(tenant))
+			}
 		}
 	})
+}
+
+// TestTenantsOfTokens: entries name one tenant or several, on servers with tenants only.
+func TestTenantsOfTokens(t *testing.T) {
+	entry := "tokens: [{name: a, scopes: [write], sha256: " + sum("x") + ", %s}]"
+	for text, want := range map[string]any{
+		"tenant: acme": []string{"acme"}, "tenants: [b, default]": []string{"b", "default"}, "tenants: []": []string(nil),
+		"tenant: a&b":                   "tokens[0].tenant: bad name of a tenant",
+		"tenants: [a, '..']":            "tokens[0].tenants: bad name of a tenant",
+		"tenants: [a, a]":               "is listed twice",
+		"tenant: a, tenants: [b]":       "stands beside tenant",
+		"tenants: {a: b}":               "line 1",
+		"match: '{a=\"b\"}', tenant: a": "leave out the scope write",
+	} {
+		a, err := parseAccess(fmt.Appendf(nil, entry, text), true)
+		if message, bad := want.(string); bad {
+			require.ErrorContains(t, err, message)
+			continue
+		}
+		require.NoError(t, err)
+		for _, p := range a.tokens {
+			require.Equal(t, want, append([]string(nil), p.Tenants...), text)
+		}
+	}
+	_, err := parseAccess(fmt.Appendf(nil, entry, "tenant: acme"), false)
+	require.ErrorContains(t, err, "needs a server with --tenants")
+	_, entryText, err := NewToken("a", []string{"read"}, "", "acme")
+	require.NoError(t, err)
+	require.Contains(t, entryText, "tenant: acme")
+	_, err = parseAccess([]byte(entryText), true)
+	require.NoError(t, err)
 }
 
 func FuzzWebConfig(f *testing.F) {

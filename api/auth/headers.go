@@ -27,13 +27,14 @@ func (a *Authenticator) Headers(next http.Handler) http.Handler {
 	})
 }
 
-// Require lets requests through whose sender has the scopes and is not restricted. It answers the others with 401, 403 or 503.
+// Require lets requests through whose sender has the scopes, and neither restrictions nor a tenant. It answers the others with
+// 401, 403 or 503.
 func (a *Authenticator) Require(scopes principal.Scopes, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p, err := a.Identify(r); {
 		case err != nil:
 			refuse(w, err)
-		case !p.Scopes.Has(scopes) || p.Restricted():
+		case !p.Scopes.Has(scopes) || p.Restricted() || len(p.Tenants) > 0:
 			answer(w, http.StatusForbidden, TypeForbidden, "this needs the scope "+scopes.String()+", without restrictions")
 		default:
 			next.ServeHTTP(w, r)

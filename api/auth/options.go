@@ -15,6 +15,8 @@ type Options struct {
 	WebConfigFile string
 	// AccessFile holds tokens and rights. Default none: no tokens, and users have every right.
 	AccessFile string
+	// Tenants says that the server has tenants, so that entries of AccessFile may name them.
+	Tenants bool
 	// CheckInterval is the time between two looks for changes of the files. Default 5 s.
 	CheckInterval time.Duration
 	// FileBytesMax bounds each of the files. Default 1 MiB.

@@ -170,7 +170,7 @@ func (a *Authenticator) load(files fileContents) (*state, error) {
 		}
 	}
 	var err error
-	if s.access, err = parseAccess(files.access); err != nil {
+	if s.access, err = parseAccess(files.access, a.opts.Tenants); err != nil {
 		return nil, fmt.Errorf("--web.access-file: %s: %w", a.opts.AccessFile, err)
 	}
 	s.open = len(s.web.users) == 0 && len(s.access.tokens) == 0 && !s.web.certificates

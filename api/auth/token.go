@@ -17,14 +17,20 @@ const tokenPrefix = "halite_"
 // tokenBytes is the entropy of a token. So one round of SHA-256 hides it.
 const tokenBytes = 32
 
-// NewToken makes a token, and its entry in the list tokens of an access file. The error says what is wrong with the rights.
-func NewToken(name string, scopes []string, match string) (token, entry string, err error) {
+// NewToken makes a token, and its entry in the list tokens of an access file. Without tenants
+// it acts for none. The error says what is wrong with the rights.
+func NewToken(name string, scopes []string, match string, tenants ...string) (token, entry string, err error) {
 	secret := make([]byte, tokenBytes)
 	rand.Read(secret) // never fails
 	token = tokenPrefix + base64.RawURLEncoding.EncodeToString(secret)
 	hash := sha256.Sum256([]byte(token))
 	t := tokenEntry{SHA256: hex.EncodeToString(hash[:]), rights: rights{Name: name, Scopes: scopes, Match: match}}
-	if _, err := t.principal(entryAt{list: "tokens"}); err != nil {
+	if len(tenants) == 1 {
+		t.Tenant = tenants[0]
+	} else {
+		t.Tenants = tenants
+	}
+	if _, err := t.principal(entryAt{list: "tokens", tenants: true}); err != nil {
 		return "", "", err
 	}
 	var text bytes.Buffer

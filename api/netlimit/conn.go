@@ -30,7 +30,25 @@ type Conn struct {
 	ended     atomic.Bool  // by End
 	closing   atomic.Bool  // by closeIdle
 	closed    sync.Once
+	unread    []byte
 }
+
+// Unread makes the next reads return p first. It must not run beside a read.
+func (c *Conn) Unread(p []byte) { c.unread = append(c.unread, p...) }
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (int, error) {
+	if len(c.unread) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
+	return n, nil
+}
+
+// Touch notes that the client of a protocol other than HTTP has just sent something. If connections are short, the limiter
+// closes the one that was silent longest.
+func (c *Conn) Touch() { c.setState(http.StateIdle) }
 
 func (c *Conn) setState(s http.ConnState) {
 	switch s {

@@ -74,6 +74,16 @@ func NewHostCheck(hosts []string, r prometheus.Registerer) (*HostCheck, error) {
 	return c, errors.Join(faults...)
 }
 
+// For returns a check of another address, with other hosts. Both count in one metric.
+func (c *HostCheck) For(hosts []string) (*HostCheck, error) {
+	other, err := NewHostCheck(hosts, nil)
+	if err != nil {
+		return nil, err
+	}
+	other.refused, other.Refused = c.refused, c.Refused
+	return other, nil
+}
+
 func (c *HostCheck) allow(host string) error {
 	if host == "*" {
 		c.any = true

@@ -13,7 +13,7 @@ const (
 	crashLoopsMax = 128
 )
 
-// CrashLoops counts the panics that each write request has caused. A sender repeats a request that was answered 500 for ever,
+// CrashLoops counts the panics that each write request has caused. A sender repeats a request that was answered 500 forever,
 // and the requests behind it wait. After some repetitions it is better to drop that one request.
 type CrashLoops struct {
 	mu     sync.Mutex

@@ -15,6 +15,9 @@ import (
 // ErrEncoding means that the server does not know the encoding of a body.
 var ErrEncoding = errors.New("content encoding is not accepted by this server; only gzip is acceptable")
 
+// ErrContentType means that a protocol does not know the type of a body.
+var ErrContentType = errors.New("the content type is not accepted by this server")
+
 // Decoder decompresses bodies. The zero value is ready. Its methods may be called concurrently.
 type Decoder struct {
 	gzips sync.Pool

@@ -1,9 +1,13 @@
 package remote
 
 import (
+	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"slices"
 
 	"github.com/prometheus/prometheus/prompb"
 )
@@ -37,4 +41,49 @@ func (f *FrameEncoder) Encode(m *prompb.ChunkedReadResponse) ([]byte, error) {
 	}
 	f.buf = binary.BigEndian.AppendUint32(f.buf, crc32.Checksum(message, f.crc))
 	return f.buf[:head+size], nil
+}
+
+// ErrFrame means that a stream is damaged.
+var ErrFrame = errors.New("damaged frame")
+
+// FrameDecoder reads a stream of frames.
+type FrameDecoder struct {
+	r        *bufio.Reader
+	crc      *crc32.Table
+	bytesMax uint64
+	buf      []byte
+}
+
+// NewFrameDecoder returns a decoder of a stream. No frame may be longer than bytesMax.
+func NewFrameDecoder(r io.Reader, bytesMax int) *FrameDecoder {
+	return &FrameDecoder{r: bufio.NewReader(r), crc: crc32.MakeTable(crc32.Castagnoli), bytesMax: uint64(bytesMax)}
+}
+
+// Decode reads the next frame into m, which is valid until the next call. It returns io.EOF after the last frame.
+func (f *FrameDecoder) Decode(m *prompb.ChunkedReadResponse) error {
+	size, err := binary.ReadUvarint(f.r)
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	if err != nil {
+		return fmt.Errorf("read a frame: %w", err)
+	}
+	if size > f.bytesMax {
+		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrFrame, size, f.bytesMax)
+	}
+	var sum [crc32.Size]byte
+	if _, err := io.ReadFull(f.r, sum[:]); err != nil {
+		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	f.buf = slices.Grow(f.buf[:0], int(size))[:size]
+	if _, err := io.ReadFull(f.r, f.buf); err != nil {
+		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	if crc32.Checksum(f.buf, f.crc) != binary.BigEndian.Uint32(sum[:]) {
+		return fmt.Errorf("%w: its checksum is wrong", ErrFrame)
+	}
+	if err := m.Unmarshal(f.buf); err != nil {
+		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	return nil
 }

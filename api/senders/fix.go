@@ -1,6 +1,10 @@
 package senders
 
-import "halite/ingest"
+import (
+	"halite/api/tenancy"
+	"halite/ingest"
+	"halite/keyschema"
+)
 
 // Reasons why a whole request was refused. Package ingest has the reasons for samples.
 const (
@@ -78,6 +82,8 @@ func requestFix(reason string) (f Fix, ok bool) {
 			"authorization: {credentials_file: /etc/prometheus/halite.token}", inRemoteWrite}, true
 	case ReasonScope, ReasonRestricted:
 		return Fix{"the user or token may not write", "scopes: [write]", "the entry in --web.access-file"}, true
+	case tenancy.ReasonNone, tenancy.ReasonForbidden, tenancy.ReasonUnknown, tenancy.ReasonMany, tenancy.ReasonInvalid:
+		return Fix{"the user or token may not write for that tenant", "tenant: acme", "the entry in --web.access-file"}, true
 	case ReasonPasswordChecks:
 		return Fix{Words: "too many passwords waited for their check. Tokens take no such check"}, true
 	case ReasonParameter:
@@ -104,8 +110,13 @@ func labelFix(reason string) (f Fix, ok bool) {
 		return Fix{Words: "the series have no metric name. The sender has a fault"}, true
 	case ingest.ReasonEmptyLabelName, ingest.ReasonDuplicateLabel, ingest.ReasonInvalidUTF8:
 		return Fix{Words: "the labels are invalid. The sender has a fault"}, true
+	case ingest.ReasonReservedName:
+		return Fix{Words: "a metric's name begins with '&', which is for tenants, or a label is " + keyschema.TenantLabel}, true
 	case ingest.ReasonSeriesLimit:
 		return Fix{"the limit of active series is reached", "--ingest.max-series=0", inFlags}, true
+	case ingest.ReasonTenantSeriesLimit:
+		return Fix{"the tenant has reached its limit of active series", "tenants: [{name: the_tenant, series: {max: 2000000}}]",
+			inConfig}, true
 	case ingest.ReasonMetricSeriesLimit:
 		return Fix{"the metric has reached its limit of active series", "series_per_metric: [{pattern: the_metric, max: 0}]",
 			inConfig}, true
@@ -141,6 +152,12 @@ func sampleFix(reason string) Fix {
 		return Fix{Words: "the fields are texts. Only numbers and booleans are stored"}
 	case ingest.ReasonMerged:
 		return Fix{Words: "several samples of a series lie in one millisecond. The last one is stored"}
+	case ingest.ReasonHAClusters:
+		return Fix{Words: "HA pairs have too many clusters. Set ha.max_clusters in the configuration file"}
+	case ingest.ReasonHAReplicas:
+		return Fix{Words: "a cluster of HA pairs has more than 100 replicas. ha.replica_label names the wrong label"}
+	case ingest.ReasonRounded:
+		return Fix{Words: "whole numbers above 9007199254740992 are stored rounded, as float64 values"}
 	case ingest.ReasonHistogramInvalid, ingest.ReasonInvalidReference, ingest.ReasonEmptySeries:
 		return Fix{Words: "the samples are invalid. The sender has a fault"}
 	}

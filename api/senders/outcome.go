@@ -79,6 +79,10 @@ type Outcome struct {
 	// Protocol is the protocol of the request.
 	Protocol string
 	Accepted Counts
+	// Dropped samples were dropped by relabelling rules.
+	Dropped Counts
+	// Deduplicated samples are of a replica that is not elected.
+	Deduplicated Counts
 	// Status is the status of the answer.
 	Status int
 	// Reason says why the whole request was refused; "" if it was not.

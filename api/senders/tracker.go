@@ -40,9 +40,13 @@ type Tracker struct {
 type Status struct {
 	Sender
 	// Version is the header X-Prometheus-Remote-Write-Version of the last request.
-	Version         string            `json:"version"`
-	Requests        uint64            `json:"requests"`
-	Accepted        Counts            `json:"accepted"`
+	Version  string `json:"version"`
+	Requests uint64 `json:"requests"`
+	Accepted Counts `json:"accepted"`
+	// Dropped samples were dropped by relabelling rules. The sender counts them as written.
+	Dropped Counts `json:"dropped"`
+	// Deduplicated samples are of a replica that is not elected. The sender counts them as written.
+	Deduplicated    Counts            `json:"deduplicated"`
 	RefusedRequests map[string]uint64 `json:"refusedRequests"`
 	RefusedSamples  map[string]uint64 `json:"refusedSamples"`
 	LastRefusal     *Example          `json:"lastRefusal,omitempty"`
@@ -89,6 +93,8 @@ func (t *Tracker) Add(r *http.Request, o *Outcome) {
 	s.Requests++
 	s.LastTime = now
 	s.Accepted.add(o.Accepted)
+	s.Dropped.add(o.Dropped)
+	s.Deduplicated.add(o.Deduplicated)
 	if s.Version != version {
 		s.Version = strings.Clone(clip(version, textBytesMax))
 	}

@@ -5,16 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
-	"os"
 	"sort"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/alecthomas/units"
 	"github.com/prometheus/common/model"
 
 	"halite/api/senders"
+	"halite/cmd/tsdb/internal/opentsdb"
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
 	"halite/ingest/head"
@@ -49,6 +50,7 @@ type serveConfig struct {
 	takeOver           bool
 	directMode         directConfig
 	web                webConfig
+	opentsdb           opentsdb.Flags
 	bodyBytesMax       int64
 	labelsMax          int
 	labelNameMax       int64
@@ -59,6 +61,7 @@ type serveConfig struct {
 	decodedHistMax     int64
 	exemplarsMax       int
 	symbolsMax         int
+	relabelledMax      int
 	sendersMax         int
 	seriesMax          int
 	seriesMaxByUser    bool
@@ -99,18 +102,23 @@ type serveConfig struct {
 	shared             []*sharedBytes // see fitMemory
 	inFlightBytesMax   int64          // set by fitMemory; 0 is the default of those who use it
 	monthSeriesMax     int            // likewise
+	noJobs             bool           // the process opens the database for one piece of work
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
 	// senders remembers who writes.
 	senders *senders.Tracker
 
+	// stderr takes the log.
+	stderr io.Writer
+	// locked, if not nil, is called when this process has locked the storage. It may be called again.
+	locked func()
 	// replaying, if not nil, receives the progress of the log's replay.
 	replaying func(ingest.ReplayProgress)
 	// waiting, if not nil, receives the error for which the start waits, such as a full disk, and nil when the wait ends.
 	waiting func(lack error)
-	// background, if not nil, runs beside the server once that is ready, with what takes the server's own samples and
-	// the URL that others reach it at. An error ends the server.
+	// background, if not nil, runs beside the server once the server is ready. It gets the writer of the server's own
+	// samples and the server's external URL. An error ends the server.
 	background func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error
 }
 
@@ -121,6 +129,7 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 	cmd.Flag("config.file", "YAML file with the rules and limits that a reload may change: row keys, retention and limits by "+
 		"metric. See docs/configuration.md.").StringVar(&c.configFile)
 	c.web.addFlags(cmd)
+	c.opentsdb.Add(cmd)
 	c.addIngestFlags(cmd)
 	c.addQueryFlags(cmd)
 	cmd.Flag("log.level", "Lowest level to log: debug, info, warn or error.").Default("info").
@@ -130,14 +139,9 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 	return c
 }
 
-// asBytes lets a flag like "64MB" fill an int64; the units are powers of two.
-func asBytes(p *int64) *units.Base2Bytes {
-	return (*units.Base2Bytes)(p)
-}
-
 func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-body-bytes", "Maximum size of a request body, both compressed and decoded.").Default("32MiB").
-		BytesVar(asBytes(&c.bodyBytesMax))
+		SetValue(program.Bytes(&c.bodyBytesMax))
 	cmd.Flag("ingest.max-labels", "Maximum number of labels of a series.").Default("512").IntVar(&c.labelsMax)
 	cmd.Flag("ingest.max-label-name-bytes", "Maximum length of a label name in bytes, up to 1024.").Default("1024").
 		Int64Var(&c.labelNameMax)
@@ -151,11 +155,13 @@ func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-histogram-bytes", "Maximum size of an encoded native histogram in bytes, up to 1048576.").Default("65536").
 		Int64Var(&c.histogramMax)
 	cmd.Flag("ingest.max-decoded-histogram-bytes", "Maximum memory of the decoded native histograms of one series of a request. "+
-		"0 means eight times --ingest.max-body-bytes.").Default("0").BytesVar(asBytes(&c.decodedHistMax))
+		"0 means eight times --ingest.max-body-bytes.").Default("0").SetValue(program.Bytes(&c.decodedHistMax))
 	cmd.Flag("ingest.max-exemplars", "Maximum number of exemplars kept of a series and hour, up to 128. The oldest ones leave.").
 		Default("60").IntVar(&c.exemplarsMax)
 	cmd.Flag("ingest.max-symbols", "Maximum number of symbols of a request of remote write 2.0.").Default("1000000").
 		IntVar(&c.symbolsMax)
+	cmd.Flag("ingest.max-relabelled-series", "Maximum number of series whose relabelling is remembered, beyond three for each "+
+		"stored series. The server relabels others with each sample.").Default("1000000").IntVar(&c.relabelledMax)
 	cmd.Flag("ingest.max-senders", "Maximum number of senders that /api/v1/status/senders lists. The least recent one leaves.").
 		Default("1000").IntVar(&c.sendersMax)
 	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+
@@ -174,10 +180,10 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("query.max-samples", "Maximum number of samples that a query holds in memory.").Default("50000000").
 		IntVar(&c.querySamplesMax)
 	cmd.Flag("query.max-bytes", "Maximum memory of the samples of a query. 0 means a fifth of the memory limit of the heap, "+
-		"from 64MB to 2GB.").Default("0").BytesVar(asBytes(&c.queryBytesMax))
+		"from 64MB to 2GB.").Default("0").SetValue(program.Bytes(&c.queryBytesMax))
 	cmd.Flag("query.max-total-bytes", "Maximum memory of all queries together, until the last byte of each answer is written. "+
 		"An eighth of it is for queries below 1 MiB. 0 means two fifths of the memory limit of the heap, and at least five "+
-		"quarters of --query.max-bytes.").Default("0").BytesVar(asBytes(&c.queryTotalBytesMax))
+		"quarters of --query.max-bytes.").Default("0").SetValue(program.Bytes(&c.queryTotalBytesMax))
 	cmd.Flag("query.max-engine-samples", "Maximum number of samples in Prometheus's engine, which evaluates what the columnar "+
 		"operators cannot. 0 means --query.max-samples, or the number that fits into half of --query.max-bytes if that is "+
 		"smaller.").Default("0").
@@ -241,7 +247,8 @@ func (c *serveConfig) Validate() error {
 		"ingest.max-label-name-bytes": c.labelNameMax, "ingest.max-label-value-bytes": c.labelValueMax,
 		"ingest.max-metric-name-bytes": c.metricNameMax, "ingest.max-label-set-bytes": c.labelSetMax,
 		"ingest.max-exemplars": int64(c.exemplarsMax), "ingest.max-symbols": int64(c.symbolsMax),
-		"ingest.max-histogram-bytes": c.histogramMax, "ingest.max-senders": int64(c.sendersMax),
+		"ingest.max-relabelled-series": int64(c.relabelledMax),
+		"ingest.max-histogram-bytes":   c.histogramMax, "ingest.max-senders": int64(c.sendersMax),
 		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),
 		"web.send-timeout": int64(c.web.sendTimeout), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
@@ -262,7 +269,7 @@ func (c *serveConfig) Validate() error {
 	if err := c.bigtable.Validate(); c.engine == tables.EngineBigtable && err != nil {
 		faults = append(faults, err)
 	}
-	if err := c.directMode.Validate(c.engine); err != nil {
+	if err := errors.Join(c.opentsdb.Validate(), c.directMode.Validate(c.engine), c.web.tenants.Validate()); err != nil {
 		faults = append(faults, err)
 	}
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {
@@ -326,7 +333,7 @@ func (c *serveConfig) clock() func() time.Time {
 	return c.now
 }
 
-// aheadOrDefault is how far samples may lie in the future.
+// aheadOrDefault returns the time that samples may lie in the future.
 func (c *serveConfig) aheadOrDefault() time.Duration {
 	return cmp.Or(c.aheadMax, ingest.AheadMaxDefault)
 }
@@ -337,11 +344,19 @@ func (c *serveConfig) logger() *slog.Logger {
 	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {
 		level = slog.LevelInfo
 	}
-	opts := &slog.HandlerOptions{Level: level}
+	opts := &slog.HandlerOptions{Level: level, ReplaceAttr: durationText}
 	if c.logFormat == "json" {
-		return slog.New(slog.NewJSONHandler(os.Stderr, opts))
+		return slog.New(slog.NewJSONHandler(c.stderr, opts))
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, opts))
+	return slog.New(slog.NewTextHandler(c.stderr, opts))
+}
+
+// durationText writes durations with their unit. The JSON handler would write nanoseconds.
+func durationText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // flagValues lists every flag of cmd with its value in force, for /api/v1/status/flags.

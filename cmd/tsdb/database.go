@@ -8,14 +8,16 @@ import (
 	"io"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/relabel"
 
 	"halite/api"
+	"halite/api/tenancy"
 	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
-	"halite/ingest/batch"
 	"halite/ingest/direct"
+	"halite/ingest/hatracker"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/limits"
@@ -27,13 +29,15 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/lease"
+	"halite/storage/notes"
 	"halite/storage/pebble"
 	"halite/storage/pebble/fault"
+	"halite/storage/periodic"
 	"halite/storage/retention"
 	"halite/storage/tombstone"
 )
 
-// database is everything between HTTP and the disk, opened bottom up.
+// database has all layers between HTTP and the disk. They are opened bottom up.
 type database struct {
 	tables  storage.Store // as the engine has opened it
 	store   storage.Store
@@ -51,41 +55,44 @@ type database struct {
 	rowCache   *rowcache.Cache
 	retention  *keyschema.RetentionByMetric
 	sweeper    *retention.Sweeper
+	notes      *notes.Store
+	jobs       periodic.Jobs
 	queryLog   *querylog.Log
-	limits     *limits.Control // of queries
+	limits     *limits.Control  // of queries
+	tenancy    *tenancy.Tenancy // nil without --tenants
 	engine     *query.Engine
 	lock       io.Closer // of --storage.path; nil in mode direct
 }
 
-// ingester is what takes samples in: *ingest.Ingester or *direct.Direct.
+// ingester stores samples: *ingest.Ingester or *direct.Direct.
 type ingester interface {
 	sampleWriter
 	read.Head
 	// Histograms returns the metrics with histograms; nil if the write mode has none.
 	Histograms() *histmetrics.Set
 	resultcache.Changes
-	WriteRemote(ctx context.Context, body []byte) (ingest.Result, error)
-	WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error)
-	WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (ingest.Result, error)
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
 	TargetMetadata(metric, job, instance string) (m ingest.Metadata, known bool)
 	Flush(ctx context.Context) error
 	Stats() ingest.Stats
 	SeriesLimits(most int) ingest.SeriesLimitStatus
+	SetRelabelling(ctx context.Context, configs []*relabel.Config, ha *hatracker.Options) error
+	HAClusters() []hatracker.ClusterStatus
 	SetLimits(samplesPerSecond ingest.Limit, series *ingest.Limit)
+	SetTenantLimits(limits map[string]ingest.TenantLimits)
 	Close(ctx context.Context) error
 }
 
-// rollups tells whether rollups are computed and read.
+// rollups reports whether the server computes and reads rollups.
 func (db *database) rollups(c *serveConfig) bool { return db.tiers != nil && c.rollupsOn() }
 
-// maintains tells whether this server is the one that sees to tables that several share. It is asked once the ingester is open.
+// maintains reports whether this server maintains the tables that several servers share. The ingester must be open.
 func (db *database) maintains() bool {
 	shared, ok := db.ingester.(*direct.Direct)
 	return !ok || shared.Maintains()
 }
 
-// lostTables are the losses that the tables have given up and nobody has settled yet.
+// lostTables are the accepted losses of tables that are not settled yet.
 func (db *database) lostTables() []fault.Damage {
 	if s, ok := db.tables.(*pebble.Store); ok {
 		return s.Lost()
@@ -98,8 +105,8 @@ func (db *database) lostFrom(names ...string) bool {
 	return tables.LostFrom(db.lostTables(), names...)
 }
 
-// Flush moves the head to the tables. Then the engine writes day chunks of the open days in the background and does not wait
-// for the end of the day.
+// Flush moves the head to the tables. Then the engine writes day chunks of the open days in the background, before the end
+// of the day.
 func (db *database) Flush(ctx context.Context) error {
 	if err := db.ingester.Flush(ctx); err != nil {
 		return err
@@ -134,9 +141,11 @@ func (db *database) StoreStats(limit int) api.StoreStats {
 	}
 }
 
-// close closes what is open, top down: the ingester flushes its head first.
+// close closes the open layers top down. The ingester flushes its head first.
 func (db *database) close(ctx context.Context) error {
 	errs := []error{db.queryLog.Close()}
+	db.jobs.Stop()
+	db.jobs.Wait()
 	if db.sweeper != nil {
 		db.sweeper.Close()
 	}

@@ -147,7 +147,7 @@ func labelsOf(metric string, s fleet.Series) labels.Labels {
 	return b.Labels()
 }
 
-// run writes the past samples, prints what to look at, and keeps writing until ctx ends.
+// run writes the past samples, prints example queries, and keeps writing until ctx ends.
 func (d *demo) run(ctx context.Context, url string, out io.Writer, log *slog.Logger) error {
 	began := d.now()
 	if err := d.catchUp(ctx); err != nil {
@@ -173,7 +173,7 @@ func (d *demo) run(ctx context.Context, url string, out io.Writer, log *slog.Log
 const demoText = `
 Demo: %d samples of %d series in %s, and new samples every 15 s. A hot spot moves over the hosts. In another terminal:
 
-  tsdb graph --url %s --range 6h 'sum by (instance) (rate(demo_requests_total[5m]))'
+  tsdb graph --url %s --from 6h 'sum by (instance) (rate(demo_requests_total[5m]))'
 
 `
 
@@ -219,7 +219,7 @@ func (d *demo) catchUp(ctx context.Context) error {
 // write stores samples. If the server is overloaded, it waits as long as the server asks.
 func (d *demo) write(ctx context.Context, batch []ingest.Sample) error {
 	for {
-		result, err := d.writer.Write(ctx, batch)
+		result, err := d.writer.Write(ctx, ingest.SamplesInput(batch))
 		var busy *ingest.OverloadError
 		switch {
 		case err == nil:

@@ -18,17 +18,18 @@ import (
 
 func (c *serveConfig) ingestLimits() ingest.Limits {
 	return ingest.Limits{
-		BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax), LabelsPerSeriesMax: c.labelsMax,
+		Tenants: c.web.tenants.on, LabelsPerSeriesMax: c.labelsMax,
+		BodyBytesMax: int(c.bodyBytesMax), DecodedBytesMax: int(c.bodyBytesMax),
 		LabelNameBytesMax: int(c.labelNameMax), LabelValueBytesMax: int(c.labelValueMax), MetricNameBytesMax: int(c.metricNameMax),
 		LabelSetBytesMax: int(c.labelSetMax), HistogramBytesMax: int(c.histogramMax),
 		DecodedHistogramBytesMax: int(c.decodedHistMax), RequestSymbolsMax: c.symbolsMax,
-		SeriesMax: c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
+		RelabelledSeriesMax: c.relabelledMax,
+		SeriesMax:           c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
 		InFlightBytesMax: c.inFlightBytesMax,
 	}
 }
 
-// openDirect opens the index and what stores samples in the tables. Nothing that was read is kept for other queries,
-// because other servers write.
+// openDirect opens the index and the writer of mode direct. Queries cache no rows, because other servers write.
 func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
 	opts.Writer = index.NewWriter()
 	if db.index, err = index.Open(ctx, opts); err != nil {
@@ -66,12 +67,12 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 type turnStates struct {
 	*job.Rollups
 	db *database
-	// computes is set if this server waits for its turn to compute rollups anyway.
+	// computes is set if this server also takes turns to compute rollups.
 	computes bool
 }
 
 // ApplyDeletions implements deletion.States. A server that computes no rollups applies deletions while no other server holds
-// the lease. Otherwise deletions would wait for ever if no server computes rollups.
+// the lease. Otherwise deletions would wait forever if no server computes rollups.
 func (s turnStates) ApplyDeletions(ctx context.Context) (err error) {
 	if turn := s.db.rollupTurn; !s.computes {
 		if held, err := turn.Renew(ctx); err != nil || !held {

@@ -295,6 +295,7 @@ func TestLockOutlivesItsFiles(t *testing.T) {
 		cancel()
 		require.Error(t, err, "%s", out)
 		require.Contains(t, string(out), "another process holds the lock")
+		require.NotContains(t, string(out), "listening", "the server says so once it has the lock")
 	}
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	require.NoError(t, startServer(t, dir, "--no-web.self-scrape").end(syscall.SIGTERM))

@@ -42,7 +42,7 @@ func TestWritesSpread(t *testing.T) {
 func spreadOf(t *testing.T, profile string, series int) {
 	dir := t.TempDir()
 	load := func(s *server, from, to, interval string) (r report.Report) {
-		loadtestReport(t, &r, "--url", s.url, "--format", "json", "--profile", profile, "--series", strconv.Itoa(series),
+		loadtestReport(t, &r, "--url", s.url, "--output", "json", "--profile", profile, "--series", strconv.Itoa(series),
 			"--from", from, "--to", to, "--interval", interval, "--settle", "0s", "--no-freshness", "--verify", "2",
 			"--dir", dir, "--flush", s.url+"/api/v1/admin/flush")
 		require.True(t, r.Verification.Passed(), "%+v", r.Verification)

@@ -368,10 +368,10 @@ func TestSelfScrapeShowsUp(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir(), "--web.self-scrape-interval", "1s")
 	require.Eventually(t, func() bool {
-		_, a := s.get("/api/v1/query", url.Values{"query": {`count({job="halite"})`}})
+		_, a := s.get("/api/v1/query", url.Values{"query": {`count({job="halite-self-scrape"})`}})
 		return strings.Contains(string(a.Data), `"value"`)
 	}, time.Minute, 200*time.Millisecond, s.log.String())
-	_, a := s.get("/api/v1/query", url.Values{"query": {`up{job="halite"}`}})
+	_, a := s.get("/api/v1/query", url.Values{"query": {`up{job="halite-self-scrape"}`}})
 	require.Contains(t, string(a.Data), `"1"`)
 	resp, err := http.Get(s.url + "/")
 	require.NoError(t, err)

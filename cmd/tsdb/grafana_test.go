@@ -142,7 +142,7 @@ func (s *server) checkVariables(d grafana.Dashboard, from, to time.Time) (instan
 		m := labelValues.FindStringSubmatch(v.Query.(grafana.VariableQuery).Query)
 		require.NotNil(s.t, m, "%s: %v", d.UID, v.Query)
 		form := url.Values{
-			"match[]": {strings.ReplaceAll(m[1], "$job", "halite")},
+			"match[]": {strings.ReplaceAll(m[1], "$job", "halite-self-scrape")},
 			"start":   {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix()+1, 10)},
 		}
 		code, a := s.get("/api/v1/label/"+m[2]+"/values", form)
@@ -171,7 +171,7 @@ func (s *server) checkPanel(
 		s.t.Errorf("%s, %s, query %s: %s\n%s", d.UID, p.Title, q.RefID, fmt.Sprintf(format, args...), q.Expr)
 	}
 	for _, q := range p.Targets {
-		for _, chosen := range [][2]string{{".+", ".+"}, {"halite", escapeVariable(instances[0])}} {
+		for _, chosen := range [][2]string{{".+", ".+"}, {"halite-self-scrape", escapeVariable(instances[0])}} {
 			text := strings.NewReplacer("$__rate_interval", dashboardInterval, "$job", chosen[0], "$instance", chosen[1]).Replace(q.Expr)
 			for _, name := range namesIn(s.t, text) {
 				if !slices.Contains(metrics, name) {

@@ -9,7 +9,7 @@ import (
 	"halite/storage"
 )
 
-// healthInterval is the time between two looks for a failure of log or tables.
+// healthInterval is the time between two checks of log and tables for a failure.
 const healthInterval = time.Second
 
 // refuser is a part of the database that may refuse writes; *ingest.Ingester and *pebble.Store are two.
@@ -17,7 +17,7 @@ type refuser interface {
 	Refusing() error
 }
 
-// refusing returns the error with which writes are refused at present, or nil. A failure that lasts comes first.
+// refusing returns the error with which writes are refused at present, or nil. A permanent failure comes first.
 func (db *database) refusing() (err error) {
 	for _, part := range []any{db.ingester, db.tables} {
 		r, ok := part.(refuser)
@@ -34,7 +34,8 @@ func (db *database) refusing() (err error) {
 	return err
 }
 
-// watchFailure returns once log or tables have failed so that only a new start helps, or nil when ctx ends.
+// watchFailure returns an error once log or tables have failed until the next start. It returns nil when ctx
+// ends.
 func (db *database) watchFailure(ctx context.Context) error {
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()

@@ -47,7 +47,7 @@ func loadAndKill(t *testing.T, flags ...string) {
 	flags = append([]string{"--no-web.self-scrape", "--web.enable-admin-api"}, flags...)
 	s := startServer(t, dir, flags...)
 	args := []string{
-		"--url", s.url, "--format", "json", "--hosts", "4", "--hot-series", "150", "--zipf-series", "100", "--zipf-metrics", "10",
+		"--url", s.url, "--output", "json", "--hosts", "4", "--hot-series", "150", "--zipf-series", "100", "--zipf-metrics", "10",
 		"--from", "3h", "--to", "10m", "--interval", "1m",
 		"--late", "10", "--rewritten", "10", "--out-of-order", "10", "--late-by", "70m",
 		"--churn", "20", "--churn-steps", "50", "--shuffle", "--request-samples", "500", "--settle", "0s", "--query-rate", "50",
@@ -78,7 +78,7 @@ func TestLoadtestSignal(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
 	cmd := command(t, "loadtest", "--url", s.url,
-		"--hosts", "5", "--rate", "2000", "--duration", "10m", "--format", "json")
+		"--hosts", "5", "--rate", "2000", "--duration", "10m", "--output", "json")
 	var out, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	require.NoError(t, cmd.Start())
@@ -102,7 +102,7 @@ func TestLoadtestSignal(t *testing.T) {
 func TestLoadtestCompare(t *testing.T) {
 	args := []string{
 		"compare", "--hosts", "10", "--from", "1h", "--slice-samples", "50000", "--query-repeats", "3", "--settle", "0s",
-		"--format", "json",
+		"--output", "json",
 	}
 	for i := range 2 {
 		dir := filepath.Join(t.TempDir(), "data")

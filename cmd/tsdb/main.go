@@ -7,32 +7,36 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	_ "time/tzdata" // time zones of queries, on machines without them
 
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/cmd/tsdb/internal/client"
 	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/cmd/tsdb/internal/tools"
+	"halite/cmd/tsdb/internal/transfer"
 )
 
 func main() {
 	datadir.PrivateFiles()
-	if err := runCommand(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "tsdb:", tables.WithAdvice(err))
+	app := kingpin.New(program.Name(os.Args[0]), "Halite, a time-series database on wide-column tables.\n\n"+program.Units)
+	if err := runCommand(app, os.Args[1:]); err != nil {
+		fmt.Fprintln(program.NewRenamer(app).Writer(os.Stderr), app.Name+":", tables.WithAdvice(err))
 		os.Exit(1)
 	}
 }
 
 // runCommand parses the arguments and runs one sub-command.
-func runCommand(args []string) error {
-	app := kingpin.New("tsdb", "Halite, a time-series database on wide-column tables.")
+func runCommand(app *kingpin.Application, args []string) error {
 	app.HelpFlag.Short('h')
-	app.UsageWriter(os.Stdout)
+	app.Version(versionText(app.Name))
 	commands := addCommands(app)
-	command, err := app.Parse(tables.NormalArgs(args))
+	app.UsageWriter(program.NewRenamer(app).Writer(os.Stdout))
+	command, err := program.Parse(app, tables.NormalArgs(args))
 	if err != nil {
-		return fmt.Errorf("%w (tsdb --help lists the commands and flags)", err)
+		return err
 	}
 	return commands[command](os.Stdout)
 }
@@ -42,20 +46,27 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 	commands := make(map[string]func(io.Writer) error)
 	serve := app.Command("serve", "Take remote write and answer queries.")
 	serveConfig := addServeFlags(serve)
-	commands[serve.FullCommand()] = func(io.Writer) error { return serveUntilSignal(serveConfig) }
+	commands[serve.FullCommand()] = func(io.Writer) error {
+		serveConfig.stderr = program.NewRenamer(app).Writer(os.Stderr)
+		return serveUntilSignal(serveConfig)
+	}
 	demo := app.Command("demo", "Serve six hours of a made-up fleet, and go on with it; takes the flags of serve.")
 	demoConfig := addDemoFlags(demo)
-	commands[demo.FullCommand()] = func(w io.Writer) error { return runDemo(demoConfig, w) }
+	commands[demo.FullCommand()] = func(w io.Writer) error {
+		demoConfig.serve.stderr = program.NewRenamer(app).Writer(os.Stderr)
+		return runDemo(demoConfig, w)
+	}
 	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
-		client.AddGraph, client.AddDelete, client.AddCheck, tools.AddInspect, client.AddLoadtest, tools.AddMigrate, tools.AddEmulator,
+		client.AddGraph, client.AddDelete, client.AddCheck, tools.AddInspect, client.AddLoadtest, client.AddCompare,
+		tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
-		tools.AddToken, tools.AddBackup,
+		tools.AddToken, tools.AddBackup, addImport, transfer.AddExport,
 	} {
 		maps.Copy(commands, add(app))
 	}
 	version := app.Command("version", "Print the version.")
 	commands[version.FullCommand()] = func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, versionText())
+		_, err := fmt.Fprintln(w, versionText(app.Name))
 		return err
 	}
 	return commands
@@ -86,8 +97,8 @@ func readBuildInfo() buildInfo {
 	return info
 }
 
-func versionText() string {
+func versionText(name string) string {
 	b := readBuildInfo()
-	return fmt.Sprintf("tsdb (Halite) %s, commit %s of %s, %s %s/%s, engines pebble, bigtable",
-		b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s (Halite) %s, commit %s of %s, %s %s/%s, engines pebble, bigtable",
+		name, b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -5,18 +5,20 @@ import (
 	"log/slog"
 	"math"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// gcPercent replaces Go's 100 until a collection has shown what the heap is made of, and is the most afterwards unless the
-// heap is small; see collector. GOGC overrules it.
+// gcPercent replaces Go's 100 until the first collection has measured the heap. Afterwards it is the maximum, unless the
+// heap is small; see collector. GOGC overrides it.
 const gcPercent = 35
 
-// memoryShare is the part of the container's memory, or of the machine's, that the process may use; the rest is for the
-// kernel's page cache and for others.
-// GOMEMLIMIT overrules it.
+// memoryShare is the part of the container's or machine's memory that the process may use. The rest is for the kernel's
+// page cache and other processes. GOMEMLIMIT overrides it.
 const memoryShare = 0.9
 
 // memoryOf is the memory of the container, or of the machine.
@@ -24,9 +26,9 @@ func memoryOf() (uint64, error) {
 	return memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 }
 
-// fitMemory fits head, caches and queries to the memory limit, which is GOMEMLIMIT or a part of the container's memory or,
-// without one, of the machine's, and the garbage collector to what the caches outside its heap leave. Where there is no
-// limit either, it changes nothing.
+// fitMemory fits head, caches and queries to the memory limit. The limit is GOMEMLIMIT, or a part of the container's
+// memory, or a part of the machine's. It fits the garbage collector to the memory that caches outside the heap leave.
+// Without a limit it changes nothing.
 func (c *serveConfig) fitMemory(log *slog.Logger) {
 	defer c.fitQueries()
 	if os.Getenv("GOGC") == "" {
@@ -58,7 +60,7 @@ func (c *serveConfig) fitMemory(log *slog.Logger) {
 const (
 	headTotalShare = 2
 	seriesBytes    = 256
-	// inFlightShare of the memory limit is for the bodies of write requests under way. What is made of a body is a few times
+	// inFlightShare is the share of the memory limit for bodies of write requests in progress. A decoded body is a few times
 	// as large.
 	inFlightShare   = 16
 	inFlightDefault = 256 << 20
@@ -94,7 +96,7 @@ func (c *serveConfig) fitQueries() {
 		c.queryBytesMax = min(max(limit/queryMemoryShare, queryBytesLeast), queryBytesMost)
 	}
 	if c.queryTotalBytesMax == 0 {
-		// A single large query must fit into what small queries do not keep for themselves.
+		// A single large query must fit into the memory that is not reserved for small queries.
 		c.queryTotalBytesMax = max(limit/queryMemoryShare*queriesAtOnce, c.queryBytesMax/4*5)
 	}
 	if c.engineSamplesMax == 0 {
@@ -129,4 +131,57 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	}
 	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMost, free-connections)
 	return nil
+}
+
+// garbageBytesMin is the least garbage that a cycle waits for. Otherwise the collector would run every few queries on a small
+// heap, and slow them down.
+const garbageBytesMin = 32 << 20
+
+// garbageShare is the least part of the live heap that a cycle waits for: a sixteenth. So the sweep, which goes through the whole
+// heap, stays cheap.
+const garbageShare = 16
+
+// collector sets the percentage of the garbage collector after each cycle. The cost of a cycle grows with the memory that has
+// pointers. A million series have a few dozen megabytes of it. Most of the heap is slabs of the head and the caches, which have
+// no pointers. So a cycle waits for as much garbage as there is memory with pointers. It waits for at most gcPercent of the live
+// heap, and for at least garbageBytesMin and the part garbageShare. The memory limit of Go still holds.
+type collector struct {
+	stopped atomic.Bool
+	percent int
+	heap    []metrics.Sample // bytes alive after the last round, and bytes that it looked into
+}
+
+// paceCollector sets the percentage until stop is called. GOGC overrides it.
+func paceCollector() (stop func()) {
+	c := &collector{percent: gcPercent, heap: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/total:bytes"}}}
+	if os.Getenv("GOGC") == "" {
+		c.afterNextRound()
+	}
+	return func() { c.stopped.Store(true) }
+}
+
+// afterNextRound waits for the next collection: it finds an unreferenced object.
+func (c *collector) afterNextRound() {
+	type lost struct{ _ [2]*collector }
+	runtime.AddCleanup(new(lost), (*collector).pace, c)
+}
+
+func (c *collector) pace() {
+	if c.stopped.Load() {
+		return
+	}
+	metrics.Read(c.heap)
+	percent := percentFor(c.heap[0].Value.Uint64(), c.heap[1].Value.Uint64())
+	if diff := percent - c.percent; diff*8 > c.percent || diff*8 < -c.percent {
+		debug.SetGCPercent(percent) // stops the world, so not for every byte
+		c.percent = percent
+	}
+	c.afterNextRound()
+}
+
+// percentFor returns the percentage for a live heap of liveBytes. scanBytes of it may have pointers.
+func percentFor(liveBytes, scanBytes uint64) int {
+	liveBytes = max(liveBytes, 1<<20)
+	garbage := min(max(scanBytes, liveBytes/garbageShare), liveBytes/100*gcPercent)
+	return int(max(garbage, garbageBytesMin) / (liveBytes / 100))
 }

@@ -33,7 +33,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// openDatabase opens the floors from the engine up. What was opened is closed again if a later floor fails.
+// openDatabase opens the layers from the engine up. If a layer fails, it closes the opened ones.
 func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
 	db = &database{}
 	defer func() {
@@ -46,6 +46,9 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		if db.lock, err = c.takeStorage(); err != nil {
 			return db, err
 		}
+	}
+	if c.locked != nil {
+		c.locked()
 	}
 	if db.tables, err = openStore(ctx, c, log, r); err != nil {
 		return db, err
@@ -98,7 +101,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := db.apply(ctx, c, db.config); err != nil {
 		return db, err
 	}
-	db.startJobs(c)
+	db.startJobs(c, log)
 	return db, nil
 }
 
@@ -113,8 +116,11 @@ func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
 	return lock, nil
 }
 
-// startJobs starts what runs beside the ingester's own jobs.
-func (db *database) startJobs(c *serveConfig) {
+// startJobs starts the jobs that are not the ingester's.
+func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
+	if c.noJobs {
+		return
+	}
 	if db.rollups(c) {
 		if db.rollupTurn != nil {
 			db.rollupTurn.Start()
@@ -122,9 +128,10 @@ func (db *database) startJobs(c *serveConfig) {
 		db.tiers.Start()
 	}
 	db.sweeper.Start()
+	db.sweepNotes(c, log)
 }
 
-// knowSeries has the index know series as long as anything of them is kept.
+// knowSeries makes the index keep series as long as samples or rollups of them are kept.
 func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
 	if db.rollups(c) {
 		opts.RetentionByMetric = db.retention.Tier(keyschema.Days)
@@ -175,9 +182,9 @@ func (db *database) openIngester(
 	return db.settleLosses(ctx, opts.Logger)
 }
 
-// wrapDataTable wraps the data table for what has to see each write to it. From the outside in: the row watch gives written
-// hours a new version for the row cache, then the rollup guard marks rollups of written hours as stale. Below both, the
-// tombstones, which openTombstones has wrapped around the engine's tables, hide what was deleted.
+// wrapDataTable wraps the data table for the layers that must see each write. From the outside in: the row watch gives
+// written hours a new version for the row cache, then the rollup guard marks rollups of written hours as stale. Below both,
+// the tombstones, which openTombstones has wrapped around the engine's tables, hide what was deleted.
 func (db *database) wrapDataTable(watch *rowcache.Watch) storage.Store {
 	if db.tiers != nil {
 		db.store = db.tiers.Invalidating(db.store)
@@ -197,11 +204,16 @@ func (db *database) openReader(
 		return err
 	}
 	ages := db.retention.Tier(keyschema.Raw)
+	var hourly read.HourlyHistograms
+	if db.rollups(c) {
+		hourly = db.tiers.ReadHistograms
+	}
 	db.reader, err = read.New(read.Options{
 		Index: db.lookup, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
-		Tombstones: db.deleted, Cache: db.rowCache, NewestRow: watch.NewestRow, Registerer: r, Now: c.clock(), RetentionByMetric: ages,
-		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, Rollups: db.rollups(c),
+		RangeBatchRowsMax: c.batchRowsMax(), RetentionByMetric: ages, Registerer: r, Now: c.clock(),
+		Tombstones: db.deleted, Cache: db.rowCache, NewestRow: watch.NewestRow,
+		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, HourlyHistograms: hourly,
 		ExemplarsMax: c.exemplarsMax, BytesLimit: db.limits.BytesMax,
 	})
 	return err
@@ -307,7 +319,7 @@ func (c *serveConfig) identity() *tables.Identity {
 	}
 }
 
-// deleting tells those who keep what they have read of a deletion, and lets it take effect.
+// deleting invalidates the caches that a deletion affects, and lets the deletion take effect.
 func (db *database) deleting(watch *rowcache.Watch) func(fromMs, toMs int64, change func() error) error {
 	if db.tiers == nil {
 		return watch.During
@@ -317,7 +329,8 @@ func (db *database) deleting(watch *rowcache.Watch) func(fromMs, toMs int64, cha
 	}
 }
 
-// restoreSequence makes run numbers go on above those in use, if the row that says so may be lost.
+// restoreSequence raises the next chunk number above all numbers in use, if the row with that number may be
+// lost.
 func (db *database) restoreSequence(ctx context.Context) error {
 	if !db.lostFrom(storage.TableMeta) {
 		return nil
@@ -325,8 +338,8 @@ func (db *database) restoreSequence(ctx context.Context) error {
 	return flush.RestoreSequence(ctx, db.tables)
 }
 
-// settleLosses makes again what can be made from the tables that are left: the series index of the days that have lost a part of
-// theirs. openTiers has put the rollups that may have lost some on the list of their job.
+// settleLosses rebuilds the series index of the days with losses from the remaining tables. openTiers has already scheduled the
+// affected rollups for computation.
 func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
 	lost := db.lostTables()
 	if len(lost) == 0 {

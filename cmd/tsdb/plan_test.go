@@ -17,7 +17,7 @@ func TestPlan(t *testing.T) {
 	require.Contains(t, out, "direct")
 
 	out, err = tsdb(t, "plan", "--series=1.5M", "--interval=60s", "--retention=90d", "--retention.hours=400d", "--churn=5",
-		"--replicas=2", "--mode=buffered", "--simulate", "--simulate.salts=8", "--seed=3", "--format=json")
+		"--replicas=2", "--mode=buffered", "--simulate", "--simulate.salts=8", "--seed=3", "--output=json")
 	require.NoError(t, err, out)
 	var r struct {
 		plan.Plan

@@ -4,6 +4,7 @@ package main_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -22,12 +23,14 @@ import (
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 )
 
 const (
 	writeHosts          = 200
 	writeSeriesAHost    = 100
 	writeSamplesRequest = 2000 // Prometheus's default
+	writeShards         = 8    // requests in flight, as a loaded Prometheus sends
 )
 
 // TestRealWriteCPU sends the same samples by remote write 1.0 and 2.0 and reports the CPU time of the server a million samples.
@@ -94,6 +97,8 @@ func writeLoad(t *testing.T, url string, cmd *exec.Cmd, version string, rounds i
 		if round == 1 {
 			before, bodyBytes = processCPU(t, cmd), 0
 		}
+		var shards errgroup.Group
+		shards.SetLimit(writeShards)
 		for from := 0; from < len(series); from += writeSamplesRequest {
 			for i := from; i < from+writeSamplesRequest; i++ {
 				values[i] += float64(random.IntN(1000))
@@ -101,8 +106,13 @@ func writeLoad(t *testing.T, url string, cmd *exec.Cmd, version string, rounds i
 			to := from + writeSamplesRequest
 			body := writeBody(t, version, series[from:to], values[from:to], startMs+int64(round)*15_000)
 			bodyBytes += len(body)
-			postVersion(t, url, version, body)
+			shards.Go(func() error { return postVersion(url, version, body) })
 		}
+		err := shards.Wait()
+		if errors.Is(err, errNotTaken) {
+			t.Skip(err)
+		}
+		require.NoError(t, err)
 	}
 	return processCPU(t, cmd) - before, bodyBytes
 }
@@ -147,9 +157,14 @@ func writeBody(t *testing.T, version string, series []labels.Labels, values []fl
 	return snappy.Encode(nil, body)
 }
 
-func postVersion(t *testing.T, url, version string, body []byte) {
+// errNotTaken means that a server does not know the version.
+var errNotTaken = errors.New("the server does not take remote write 2.0")
+
+func postVersion(url, version string, body []byte) error {
 	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	req.Header.Set("Content-Encoding", "snappy")
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	req.Header.Set("X-Prometheus-Remote-Write-Version", "0.1.0")
@@ -158,13 +173,18 @@ func postVersion(t *testing.T, url, version string, body []byte) {
 		req.Header.Set("X-Prometheus-Remote-Write-Version", "2.0.0")
 	}
 	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
+	if err != nil {
+		return err
+	}
 	answer, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if version == "2.0" && (resp.StatusCode/100 != 2 || resp.Header.Get("X-Prometheus-Remote-Write-Samples-Written") == "") {
-		t.Skipf("the server does not take remote write 2.0: %d %.200s", resp.StatusCode, answer)
+		return fmt.Errorf("%w: %d %.200s", errNotTaken, resp.StatusCode, answer)
 	}
-	require.Equal(t, 2, resp.StatusCode/100, "%s", answer)
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("status %d: %.200s", resp.StatusCode, answer)
+	}
+	return nil
 }
 
 // processCPU is the CPU time that a process has used; /proc counts hundredths of a second.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/api/receiver/otlp"
 	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
@@ -52,12 +53,16 @@ func (c *serveConfig) lastHour() int64 {
 	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
 }
 
-// apply puts a configuration into force. Only the schema rules can fail, so they come first.
+// apply puts a configuration into force. What can fail comes first: the schema rules, then relabelling.
 func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Config) error {
 	if err := db.applyRules(ctx, c, read); err != nil {
 		return err
 	}
+	if err := db.ingester.SetRelabelling(ctx, read.Relabelling(), read.HATracker()); err != nil {
+		return fmt.Errorf("%s: %w", c.configFile, err)
+	}
 	db.ingester.SetLimits(read.SamplesPerSecond(), read.Series())
+	db.ingester.SetTenantLimits(read.TenantWrites())
 	db.limits.Set(read.Queries())
 	return nil
 }
@@ -136,6 +141,9 @@ func (x *reloader) last() (ok bool, at time.Time) {
 
 // Config returns the configuration in force as YAML.
 func (x *reloader) Config() string { return x.current.Load().Text() }
+
+// otlp returns the options of OTLP in force.
+func (x *reloader) otlp() otlp.Options { return x.current.Load().OTLPOptions(x.flags.queryLookback) }
 
 // Reload opens the query log again, loads who may log in, and puts the configuration file into force, all of it or nothing. If a
 // file is refused, the previous one stays and the error says why. Without a file it succeeds.

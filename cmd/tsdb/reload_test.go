@@ -89,7 +89,7 @@ func (g *growing) write(step int) error {
 			batch = append(batch, ingest.Sample{Labels: ls, TsMs: nowMs - 2*keyschema.HourMs + 7, Value: -float64(step + i)})
 		}
 	}
-	result, err := g.db.ingester.Write(context.Background(), batch)
+	result, err := g.db.ingester.Write(context.Background(), ingest.SamplesInput(batch))
 	if err != nil || result.Rejected > 0 {
 		return fmt.Errorf("write: %w, %d rejected: %s", err, result.Rejected, result.First)
 	}
@@ -266,7 +266,8 @@ func TestReloadRefuses(t *testing.T) {
 	require.Equal(t, 32, g.db.schema.RuleAt("hot_total", hour+2).Salts)
 
 	// The clock goes back: rows of hours that seem to come were keyed long ago.
-	_, err := g.db.ingester.Write(t.Context(), []ingest.Sample{{Labels: g.labels[0], TsMs: g.nowMs.Load() + 599_000}})
+	late := []ingest.Sample{{Labels: g.labels[0], TsMs: g.nowMs.Load() + 599_000}}
+	_, err := g.db.ingester.Write(t.Context(), ingest.SamplesInput(late))
 	require.NoError(t, err)
 	g.nowMs.Add(-(20 * time.Minute).Milliseconds())
 	g.putRules(`schema_rules: [{pattern: hot_*, from_hour: 0, salts: 2}, {pattern: hot_*, from_hour: %d, salts: 8}]`, hour+1)

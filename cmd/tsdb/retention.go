@@ -13,6 +13,7 @@ import (
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
+	"halite/storage/notes"
 	"halite/storage/retention"
 )
 
@@ -22,6 +23,9 @@ func (db *database) openRules(
 	ctx context.Context, c *serveConfig, opened storage.Store, log *slog.Logger, r prometheus.Registerer,
 ) (err error) {
 	if db.config, err = c.readConfig(); err != nil {
+		return err
+	}
+	if db.tenancy, err = c.web.tenants.open(ctx, opened, c.clock()); err != nil {
 		return err
 	}
 	db.schema, err = tables.LoadSchema(ctx, opened, c.wantedRules(db.config), c.lastHour())
@@ -49,8 +53,31 @@ func (db *database) openRules(
 	if db.tiers != nil && c.rollups.on && (c.rollupsOn() || !c.direct()) {
 		opts.Needed = db.tiers.OldestNeeded
 	}
-	db.sweeper, err = retention.New(opts)
-	return err
+	if db.sweeper, err = retention.New(opts); err != nil {
+		return err
+	}
+	meta, err := opened.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	db.notes = notes.New(meta, opened.Sync)
+	return nil
+}
+
+// sweepNotes deletes annotations once a day when they are older than hourly rollups.
+func (db *database) sweepNotes(c *serveConfig, log *slog.Logger) {
+	age := time.Duration(c.ages()[keyschema.Hours])
+	if age == 0 {
+		return
+	}
+	db.jobs.AddNow(24*time.Hour, func(ctx context.Context) {
+		deleted, err := db.notes.Sweep(ctx, c.clock()().Add(-age).UnixMilli())
+		if err != nil {
+			log.Error("cannot delete old annotations; the server tries again tomorrow", "err", err)
+		} else if deleted > 0 {
+			log.Info("deleted old annotations", "annotations", deleted)
+		}
+	})
 }
 
 // ages returns the retention of metrics without a schema rule.

@@ -240,7 +240,7 @@ func (g *aging) write() {
 		delete(g.counts[series], keyschema.HourOf(tsMs)) // until it is computed again
 	}
 	g.note("write %v", batch)
-	result, err := g.db.ingester.Write(context.Background(), batch)
+	result, err := g.db.ingester.Write(context.Background(), ingest.SamplesInput(batch))
 	require.NoError(g, err)
 	require.Equal(g, refused, result.Rejected, "%+v", result)
 	require.Equal(g, len(batch)-refused, result.Accepted)

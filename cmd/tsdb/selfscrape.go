@@ -16,11 +16,12 @@ import (
 
 // sampleWriter takes samples as the server's own; *ingest.Ingester is one.
 type sampleWriter interface {
-	Write(ctx context.Context, samples []ingest.Sample) (ingest.Result, error)
+	Write(ctx context.Context, in ingest.Input) (ingest.Result, error)
 }
 
-// ownJob is the label job of these samples.
-const ownJob = "halite"
+// ownJob is the label job of these samples. A Prometheus that scrapes the server is likely to call its own job halite, and both
+// would write the same series.
+const ownJob = "halite-self-scrape"
 
 // selfScraper stores the server's own metrics, so that there is a graph before the first sender is set up.
 type selfScraper struct {
@@ -69,7 +70,7 @@ func (s *selfScraper) scrape(ctx context.Context, now time.Time) error {
 		b.Set(model.MetricNameLabel, name)
 		samples = append(samples, ingest.Sample{Labels: s.identify(b), TsMs: tsMs, Value: value})
 	}
-	_, err = s.writer.Write(ctx, samples)
+	_, err = s.writer.Write(ctx, ingest.SamplesInput(samples))
 	return err
 }
 

@@ -19,12 +19,15 @@ import (
 	"github.com/grafana/regexp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"golang.org/x/term"
 
 	"halite/api"
 	"halite/api/netlimit"
 	"halite/api/senders"
 	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/opentsdb"
 	"halite/cmd/tsdb/internal/tables"
+	otsdbquery "halite/query/opentsdb"
 	"halite/query/promadapter"
 )
 
@@ -36,7 +39,11 @@ func serveUntilSignal(c *serveConfig) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once; the log holds all acknowledged samples
-	return serve(ctx, c, c.logger(), os.Stdout)
+	out := io.Discard
+	if term.IsTerminal(int(os.Stdout.Fd())) {
+		out = os.Stdout
+	}
+	return serve(ctx, c, c.logger(), out)
 }
 
 // serve listens first, so that senders get 503 while the log is replayed. Then it opens the store, and serves until ctx ends. It
@@ -56,10 +63,14 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return err
 	}
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 	go func() { failed <- serveHTTP(httpServer, listener) }()
-	logStart(c, log, listener.Addr())
-	fmt.Fprintf(out, connectText, c.reachedAt(listener.Addr()))
+	c.locked = sync.OnceFunc(func() { logStart(c, log, listener.Addr()) })
+	port, err := c.opentsdb.Listen(c.web.insecure, log)
+	if err != nil {
+		return errors.Join(err, httpServer.Close())
+	}
+	defer port.Cut()
 
 	began := time.Now()
 	db, err := openWhenPossible(ctx, c, log, gate, registry)
@@ -68,6 +79,9 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	}
 	reloads := newReloader(c, db, registry)
 	server, err := newAPI(c, db, gate, reloads, quit, registry, log)
+	if err == nil {
+		err = c.servePort(port, gate, db, registry, log, failed)
+	}
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
 	}
@@ -76,6 +90,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	}
 	gate.open(server.Handler())
 	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "url", c.reachedAt(listener.Addr()))
+	fmt.Fprintf(out, connectText, c.reachedAt(listener.Addr()))
 
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -84,6 +99,22 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if c.web.selfScrape {
 		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
 	}
+	c.watch(working, &work, db, c.reachedAt(listener.Addr()), log, failed)
+	select {
+	case <-ctx.Done():
+		log.Info("stopping: no new requests, finishing those under way")
+	case err = <-failed:
+	}
+	gate.stop()
+	stopWork()
+	work.Wait()
+	return errors.Join(err, drain(c, httpServer, port, db, log))
+}
+
+// watch runs what may end the server beside it: the watch for failures of the store, and c.background.
+func (c *serveConfig) watch(
+	working context.Context, work *sync.WaitGroup, db *database, url string, log *slog.Logger, failed chan<- error,
+) {
 	if c.exitOnFailure {
 		work.Go(func() {
 			if err := db.watchFailure(working); err != nil {
@@ -93,30 +124,21 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	}
 	if c.background != nil {
 		work.Go(func() {
-			if err := c.background(working, db.ingester, c.reachedAt(listener.Addr()), log); err != nil {
+			if err := c.background(working, db.ingester, url, log); err != nil {
 				failed <- err
 			}
 		})
 	}
-	select {
-	case <-ctx.Done():
-		log.Info("stopping: no new requests, finishing those under way")
-	case err = <-failed:
-	}
-	gate.stop()
-	stopWork()
-	work.Wait()
-	return errors.Join(err, drain(c, httpServer, db, log))
 }
 
 // listen opens the address of the API, with the limits of connections and the check of hosts in front of gate.
 func (c *serveConfig) listen(
 	gate *gate, log *slog.Logger, registry *prometheus.Registry,
-) (net.Listener, *http.Server, error) {
+) (_ net.Listener, _ *http.Server, err error) {
 	if err := c.fitDescriptors(datadir.DescriptorLimit(), log); err != nil {
 		return nil, nil, err
 	}
-	limiter, err := netlimit.New(netlimit.Options{
+	c.web.limiter, err = netlimit.New(netlimit.Options{
 		ConnectionsMax: c.web.connectionsMax, SendTimeout: c.web.sendTimeout, HeaderBytesMax: int(c.web.headerBytesMax),
 		Registerer: registry, Logger: log,
 	})
@@ -146,10 +168,40 @@ func (c *serveConfig) listen(
 		}
 	}
 	handler := c.web.auth.Headers(check.Handler(withRoutePrefix(c.web.routePrefix, gate)))
-	server := limiter.HTTPServer(handler)
+	c.web.hosts = check
+	server := c.web.limiter.HTTPServer(handler)
 	server.TLSConfig = c.web.auth.TLS()
 	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // of handshakes that fail
-	return limiter.Listener(listener), server, nil
+	return c.web.limiter.Listener(listener), server, nil
+}
+
+// servePort serves OpenTSDB's clients on their address, if there is one.
+func (c *serveConfig) servePort(
+	port *opentsdb.Port, gate *gate, db *database, registry *prometheus.Registry, log *slog.Logger, failed chan<- error,
+) error {
+	if port == nil {
+		return nil
+	}
+	names, err := c.opentsdb.Names(c.labelsMax)
+	if err != nil {
+		return err
+	}
+	hosts, err := c.web.hostsOf(port.Addr())
+	if err != nil {
+		return err
+	}
+	check, err := c.web.hosts.For(hosts)
+	if err != nil {
+		return fmt.Errorf("--web.allowed-hosts: %w", err)
+	}
+	build := readBuildInfo()
+	return port.Serve(opentsdb.Options{
+		Limiter: c.web.limiter, Main: gate, TLS: c.web.auth.TLS(), Writer: db.ingester, Senders: c.senders, Names: names,
+		Wrap:     func(next http.Handler) http.Handler { return c.web.auth.Headers(check.Handler(next)) },
+		Registry: registry, Now: c.clock(), Logger: log,
+		Version: fmt.Sprintf("Halite %s built at revision %s\nBuilt on %s with %s\n", build.version, build.revision, build.date,
+			runtime.Version()),
+	}, failed)
 }
 
 // serveHTTP serves with TLS if the server has a configuration of it.
@@ -161,13 +213,16 @@ func serveHTTP(server *http.Server, listener net.Listener) error {
 }
 
 // drain finishes the requests under way, then flushes and closes the store.
-func drain(c *serveConfig, httpServer *http.Server, db *database, log *slog.Logger) error {
+func drain(c *serveConfig, httpServer *http.Server, port *opentsdb.Port, db *database, log *slog.Logger) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), c.web.shutdownTimeout)
 	defer cancel()
 	if err := httpServer.Shutdown(ctx); err != nil {
 		log.Warn("requests cut off", "err", err)
 		httpServer.Close()
+	}
+	if err := port.Close(ctx); err != nil {
+		log.Warn("requests of OpenTSDB's clients cut off", "err", err)
 	}
 	if err := db.closeWithin(c.web.shutdownTimeout); err != nil {
 		return err
@@ -199,12 +254,20 @@ func newAPI(
 			return nil, fmt.Errorf("--web.cors.origin: %w", err)
 		}
 	}
+	names, err := c.opentsdb.Names(c.labelsMax)
+	if err != nil {
+		return nil, err
+	}
 	build, started := readBuildInfo(), time.Now()
 	var reload func(context.Context) error
 	if c.web.lifecycle {
 		reload = reloads.Reload
 	} else {
 		quit = nil
+	}
+	queries, err := otsdbquery.New(otsdbquery.Options{Runner: db.engine, Names: db.lookup})
+	if err != nil {
+		return nil, err
 	}
 	return api.New(api.Options{
 		Writer: db.ingester, Engine: db.engine, Index: db.lookup, Queryable: promadapter.New(db.reader), Budgets: db.reader,
@@ -220,7 +283,10 @@ func newAPI(
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
-		GuardProbes: !c.web.openProbes,
+		Tenancy:     db.tenancy,
+		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
+		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,
+		HAClusters: db.ingester.HAClusters, OTLP: reloads.otlp,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
 			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
@@ -240,7 +306,7 @@ func newSelfScraper(c *serveConfig, db *database, g prometheus.Gatherer, addr ne
 
 func (c *serveConfig) retentionText() string {
 	if c.retentionRaw == 0 {
-		return "for ever"
+		return "forever"
 	}
 	return c.retentionRaw.String()
 }
@@ -259,7 +325,7 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 	return scheme + addr.String() + c.web.routePrefix
 }
 
-// logStart says what an operator wants to know first.
+// logStart says what an operator wants to know first, once no other process can have the storage.
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.web.adminAPI, "self_scrape", c.web.selfScrape)

@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
@@ -25,7 +26,7 @@ type sharedBytes struct {
 // addShared declares such a flag.
 func (c *serveConfig) addShared(flag *kingpin.FlagClause, s sharedBytes) {
 	shared := &s
-	flag.IsSetByUser(&shared.byUser).BytesVar(asBytes(s.sizeBytes))
+	flag.IsSetByUser(&shared.byUser).SetValue(program.Bytes(s.sizeBytes))
 	c.shared = append(c.shared, shared)
 }
 
@@ -40,7 +41,7 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.path", "Directory of all data. The server creates it if it is missing.").Default("./data").
 		StringVar(&c.storagePath)
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
-	cmd.Flag("storage.retention.raw", "How long to keep raw samples. 0 keeps them for ever and accepts any time since 1970.").
+	cmd.Flag("storage.retention.raw", "How long to keep raw samples. 0 keeps them forever and accepts any time since 1970.").
 		Default("30d").SetValue(&c.retentionRaw)
 	cmd.Flag("storage.retention.histograms", "How long to keep native histograms, at most as long as raw samples. 0 keeps them as "+
 		"long as raw samples.").Default("0s").SetValue(&c.histogramRetention)
@@ -52,12 +53,12 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		"limit.").
 		Default("64MB"), sharedBytes{sizeBytes: &c.memtableBytes, part: 32, offHeap: true})
 	cmd.Flag("storage.tablet-bytes", "Size above which the server reports a range of row keys as several tablets in "+
-		"/api/v1/status/tablets and in metrics. No data moves.").Default("1GB").BytesVar(asBytes(&c.tabletBytes))
+		"/api/v1/status/tablets and in metrics. No data moves.").Default("1GB").SetValue(program.Bytes(&c.tabletBytes))
 	cmd.Flag("storage.tablet-rows", "Number of rows written and read between two checks above which the server divides a "+
 		"tablet.").
 		Default("67108864").Int64Var(&c.tabletRows)
 	cmd.Flag("storage.index-bytes", "Memory for the index of closed days.").Default("64MB").
-		BytesVar(asBytes(&c.indexBytes))
+		SetValue(program.Bytes(&c.indexBytes))
 	cmd.Flag("storage.tombstones-max", "Maximum number of deletions whose rows are not cleaned yet.").Default("10000").
 		IntVar(&c.tombstonesMax)
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which the server flushes rows early. The "+
@@ -65,13 +66,14 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of all that grows with active series. At this size, "+
 		"the server flushes rows early. It refuses new series with 400 when series alone take three quarters of it, and all "+
 		"writes with 503 when they take all of it. 0 means no limit. Default: half of the memory limit.").
-		IsSetByUser(&c.headTotalByUser).BytesVar(asBytes(&c.headTotalBytesMax))
+		IsSetByUser(&c.headTotalByUser).SetValue(program.Bytes(&c.headTotalBytesMax))
 	cmd.Flag("storage.wal-bytes", "Size of the write-ahead log above which the server flushes rows early to truncate the log.").
-		Default("4GB").BytesVar(asBytes(&c.walBytesMax))
+		Default("4GB").SetValue(program.Bytes(&c.walBytesMax))
 	cmd.Flag("storage.reserve-bytes", "Size of a file that reserves disk space, so that a start on a full disk can serve "+
-		"reads. Writes are refused until the file is back. 0 reserves nothing.").Default("16MB").BytesVar(asBytes(&c.reserveBytes))
+		"reads. Writes are refused until the file is back. 0 reserves nothing.").Default("16MB").
+		SetValue(program.Bytes(&c.reserveBytes))
 	cmd.Flag("storage.free-bytes", "Free disk space below which the server refuses writes with 503.").Default("1GB").
-		BytesVar(asBytes(&c.freeBytesMin))
+		SetValue(program.Bytes(&c.freeBytesMin))
 	cmd.Flag("storage.exit-on-failure", "Exit with an error after a failure of the disk under the log or the tables, so that a "+
 		"service manager restarts the server. Without this flag, reads go on, and writes, /-/ready and /-/healthy get 503.").
 		BoolVar(&c.exitOnFailure)

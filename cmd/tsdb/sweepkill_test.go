@@ -155,7 +155,7 @@ func (w *sweeping) filled(flags []string) {
 func (w *sweeping) rolledUp() {
 	s := startServer(w.t, w.dir, w.flags...)
 	require.Eventually(w.t, func() bool {
-		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_days") == 0
+		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_day_passes") == 0
 	}, time.Minute, 50*time.Millisecond, "%s", s.log)
 	w.ask(s)
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)

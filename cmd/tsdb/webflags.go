@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -12,6 +15,10 @@ import (
 
 	"halite/api/auth"
 	"halite/api/netlimit"
+	"halite/api/tenancy"
+	"halite/cmd/tsdb/internal/program"
+	"halite/storage"
+	"halite/storage/tenants"
 )
 
 // webConfig holds the flags of the HTTP server.
@@ -37,8 +44,82 @@ type webConfig struct {
 	headerBytesMax int64
 	formBytesMax   int64
 	readBytesMax   int64
-	// auth is made by listen from the files.
-	auth *auth.Authenticator
+	// auth is made by listen from the files. listen also makes what bounds connections and checks hosts.
+	auth    *auth.Authenticator
+	limiter *netlimit.Limiter
+	hosts   *netlimit.HostCheck
+	tenants tenantConfig
+}
+
+// tenantConfig holds the flags of tenants.
+type tenantConfig struct {
+	on         bool
+	proxies    []string
+	create     bool
+	max        int
+	severalMax int
+}
+
+func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
+	cmd.Flag("tenants", "Keep the series of tenants apart. Each request is for a tenant, as its token or user in "+
+		"--web.access-file or the header X-Scope-OrgID says. See docs/tenants.md.").BoolVar(&c.on)
+	cmd.Flag("tenants.trust-header", "Addresses of proxies, such as 10.0.0.7 or 10.0.0.0/8. Requests from there may name any "+
+		"tenant in the header X-Scope-OrgID. Separate them by commas or repeat the flag.").StringsVar(&c.proxies)
+	cmd.Flag("tenants.create", "Make a tenant with its first write. Otherwise a write for an unknown tenant gets 403.").
+		Default("true").BoolVar(&c.create)
+	cmd.Flag("tenants.max", "Maximum number of tenants besides the default one.").Default("1000").IntVar(&c.max)
+	cmd.Flag("tenants.max-in-query", "Maximum number of tenants that one query reads.").Default("16").IntVar(&c.severalMax)
+}
+
+// trusted parses the addresses of proxies.
+func (c *tenantConfig) trusted() (list []netip.Prefix, err error) {
+	for _, part := range c.proxies {
+		for _, text := range strings.Split(part, ",") {
+			prefix, err := netip.ParsePrefix(text)
+			if addr, one := netip.ParseAddr(text); one == nil {
+				prefix, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+			}
+			if err != nil {
+				return nil, fmt.Errorf("--tenants.trust-header: %q is neither an address nor a range such as 10.0.0.0/8", text)
+			}
+			list = append(list, prefix.Masked())
+		}
+	}
+	return list, nil
+}
+
+// Validate reports every fault.
+func (c *tenantConfig) Validate() error {
+	var faults []error
+	if c.max <= 0 || c.severalMax <= 0 {
+		faults = append(faults, errors.New("--tenants.max and --tenants.max-in-query must be above 0"))
+	}
+	if len(c.proxies) > 0 && !c.on {
+		faults = append(faults, errors.New("--tenants.trust-header needs --tenants"))
+	}
+	_, err := c.trusted()
+	return errors.Join(append(faults, err)...)
+}
+
+// open makes what decides for which tenants requests are; nil without --tenants. Then it refuses a store with tenants, because
+// their series would be open to everybody.
+func (c *tenantConfig) open(ctx context.Context, store storage.Store, now func() time.Time) (*tenancy.Tenancy, error) {
+	list, err := tenants.Open(ctx, tenants.Options{Store: store, Max: c.max, Fixed: !c.create, Now: now})
+	if err != nil {
+		return nil, err
+	}
+	if !c.on {
+		some, err := list.List(ctx)
+		if err == nil && len(some) > 0 {
+			err = fmt.Errorf("the store has %d tenants, %q first; start with --tenants", len(some), some[0].Name)
+		}
+		return nil, err
+	}
+	proxies, err := c.trusted()
+	if err != nil {
+		return nil, err
+	}
+	return tenancy.New(tenancy.Options{List: list, Trusted: proxies, SeveralMax: c.severalMax})
 }
 
 func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -59,6 +140,7 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read answers (CORS). Empty allows none.").
 		StringVar(&c.corsOrigin)
 	c.addAccessFlags(cmd)
+	c.tenants.addFlags(cmd)
 	cmd.Flag("web.enable-admin-api", "Allow the endpoints below /api/v1/admin.").BoolVar(&c.adminAPI)
 	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload and POST /-/quit. The first reloads --config.file, "+
 		"--web.config.file and --web.access-file, and reopens --query.log-file, as SIGHUP does. The second stops the server, as "+
@@ -83,16 +165,19 @@ func (c *webConfig) addAccessFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.open-probes", "Answer /-/healthy and /-/ready to everybody. Otherwise they need the scope read.").
 		Default("true").BoolVar(&c.openProbes)
 	cmd.Flag("web.max-header-bytes", "Maximum size of the header of a request, its URL included.").Default("1MiB").
-		BytesVar(asBytes(&c.headerBytesMax))
+		SetValue(program.Bytes(&c.headerBytesMax))
 	cmd.Flag("web.max-form-bytes", "Maximum size of the form in the body of a query or look-up.").Default("10MiB").
-		BytesVar(asBytes(&c.formBytesMax))
+		SetValue(program.Bytes(&c.formBytesMax))
 	cmd.Flag("web.max-read-bytes", "Maximum size of the body of a remote read, both compressed and decoded.").Default("1MiB").
-		BytesVar(asBytes(&c.readBytesMax))
+		SetValue(program.Bytes(&c.readBytesMax))
 }
 
 // openAuth loads who may log in. It refuses an address that other machines can reach, unless clients have to log in.
 func (c *webConfig) openAuth(listen net.Addr, r prometheus.Registerer, log *slog.Logger) (err error) {
-	c.auth, err = auth.New(auth.Options{WebConfigFile: c.configFile, AccessFile: c.accessFile, Registerer: r, Logger: log})
+	c.auth, err = auth.New(auth.Options{
+		WebConfigFile: c.configFile, AccessFile: c.accessFile, Tenants: c.tenants.on, Registerer: r,
+		Logger: log,
+	})
 	if err != nil {
 		return err
 	}
@@ -109,19 +194,27 @@ func (c *webConfig) openAuth(listen net.Addr, r prometheus.Registerer, log *slog
 
 // hostCheck makes the check of requests' hosts.
 func (c *webConfig) hostCheck(listen net.Addr, r prometheus.Registerer) (*netlimit.HostCheck, error) {
-	var hosts []string
-	for _, list := range c.allowedHosts {
-		hosts = append(hosts, strings.Split(list, ",")...)
-	}
-	if len(hosts) == 0 {
-		var err error
-		if hosts, err = netlimit.HostsDefault(listen, c.externalURL); err != nil {
-			return nil, fmt.Errorf("--web.external-url: %w", err)
-		}
+	hosts, err := c.hostsOf(listen)
+	if err != nil {
+		return nil, err
 	}
 	check, err := netlimit.NewHostCheck(hosts, r)
 	if err != nil {
 		return nil, fmt.Errorf("--web.allowed-hosts: %w", err)
 	}
 	return check, nil
+}
+
+// hostsOf returns the hosts that requests to an address may name.
+func (c *webConfig) hostsOf(listen net.Addr) (hosts []string, err error) {
+	for _, list := range c.allowedHosts {
+		hosts = append(hosts, strings.Split(list, ",")...)
+	}
+	if len(hosts) > 0 {
+		return hosts, nil
+	}
+	if hosts, err = netlimit.HostsDefault(listen, c.externalURL); err != nil {
+		return nil, fmt.Errorf("--web.external-url: %w", err)
+	}
+	return hosts, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"halite/keyschema"
@@ -45,12 +46,12 @@ type TableBytes struct {
 
 // Clean removes hours without samples from the index and deleted samples from the tables, frees their space and then drops
 // the tombstones. It rewrites rows with samples left and removes the others. It may take long; writes and queries continue.
-// If it is interrupted, the next call does the rest. Later deletions wait for the next call.
+// After an interruption, the next call continues. Later deletions wait for the next call.
 func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 	d.cleanMu.Lock()
 	defer d.cleanMu.Unlock()
 	set := d.opts.Tombstones
-	// Hours that lost their rows first would leave the index only by a rebuild.
+	// If rows were removed first, only a rebuild could remove their hours from the index.
 	if err := d.cleanIndex(ctx, cleanPause); err != nil {
 		return report, err
 	}
@@ -72,8 +73,19 @@ func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 		return report, err
 	}
 	d.opts.Logger.Info("tombstones cleaned", "deletions", report.Tombstones, "rows_rewritten", report.RowsRewritten,
-		"rows_removed", report.RowsRemoved, "tables", fmt.Sprintf("%+v", report.Tables))
+		"rows_removed", report.RowsRemoved, "tables", report.sizesText())
 	return report, nil
+}
+
+// sizesText lists the tables whose size has changed.
+func (r *Report) sizesText() string {
+	var changed []string
+	for _, t := range r.Tables {
+		if t.Before != t.After {
+			changed = append(changed, fmt.Sprintf("%s %d to %d bytes", t.Table, t.Before, t.After))
+		}
+	}
+	return strings.Join(changed, ", ")
 }
 
 // SizesBefore records the sizes of all tables before cleaning.
@@ -190,7 +202,7 @@ type cleaner struct {
 	encoder chunk.Encoder
 }
 
-// renew takes the tombstones now in force, and waits until nobody reads rows with older ones.
+// renew takes the tombstones now in force, and waits until no reader uses older ones.
 func (c *cleaner) renew(ctx context.Context) (err error) {
 	if c.view != nil {
 		c.view.Release()
@@ -223,7 +235,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 				return err
 			}
 			keys = keys[:0]
-			// The pause is as long as the work, so that half of a processor, and the lock, are free for others.
+			// The pause is as long as the work, so the lock and half of a processor are free for other work.
 			if err := periodic.Sleep(ctx, time.Since(start)); err != nil {
 				return err
 			}
@@ -243,7 +255,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	d := c.d
 	d.opts.Flusher.Lock()
 	for !c.view.Current() {
-		d.opts.Flusher.Unlock() // it may wait for slow queries
+		d.opts.Flusher.Unlock() // renew may wait for slow queries
 		if err := c.renew(ctx); err != nil {
 			return err
 		}
@@ -254,7 +266,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if err != nil || len(muts) == 0 {
 		return err
 	}
-	// The rows are as before for every reader, so nothing is announced.
+	// The rows stay the same for every reader, so nothing is announced.
 	if err := c.raw.Apply(ctx, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableData, err)
 	}
@@ -289,15 +301,15 @@ func (c *cleaner) mutations(ctx context.Context, keys [][]byte) (muts []storage.
 	return muts, it.Err()
 }
 
-// mutation replaces the chunks of a row by their remaining samples. It merges chunks of floats. Each chunk of another kind keeps
-// its number.
+// mutation replaces the chunks of a row by their remaining samples. It merges chunks of floats. Chunks of other kinds keep
+// their numbers.
 func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m storage.RowMutation, err error) {
 	k, err := keyschema.ParseRowKey(before.Key)
 	if err != nil {
 		return m, err
 	}
 	m.Key = bytes.Clone(before.Key)
-	singles := map[string]bool{} // single samples that are left
+	singles := map[string]bool{} // remaining single samples
 	for _, cell := range after.Cells {
 		if isSingle(&cell) {
 			singles[string(cell.Qualifier)] = true
@@ -342,7 +354,8 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	return m, nil
 }
 
-// deleteFloats deletes the cells of floats but the single samples that are left. It returns the size of their values.
+// deleteFloats deletes the cells of floats except the remaining single samples. It returns the size of the deleted
+// values.
 func (c *cleaner) deleteFloats(
 	m *storage.RowMutation, cells []storage.Cell, singles map[string]bool, hour int64,
 ) (freedBytes int) {
@@ -363,8 +376,8 @@ func deleteCell(cell *storage.Cell, hour int64) storage.Entry {
 	}
 }
 
-// replaceChunks replaces the changed cells of all kinds but floats. It returns how many cells are left, and by how much they
-// shrank.
+// replaceChunks replaces the changed cells of all kinds but floats. It returns the number of remaining cells and the bytes
+// that they shrank.
 func replaceChunks(m *storage.RowMutation, before, after []storage.Cell, hour int64) (left, freedBytes int) {
 	type name struct{ family, qualifier string }
 	values := map[name][]byte{}

@@ -17,7 +17,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Count is what a deletion would delete.
+// Count counts the samples that a deletion would delete.
 type Count struct {
 	// Series counts the series with samples to delete.
 	Series int
@@ -30,7 +30,7 @@ type Count struct {
 	Orphans rollupstore.Orphans
 }
 
-// Count counts what Delete would delete, and deletes nothing. It reads all these samples.
+// Count counts the samples that Delete would delete, and deletes none. It reads all these samples.
 func (d *Deleter) Count(ctx context.Context, r Request) (count Count, err error) {
 	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return count, err
@@ -60,10 +60,10 @@ func union(tsMs []int64, histograms []histchunk.Sample) []int64 {
 	return slices.Compact(tsMs)
 }
 
-// Unflushed appends the samples of a series that are in no table yet. A count uses only the times.
+// Unflushed appends the samples of a series that the tables lack. A count uses only the times.
 type Unflushed func(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
 
-// Count counts what a deletion would delete.
+// Count counts the samples that a deletion would delete.
 func (sc Scanner) Count(ctx context.Context, d Request, set *tombstone.Set, head Unflushed) (count Count, err error) {
 	found, err := sc.Select(ctx, d)
 	if err != nil {

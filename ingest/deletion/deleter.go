@@ -43,7 +43,7 @@ type Options struct {
 	Metrics Metrics
 }
 
-// Deleter deletes samples for one process that has the tables for itself.
+// Deleter deletes samples of tables that only this process writes.
 //
 // Locks, outermost first: cleanMu, the lock of the flusher, the locks of the index, the stripes of the head.
 type Deleter struct {
@@ -62,7 +62,7 @@ func (d *Deleter) scanner() Scanner {
 const recordRefsMax = 1 << 20
 
 // Delete deletes samples. When it returns, no reader sees them, even after power loss. Samples written later stay. It returns
-// the number of series that match and may have had samples there. Flushes wait meanwhile. An error other than a bad request
+// the number of matching series that may have had samples there. Flushes wait meanwhile. An error other than a bad request
 // may come after samples were deleted: the caller may repeat the deletion.
 func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error) {
 	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
@@ -74,9 +74,10 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 		return 0, err
 	}
 	if err := d.opts.Log.Refusing(); err != nil {
-		return 0, err // before anything is deleted that the log cannot keep
+		return 0, err // before any sample is deleted that the log could not record
 	}
-	// The log must have no samples of forgotten series: a deletion could not name them, and replay would bring them back.
+	// The log must have no samples of forgotten series, because a deletion could not name them and replay would restore
+	// them.
 	if d.opts.Flusher.LogHasForgotten() {
 		if err := d.opts.Flusher.All(ctx); err != nil {
 			return 0, err
@@ -102,8 +103,8 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 	return len(found), nil
 }
 
-// execute deletes in this order: in memory and for all reads of rows, at one moment; in the log; whole metrics in the index.
-// The caller holds the lock of the flusher.
+// execute first deletes samples in memory and for all reads of rows, at one moment. Then it deletes in the log, then whole
+// metrics in the index. The caller holds the lock of the flusher.
 func (d *Deleter) execute(ctx context.Context, t *tombstone.Tombstone, found []index.Series) error {
 	clearIndex := func() {}
 	metrics, hours := WholeMetrics(t.Selectors), wholeHours(t)
@@ -123,7 +124,7 @@ func (d *Deleter) execute(ctx context.Context, t *tombstone.Tombstone, found []i
 	}); err != nil {
 		return err
 	}
-	// The deletion is in force and has to be finished, even if the client has gone away.
+	// The deletion is in force, so it must be finished even if the client has closed the connection.
 	ctx = context.WithoutCancel(ctx)
 	d.opts.Changed(t.FromMs, t.ToMs)
 	if err := d.opts.Log.Wait(ctx, pos); err != nil {
@@ -184,7 +185,7 @@ func (d *Deleter) cut(t *tombstone.Tombstone, found []index.Series, clearIndex f
 	return pos, err
 }
 
-// log writes a deletion to the log; the stripes of the head are locked.
+// log writes a deletion to the log. The caller has locked the stripes of the head.
 func (d *Deleter) log(t *tombstone.Tombstone, logs []uint32) (pos wal.Position, err error) {
 	for {
 		r := record.Deletion{Refs: logs[:min(len(logs), recordRefsMax)]}
@@ -198,10 +199,10 @@ func (d *Deleter) log(t *tombstone.Tombstone, logs []uint32) (pos wal.Position, 
 	}
 }
 
-// Replay repeats a deletion of the log under a new sequence number; refs are its series in the head. A replay without memory
-// flushes samples that a later record deletes, under numbers above the old one. A killed replay may have done that as well,
-// so it is unknown whether it happened. The log still has every sample that was written after the deletion, so the tombstone
-// may hide everything that is in the table now. Call CleanIndex after the replay.
+// Replay repeats a deletion of the log under a new sequence number. refs are its series in the head. When memory runs out, a
+// replay flushes samples that a later record deletes, under numbers above the old one. An earlier replay that was killed may
+// have done that too. The log still has every sample that was written after the deletion. So the tombstone may hide all
+// matching samples that are in the table now. Call CleanIndex after the replay.
 func (d *Deleter) Replay(ctx context.Context, t *tombstone.Tombstone, refs []uint32) (err error) {
 	if t.Seq, err = d.opts.Sequence.Take(ctx, 1); err != nil {
 		return err

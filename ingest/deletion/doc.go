@@ -1,11 +1,11 @@
-// Package deletion deletes samples: it plans a deletion, executes it, counts what one would delete, repeats those in the log
-// after a crash, and cleans up after them.
+// Package deletion deletes samples. It plans and executes deletions, counts the samples that a deletion would delete,
+// replays the deletions in the log, and cleans the tables afterwards.
 //
-// A deletion leaves a tombstone, which hides the samples from the moment it is in force. Two things are left for later:
+// A deletion leaves a tombstone, which hides the samples from the moment it is in force. Two steps follow later:
 //
 //   - The index may list hours without samples. [Deleter.Maintain] removes them within [IndexDelay] and a run, and
 //     [Deleter.Clean] at once. A metric that is deleted whole leaves the index before the deletion returns.
 //   - The rows still hold the samples. [Deleter.Clean] rewrites them and drops the tombstones.
 //
-// A [Scanner] and [TableSizes] serve the mode without a log as well.
+// Mode direct uses a [Scanner] and [TableSizes] too.
 package deletion

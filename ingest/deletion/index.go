@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// IndexDelay is the age from which a pending deletion removes its hours without samples from the index. Deletions within
-	// this time share one rewrite of a day.
+	// IndexDelay is the age at which the hours without samples of a pending deletion leave the index. Deletions within this
+	// time share one rewrite of a day.
 	IndexDelay = 30 * time.Minute
 	// MaintainInterval is the time between two runs that look for such deletions.
 	MaintainInterval = 5 * time.Minute
@@ -104,7 +104,7 @@ func eachHour(spans []presence.Span, visit func(hour int64)) {
 // MaintainInterval.
 func (d *Deleter) Maintain(ctx context.Context) error {
 	if _, due := Pending(d.opts.Tombstones, d.opts.Now()); !due || !d.cleanMu.TryLock() {
-		return nil // a cleaning under way does it as well
+		return nil // the running cleaning does the same
 	}
 	defer d.cleanMu.Unlock()
 	return d.cleanIndex(ctx, indexPause)

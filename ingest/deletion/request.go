@@ -26,8 +26,8 @@ var (
 type Request struct {
 	// Selectors name the series: a series must match all matchers of one selector.
 	Selectors [][]*labels.Matcher
-	// FromMs and ToMs are the first and last millisecond to delete. Times before 1970 or after the last hour of row keys are
-	// ignored.
+	// FromMs and ToMs are the first and last millisecond to delete. The deletion ignores times before 1970 or after the last
+	// hour of row keys.
 	FromMs, ToMs int64
 	// Everything permits selectors that may match all series.
 	Everything bool

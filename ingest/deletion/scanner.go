@@ -52,7 +52,7 @@ func (sc Scanner) prefixes(s *index.Series, first, last int64, visit func(prefix
 			continue
 		}
 		if metric == "" {
-			metric, tags = tagsOf(s.Labels)
+			metric, tags = TagsOf(s.Labels)
 		}
 		for _, g := range sc.Schema.Generations(metric, from, to) {
 			visit(g.Rule.AppendPrefix(nil, metric, tags), max(from, g.FromHour), min(to, g.ToHour))
@@ -60,7 +60,8 @@ func (sc Scanner) prefixes(s *index.Series, first, last int64, visit func(prefix
 	}
 }
 
-func tagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
+// TagsOf splits the labels of a series into its metric and its tags.
+func TagsOf(ls labels.Labels) (metric string, tags []keyschema.Tag) {
 	tags = make([]keyschema.Tag, 0, ls.Len())
 	ls.Range(func(l labels.Label) {
 		if l.Name == model.MetricNameLabel {
@@ -105,7 +106,7 @@ func (sc Scanner) RowHours(ctx context.Context, series []index.Series) (rows []m
 		rows[n][hour] = true
 	}
 	if err := it.Err(); err != nil {
-		return nil, fmt.Errorf("look for rows that are left: %w", err)
+		return nil, fmt.Errorf("look for remaining rows: %w", err)
 	}
 	return rows, nil
 }

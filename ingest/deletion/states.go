@@ -6,10 +6,11 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// States are rollup states. They are computed from samples, and retention may keep them longer than these.
+// States are rollup states. They are computed from samples, and retention may keep them longer than the
+// samples.
 type States interface {
-	// ApplyDeletions makes all states durably reflect the deletions made so far, whose tombstones may then be dropped. One
-	// of several servers may leave some deletions for later.
+	// ApplyDeletions makes all states durably reflect the deletions made so far, whose tombstones may then be dropped. If
+	// several servers share the tables, it may leave some deletions for later.
 	ApplyDeletions(ctx context.Context) error
 	// DeletionHorizon returns the last deletion that all states reflect, now and in future.
 	DeletionHorizon(ctx context.Context) (id uint64, err error)

@@ -50,9 +50,9 @@ func newSharedDay(t *testing.T) *sharedDay {
 // put writes a sample to an hour of the day.
 func (w *sharedDay) put(n *Direct, hour int64) {
 	w.t.Helper()
-	_, err := n.Write(w.t.Context(), []ingest.Sample{
+	_, err := n.Write(w.t.Context(), ingest.SamplesInput([]ingest.Sample{
 		{Labels: seriesLabels(1), TsMs: w.startMs + hour*keyschema.HourMs + 1000, Value: float64(hour)},
-	})
+	}))
 	require.NoError(w.t, err)
 }
 

@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest"
-	"halite/ingest/batch"
 	"halite/ingest/deletion"
 	"halite/ingest/direct/compactor"
 	"halite/ingest/flush"
@@ -171,7 +170,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	}
 	if err := t.Init(ctx, ingest.WriterOptions{
 		Limits: opts.Limits, FloatsOnly: true, Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric,
-		Index: opts.Index, Schema: opts.Schema, Meta: t.meta,
+		Index: opts.Index, Schema: opts.Schema, Meta: t.meta, Sync: opts.Store.Sync,
 		Head: slots, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return nil, err
@@ -223,27 +222,6 @@ func (t *Direct) watch() {
 		}
 		return 0
 	})
-}
-
-// WriteRemote stores a remote write 1.0 body and returns when the tables hold it. Results and errors are the same as in
-// Ingester.WriteRemote, except that an *OverloadError of the storage may come after a part of the request was stored.
-func (t *Direct) WriteRemote(ctx context.Context, body []byte) (ingest.Result, error) {
-	return t.write(ctx, ingest.Input{Body: body})
-}
-
-// WriteRemoteV2 is WriteRemote for a body of remote write 2.0.
-func (t *Direct) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
-	return t.write(ctx, ingest.Input{Body: body, Version: ingest.V2})
-}
-
-// Write stores samples by the same path and rules as WriteRemote.
-func (t *Direct) Write(ctx context.Context, samples []ingest.Sample) (ingest.Result, error) {
-	return t.write(ctx, ingest.SamplesInput(samples))
-}
-
-// WriteBatch stores what parse adds to a batch, as Ingester.WriteBatch does.
-func (t *Direct) WriteBatch(ctx context.Context, sizeBytes int, parse func(*batch.Batch) error) (ingest.Result, error) {
-	return t.write(ctx, ingest.Input{Parse: parse, SizeBytes: sizeBytes})
 }
 
 // AppendSamples appends nothing, because there are no unflushed samples.

@@ -250,7 +250,7 @@ func (w *directWorld) write(n *Direct) {
 		b.values[w.value] = true
 		begun[p], values[p], cuts[p] = b.events, w.value, b.cuts
 	}
-	_, err := n.Write(context.Background(), samples)
+	_, err := n.Write(context.Background(), ingest.SamplesInput(samples))
 	if err != nil {
 		var overload *ingest.OverloadError
 		require.ErrorAs(w.t, err, &overload)
@@ -432,7 +432,8 @@ func (w *directWorld) revisit() {
 		seen[hour] = true
 		w.value++
 		w.book[hour] = &belief{values: map[float64]bool{w.value: true}, acked: true}
-		_, err := w.nodes[0].Write(w.t.Context(), []ingest.Sample{{Labels: seriesLabels(p.series), TsMs: hour.tsMs, Value: w.value}})
+		sample := ingest.Sample{Labels: seriesLabels(p.series), TsMs: hour.tsMs, Value: w.value}
+		_, err := w.nodes[0].Write(w.t.Context(), ingest.SamplesInput([]ingest.Sample{sample}))
 		require.NoError(w.t, err)
 	}
 }
@@ -456,7 +457,8 @@ func (w *directWorld) look() {
 // TestDirectSeesOthers: a server sees what another one wrote after its next look, not before, and says so if it cannot look.
 func TestDirectSeesOthers(t *testing.T) {
 	w := newDirectWorld(t, 1, 2)
-	result, err := w.nodes[0].Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
+	sample := ingest.Sample{Labels: seriesLabels(1), TsMs: startMs, Value: 1}
+	result, err := w.nodes[0].Write(t.Context(), ingest.SamplesInput([]ingest.Sample{sample}))
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted)
 	seen := func(n *Direct) int {
@@ -479,7 +481,7 @@ func TestDirectHourThatLeaves(t *testing.T) {
 	w := newDirectWorld(t, 1, 2)
 	a, b := w.nodes[0], w.nodes[1]
 	write := func(tsMs int64) {
-		_, err := a.Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: tsMs, Value: 1}})
+		_, err := a.Write(t.Context(), ingest.SamplesInput([]ingest.Sample{{Labels: seriesLabels(1), TsMs: tsMs, Value: 1}}))
 		require.NoError(t, err)
 	}
 	earlierMs := int64(startMs - 2*keyschema.HourMs)
@@ -511,7 +513,7 @@ func TestDirectGuard(t *testing.T) {
 	guard := errInjectedOutage
 	n.opts.Guard = func(context.Context) error { return guard }
 	write := func() error {
-		_, err := n.Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}})
+		_, err := n.Write(t.Context(), ingest.SamplesInput([]ingest.Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}}))
 		return err
 	}
 	require.Error(t, n.look(t.Context()))
@@ -559,10 +561,10 @@ func (w *directWorld) logger() *slog.Logger {
 func TestDirectStoresFloatsOnly(t *testing.T) {
 	w := newDirectWorld(t, 1, 1)
 	ls := labels.FromStrings("__name__", "m")
-	result, err := w.nodes[0].Write(context.Background(), []ingest.Sample{
+	result, err := w.nodes[0].Write(context.Background(), ingest.SamplesInput([]ingest.Sample{
 		{Labels: ls, TsMs: startMs, Value: 1, StartMs: startMs - 1, Exemplars: []exemplar.Exemplar{{TsMs: startMs}}},
 		{Labels: ls, TsMs: startMs + 1, H: &histogram.Histogram{}},
-	})
+	}))
 	require.NoError(t, err)
 	require.Equal(t, 1, result.Accepted)
 	require.Zero(t, result.Histograms+result.Exemplars)

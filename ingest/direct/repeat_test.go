@@ -19,7 +19,7 @@ func TestDirectRepeatedDeletions(t *testing.T) {
 	a, b := w.nodes[0], w.nodes[1]
 	delay := a.compactor.Delay()
 	write := func(n int, tsMs int64) {
-		_, err := a.Write(t.Context(), []ingest.Sample{{Labels: seriesLabels(n), TsMs: tsMs, Value: 1}})
+		_, err := a.Write(t.Context(), ingest.SamplesInput([]ingest.Sample{{Labels: seriesLabels(n), TsMs: tsMs, Value: 1}}))
 		require.NoError(t, err)
 	}
 	remove := func(n int) {

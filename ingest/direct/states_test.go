@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"halite/ingest/deletion"
 	"halite/ingest/ingesttest"
 	"halite/keyschema"
 	"halite/rollup"
@@ -162,7 +163,7 @@ func (w *sharedStates) compare(n *Direct, all bool) {
 	from := keyschema.HourOf(startMs - 4*dayMs)
 	closed := (w.clock.Ms.Load()-30*60_000)/dayMs*keyschema.DayHours - 1
 	for series := range seriesCount {
-		metric, tags := ingesttest.TagsOf(seriesLabels(series))
+		metric, tags := deletion.TagsOf(seriesLabels(series))
 		prefix := w.schema.RuleAt(metric, from).AppendPrefix(nil, metric, tags)
 		req := rollupstore.Request{Prefixes: [][]byte{prefix}, From: from, To: to, Fields: rollup.FieldsAll}
 		require.NoError(w.t, w.of[n].Read(w.t.Context(), req, func(_ int, c *rollup.Columns) error {

@@ -48,7 +48,9 @@ type batchRow struct {
 	marked   bool
 }
 
-func (t *Direct) write(ctx context.Context, in ingest.Input) (ingest.Result, error) {
+// Write stores a request and returns when the tables hold it. Results and errors are the same as in Ingester.Write, except that
+// an *OverloadError of the storage may come after a part of the request was stored.
+func (t *Direct) Write(ctx context.Context, in ingest.Input) (ingest.Result, error) {
 	r, err := t.Begin(ctx, in)
 	if err != nil {
 		return ingest.Result{}, err

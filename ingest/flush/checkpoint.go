@@ -17,14 +17,14 @@ const seriesRecordBytes = 8 << 20
 // staleRef is a number in the log that new samples no longer use, although old samples in the log may have it.
 type staleRef struct {
 	log uint32
-	// ref is the series' present ref. It is 0 if the series was forgotten: replay then skips its samples, which are in the
+	// ref is the series' current ref. It is 0 if the series was forgotten. Replay then skips its samples, which are in the
 	// tables.
 	ref index.Ref
 	// until is the first segment without such samples.
 	until uint64
 }
 
-// AddStaleRef notes that new samples no longer use a number in the log. ref is the series' present ref, or 0 if the series
+// AddStaleRef notes that new samples no longer use a number in the log. ref is the series' current ref, or 0 if the series
 // was forgotten. until is the first segment without samples of that number. The caller holds the lock, or is alone.
 func (f *Flusher) AddStaleRef(log uint32, ref index.Ref, until uint64) {
 	f.stale = append(f.stale, staleRef{log: log, ref: ref, until: until})
@@ -45,7 +45,7 @@ func (f *Flusher) LogHasForgotten() bool {
 	return slices.ContainsFunc(f.stale, func(s staleRef) bool { return s.ref == 0 })
 }
 
-// Checkpoint syncs the tables and removes the part of the log that nothing needs. It does nothing if no segment can go, unless
+// Checkpoint syncs the tables and removes the unneeded part of the log. It does nothing if no segment can be removed, unless
 // force is set. The caller holds the lock.
 func (f *Flusher) Checkpoint(ctx context.Context, force bool) error {
 	if oldest, ok := f.head.OldestSegment(); ok && oldest <= f.truncated && !force {
@@ -93,15 +93,15 @@ func (f *Flusher) writeCheckpoint(ctx context.Context) (truncated bool, err erro
 	return true, nil
 }
 
-// emitCheckpoint writes what replay must know before it reads the segments from point on: the numbers of all series, stale
-// ones first, and metadata. A series without labels is a forgotten one. A series whose record comes after the cut of the log
-// may be among them; the same number twice for the same series does no harm.
+// emitCheckpoint writes the state that replay needs before it reads the segments from point on: the numbers of all series,
+// stale ones first, and metadata. A series without labels is a forgotten one. The list may include a series whose record
+// comes after the cut of the log. A repeated number for the same series does no harm.
 func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []byte) error) error {
 	type number struct{ ref, log uint32 }
 	f.opts.Register.Lock()
 	count := 0
 	f.head.EachSeries(func(_, _ uint32) { count++ })
-	numbers := make([]number, 0, count) // without copies while it grows: there may be millions
+	numbers := make([]number, 0, count) // one allocation: there may be millions
 	f.head.EachSeries(func(ref, log uint32) { numbers = append(numbers, number{ref, log}) })
 	f.opts.Register.Unlock()
 	w, err := newSeriesWriter(emit)

@@ -10,8 +10,8 @@ import (
 	"halite/keyschema/histchunk"
 )
 
-// chunkEncoder encodes rows of the head as chunks of the data table: load unpacks rows, then append encodes them, as often as
-// rest says that there is more.
+// chunkEncoder encodes rows of the head as chunks of the data table. load unpacks rows. Then append encodes one chunk, and is
+// called again while rest reports more.
 type chunkEncoder struct {
 	// histogramBytesMax bounds a chunk of several histograms, below the largest value of a cell.
 	histogramBytesMax int
@@ -22,7 +22,7 @@ type chunkEncoder struct {
 
 	tsMs     []int64
 	values   []float64
-	unpacked []histchunk.Sample // those that append has not encoded yet
+	unpacked []histchunk.Sample // histograms that append has not encoded yet
 	listed   []exemplar.Exemplar
 	err      error
 }
@@ -41,7 +41,7 @@ func (e *chunkEncoder) load(rows *head.Reader, kind keyschema.SampleKind, from, 
 	return err
 }
 
-// append appends the chunk of what load unpacked. Of histograms that are too large for one chunk, it encodes the first ones.
+// append appends the chunk of the loaded rows. If histograms are too large for one chunk, it encodes the first ones.
 func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs int64) []byte {
 	out := dst
 	switch kind {
@@ -64,5 +64,5 @@ func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs
 	return out
 }
 
-// rest returns the error of append, and whether there is more to encode.
+// rest returns the error of append, and whether samples are left to encode.
 func (e *chunkEncoder) rest() (more bool, err error) { return len(e.unpacked) > 0, e.err }

@@ -27,14 +27,14 @@ type Options struct {
 	// Histograms are the metrics with histograms.
 	Histograms *histmetrics.Set
 
-	// HeadBytesMax returns the memory of the head from which rows are flushed early.
+	// HeadBytesMax returns the memory of the head above which rows are flushed early.
 	HeadBytesMax func() int64
 	// LowSpace reports whether disk space is low, so that the log must be short.
 	LowSpace func() bool
-	// Persist durably writes what the tables lack besides rows.
+	// Persist durably writes series and metadata that the tables lack.
 	Persist func(ctx context.Context) error
-	// NoteLog writes to the tables that they hold all samples of segments before point once they are synced, and that the log
-	// has reached the segment cut.
+	// NoteLog records in the tables that the log has reached the segment cut, and that the tables hold all samples before the
+	// segment point. The record takes effect with the next sync of the tables.
 	NoteLog func(ctx context.Context, point, cut uint64) error
 	// EmitMetadata adds the metadata that the tables lack to a checkpoint of the log.
 	EmitMetadata func(emit func(kind byte, payload []byte) error) error
@@ -43,14 +43,15 @@ type Options struct {
 
 	// FlushBytes is the memory of the rows that a flush writes at a time.
 	FlushBytes int64
-	// Grace is how long after the end of an hour its rows wait for late samples, Spread the time over which the flushes of
-	// one hour are spread.
+	// Grace is the time after the end of an hour for which its rows wait for late samples. Spread is the time over which
+	// the flushes of one hour are spread.
 	Grace, Spread time.Duration
 	// Tick is the time between two runs of the job.
 	Tick time.Duration
 	// CheckpointInterval is the least time between two checkpoints of the job.
 	CheckpointInterval time.Duration
-	// LogBytesMax is the size of the log from which rows are flushed early. SegmentBytes is the size of one segment.
+	// LogBytesMax is the size of the log above which rows are flushed early. SegmentBytes is the size of one
+	// segment.
 	LogBytesMax, SegmentBytes int64
 
 	Now        func() time.Time
@@ -90,7 +91,7 @@ func New(opts Options) *Flusher {
 // Lock waits until no flush, checkpoint, deletion or series garbage collection runs, and keeps others from starting.
 func (f *Flusher) Lock() { f.mu.Lock() }
 
-// Unlock lets the next one start.
+// Unlock lets the next operation start.
 func (f *Flusher) Unlock() { f.mu.Unlock() }
 
 // Wake makes the job run at once. It never blocks.
@@ -142,7 +143,7 @@ func (f *Flusher) flushDue(ctx context.Context, nowMs int64, tick uint32) error 
 	return err
 }
 
-// hasBacklog is the policy's hasBacklog. It does not look at the rows while the head is small.
+// hasBacklog is the policy's hasBacklog. It skips the check of rows while the head is small.
 func (f *Flusher) hasBacklog(open int64) bool {
 	limitBytes := f.opts.HeadBytesMax()
 	if !hasBacklog(f.head.Bytes(), limitBytes) {
@@ -200,10 +201,10 @@ func (f *Flusher) All(ctx context.Context) error {
 	return f.Checkpoint(ctx, true)
 }
 
-// MarkUnsynced notes that somebody else has written rows, so that the job syncs the tables. The caller holds the lock.
+// MarkUnsynced records that the caller has written rows, so that the job syncs the tables. The caller holds the lock.
 func (f *Flusher) MarkUnsynced() { f.unsynced = true }
 
-// FlushRows writes the rows that pick takes, and keeps account of failures. The caller holds the lock.
+// FlushRows writes the rows that pick takes, and counts failures. The caller holds the lock.
 func (f *Flusher) FlushRows(ctx context.Context, pick func(row head.RowInfo) bool) (int, error) {
 	job := job{
 		head: f.head, index: f.opts.Index, data: f.opts.Data, sequence: f.opts.Sequence, partitions: &f.partitions,

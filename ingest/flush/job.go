@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// loadRows is the number of rows from which storage.Table.Load is faster than Apply.
+	// loadRows is the number of rows above which storage.Table.Load is faster than Apply.
 	loadRows = 512
 	// readRows is the number of rows copied while a stripe is locked once.
 	readRows = 256
@@ -41,16 +41,16 @@ type job struct {
 	chosen  []head.Row
 	bytes   int64      // memory of chosen
 	days    []dayRows  // of chosen, oldest first
-	frozen  []head.Row // rows that are being written; the first written ones are in the table
+	frozen  []head.Row // rows in progress; the first written ones are in the table
 	written int
-	rows    int // in the table, of the whole job
+	rows    int // rows of the whole job in the table
 
 	// The batch under construction. Its memory serves the next one.
 	muts    []storage.RowMutation
 	entries []storage.Entry
 	arena   Arena
 	first   uint32 // number of the batch's first chunks
-	numbers int    // taken for the batch
+	numbers int    // numbers that the batch took
 	// holdsHistograms is set if the batch has histograms.
 	holdsHistograms bool
 }
@@ -79,15 +79,15 @@ func (j *job) flush(ctx context.Context, pick rule) (rows int, err error) {
 	return j.rows, nil
 }
 
-// selectRows collects the rows that pick takes, ordered by stripe. It counts them first: there may be millions, and a list
-// that grows is in memory twice.
+// selectRows collects the rows that pick takes, ordered by stripe. It counts them first, because there may be millions and
+// a growing list is in memory twice.
 func (j *job) selectRows(pick rule) {
 	j.chosen, j.bytes, j.days = j.chosen[:0], 0, j.days[:0]
 	count, _ := countRows(j.head, pick)
 	if count == 0 {
 		return
 	}
-	j.chosen = slices.Grow(j.chosen, count+count/64) // more may come meanwhile
+	j.chosen = slices.Grow(j.chosen, count+count/64) // further rows may arrive meanwhile
 	for stripe := range j.head.Stripes() {
 		j.chosen = j.head.SelectRows(j.chosen, stripe, func(row head.RowInfo) bool {
 			if !pick(row) {
@@ -144,7 +144,8 @@ func (j *job) flushRange(ctx context.Context, rows []head.Row) error {
 	j.frozen, j.written = j.head.Freeze(j.frozen[:0], rows), 0
 	err := j.writeFrozen(ctx)
 	if err != nil {
-		// If the table holds some of these rows all the same, they are written again under a higher number.
+		// If the table holds some of these rows nevertheless, the next flush writes them again under a higher
+		// number.
 		j.head.Thaw(j.frozen[j.written:])
 	}
 	j.clear()
@@ -228,7 +229,7 @@ func (j *job) addChunks(ctx context.Context, kind keyschema.SampleKind, hour int
 		if err := j.encoder.load(&j.reader, kind, from, end); err != nil {
 			return err
 		}
-		for more := true; more; part++ { // histograms may decode to far more than they take in the head
+		for more := true; more; part++ { // decoded histograms may be far larger than in the head
 			if err := j.number(ctx, part); err != nil {
 				return err
 			}

@@ -22,7 +22,7 @@ func newMetrics(reg prometheus.Registerer) metrics {
 	return metrics{
 		flushedRows:  counter("flushed_rows_total", "Rows written to the data table."),
 		flushedBytes: counter("flushed_bytes_total", "Bytes of the chunks written to the data table."),
-		flushFails:   counter("flush_failures_total", "Flushes that the storage refused. Their rows stay in the head."),
+		flushFails:   counter("flush_failures_total", "Failed flushes. Their rows stay in the head."),
 		flushSeconds: f.NewHistogram(prometheus.HistogramOpts{
 			Name: "tsdb_ingest_flush_seconds", Help: "Duration of a flush that wrote rows.",
 			Buckets: prometheus.ExponentialBuckets(0.001, 4, 10),

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	// partitionsMax is the largest number of partitions: the number of a partition fits into a byte, with 0 for unknown.
+	// partitionsMax is the largest number of partitions. The number of a partition fits into a byte, with 0 for unknown.
 	partitionsMax = 255
 	// samplesPerPartition is the number of keys that are sampled for each partition.
 	samplesPerPartition = 64
 )
 
-// partitions divide the table's keys into ranges of about the same size. A flush that goes from partition to partition walks
-// through the table in the order of its keys, without all keys in memory.
+// partitions divide the table's keys into ranges of about the same size. A flush writes partition after partition, so it
+// follows the order of the table's keys without all keys in memory.
 //
 // The ranges fit the rows for which they were built. Later a series may be in a wrong partition: if the keys of its new day
-// differ, or if it got the ref of another series. Then the files of a flush overlap, and nothing else happens.
+// differ, or if it got the ref of another series. Then the files of a flush overlap, without other effects.
 type partitions struct {
 	head  *head.Head
 	index *index.Index
@@ -37,7 +37,7 @@ type partitions struct {
 	key   []byte // scratch
 }
 
-// rebuild computes the bounds, so that each partition has about sizeBytes. It goes over the rows twice, batch by batch.
+// rebuild computes the bounds, so that each partition has about sizeBytes. It reads the rows twice, batch by batch.
 func (p *partitions) rebuild(batches iter.Seq[[]head.Row], rows int, bytesTotal int64) {
 	p.bytesTotal, p.bounds, p.byRef = bytesTotal, nil, nil
 	wanted := int(min((bytesTotal+p.sizeBytes-1)/p.sizeBytes, partitionsMax))
@@ -160,8 +160,8 @@ func (p *partitions) sort(rows []head.Row, bytesTotal int64) {
 	})
 }
 
-// first returns how many of the sorted rows are flushed together: the rows of the first partition, and of the next partitions up
-// to rowsMax rows. The partitions may have been built for far more rows.
+// first returns the number of sorted rows that are flushed together: the rows of the first partition, and of the next
+// partitions up to rowsMax rows. The partitions may have been built for far more rows.
 func (p *partitions) first(rows []head.Row, rowsMax int) int {
 	n := p.firstPartition(rows)
 	for n < len(rows) {

@@ -22,16 +22,16 @@ type rule func(row head.RowInfo) bool
 // everything takes all rows.
 func everything(head.RowInfo) bool { return true }
 
-// dueInput is what dueRule decides by.
+// dueInput is the input of dueRule.
 type dueInput struct {
 	nowMs int64
 	// tick counts flush intervals since the start.
 	tick uint32
-	// grace is how long after the end of an hour its rows wait for late samples.
+	// grace is the time after the end of an hour for which its rows wait for late samples.
 	grace time.Duration
 	// spread is the time over which the rows of one hour are flushed, one partition after the other.
 	spread time.Duration
-	// partitions is the number of partitions, partitionOf the partition of a series, from 0.
+	// partitions is the number of partitions. partitionOf returns the partition of a series, from 0.
 	partitions  int
 	partitionOf func(ref uint32) int
 	// backlog means that late rows use much memory.
@@ -43,14 +43,14 @@ func openHour(nowMs int64, grace time.Duration) int64 {
 	return keyschema.HourOf(max(0, nowMs-grace.Milliseconds()))
 }
 
-// isLate reports whether a row is late: its hour is older than the hour that closed last.
+// isLate reports whether a row is late: its hour is older than the last closed hour.
 func isLate(row head.RowInfo, open int64) bool { return row.Hour < open-1 }
 
 // hasBacklog reports whether late rows use so much memory that they are flushed at once, even while they still get samples.
 func hasBacklog(lateBytes, limitBytes int64) bool { return lateBytes > limitBytes/backlogShare }
 
-// dueRule takes rows that are closed already, all late rows if there is a backlog, and rows of closed hours. It takes the
-// latter once they are idle and the turn of their partition has come.
+// dueRule takes closed rows, all late rows if there is a backlog, and rows of closed hours. A row of a closed hour must
+// be idle, and the turn of its partition must have come.
 func dueRule(in dueInput) rule {
 	open := openHour(in.nowMs, in.grace)
 	return func(row head.RowInfo) bool {
@@ -67,7 +67,7 @@ func dueRule(in dueInput) rule {
 	}
 }
 
-// closedRule takes the rows of hours before the current one, and rows that are closed for another reason.
+// closedRule takes the rows of hours before the current one, and rows that are closed for other reasons.
 func closedRule(nowMs int64) rule {
 	current := keyschema.HourOf(max(0, nowMs))
 	return func(row head.RowInfo) bool { return row.Frozen || row.Hour < current }
@@ -89,8 +89,8 @@ func largestRule(excessBytes int64, sizes []int64) rule {
 	return func(row head.RowInfo) bool { return row.Bytes >= leastBytes }
 }
 
-// logLimit returns the size from which rows are flushed so that the log can be truncated. It is one segment while disk space
-// is low.
+// logLimit returns the size of the log above which rows are flushed, so that the log can be truncated. It is one segment
+// while disk space is low.
 func logLimit(maxBytes, segmentBytes int64, lowSpace bool) (limitBytes int64) {
 	if lowSpace {
 		return min(maxBytes, segmentBytes)

@@ -17,18 +17,20 @@ const (
 	// claimMark begins the qualifiers of claims; claimEnd sorts after all of them.
 	claimMark = 'c'
 	claimEnd  = claimMark + 1
-	// sequenceBlock is how many numbers are reserved at once. A crash leaves the rest of a block unused.
+	// sequenceBlock is the number of sequence numbers that are reserved at once. A crash leaves the rest of a
+	// block unused.
 	sequenceBlock = 1024
-	// sequenceTriesMax bounds the tries to reserve a block: other servers may reserve the same one first.
+	// sequenceTriesMax bounds the tries to reserve a block, because other servers may reserve the same block
+	// first.
 	sequenceTriesMax = 16
 )
 
-// Sequence numbers the chunks, so that readers know the later one of two chunks in a row. Each flush takes one number for all
-// its rows. Numbers are reserved durably before they are used. So later chunks get higher numbers after a crash, too.
+// Sequence numbers the chunks, so that readers know the later of two chunks in a row. Each flush takes one number for all its
+// rows. Numbers are reserved durably before they are used. So later chunks get higher numbers after a crash, too.
 //
 // Several servers may share the row of table meta. It holds the next free number and a claim: a cell whose qualifier is the
-// first number of the block that was reserved last. A block is reserved by a conditional mutation. It fails if there is a
-// claim of that number or of a higher one.
+// first number of the last reserved block. A block is reserved by a conditional mutation. It fails if there is a claim of
+// that number or of a higher one.
 type Sequence struct {
 	store storage.Store
 	meta  storage.Table
@@ -38,7 +40,8 @@ type Sequence struct {
 	reserved uint64
 }
 
-// OpenSequence returns the sequence of a store whose table meta is given. It fails if the row cannot be read.
+// OpenSequence returns the sequence of the store with the given table meta. It fails if the row cannot be
+// read.
 func OpenSequence(ctx context.Context, store storage.Store, meta storage.Table) (*Sequence, error) {
 	s := &Sequence{store: store, meta: meta}
 	_, _, err := s.read(ctx)
@@ -115,7 +118,7 @@ func (s *Sequence) reserve(ctx context.Context, n int) error {
 		}
 		end := free + uint64(n) + sequenceBlock
 		if free > keyschema.ChunkSeqMax || end > keyschema.ChunkSeqMax {
-			return fmt.Errorf("chunk sequence is used up: %d numbers were given out", free)
+			return fmt.Errorf("chunk sequence is used up: %d numbers are taken", free)
 		}
 		claim := binary.BigEndian.AppendUint64([]byte{claimMark}, free)
 		take := storage.RowMutation{Entries: []storage.Entry{
@@ -143,7 +146,8 @@ func (s *Sequence) reserve(ctx context.Context, n int) error {
 		case err != nil:
 			why = err
 		}
-		// Another server was faster, or the answer was lost. If the block was reserved all the same, it stays unused.
+		// Another server was faster, or the answer was lost. If this process has reserved the block nevertheless, it
+		// stays unused.
 	}
 	return why
 }

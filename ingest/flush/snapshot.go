@@ -6,7 +6,7 @@ import (
 )
 
 // Snapshot copies log and tables so that the copies belong together: all samples logged before the call are in one of them, and
-// no later sample is in the log. tables copies the tables; nil leaves them out. logDir must not exist. No flush, checkpoint or
+// no later sample is in the log. tables copies the tables; nil skips them. logDir must not exist. No flush, checkpoint or
 // deletion runs meanwhile; writes go on.
 func (f *Flusher) Snapshot(ctx context.Context, logDir string, tables func(ctx context.Context) error) error {
 	f.mu.Lock()
@@ -15,7 +15,8 @@ func (f *Flusher) Snapshot(ctx context.Context, logDir string, tables func(ctx c
 	if err != nil {
 		return fmt.Errorf("cut the log: %w", err)
 	}
-	// Rows reach the tables and leave the log only under the lock. So what the copied tables lack, the copied log has.
+	// Rows reach the tables and leave the log only under the lock. So the copied log has all samples that the copied
+	// tables lack.
 	if tables != nil {
 		if err := tables(ctx); err != nil {
 			return fmt.Errorf("copy the tables: %w", err)

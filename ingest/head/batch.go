@@ -6,8 +6,8 @@ import (
 	"halite/keyschema"
 )
 
-// Window says which samples of a series are wanted: those in [MinMs, MaxMs]. If Newest is set, all but the newest of each hour
-// may be omitted.
+// Window selects the samples of a series in [MinMs, MaxMs]. If Newest is set, reads may omit all but the newest sample of each
+// hour.
 type Window struct {
 	MinMs, MaxMs int64
 	Newest       bool
@@ -83,7 +83,7 @@ func (h *Head) appendBatch(
 // keptBytesMax is the size of copied chunks above which a reader does not keep its memory.
 const keptBytesMax = 4 << 20
 
-// putBatch gives the reader of a batch back.
+// putBatch keeps the reader of a batch for reuse.
 func (d *Reader) putBatch() {
 	if cap(d.packed) > keptBytesMax {
 		d.packed = nil
@@ -108,7 +108,7 @@ func (d *Reader) appendSeries(rows []rowCopy, tsMs []int64, values []float64) ([
 	return tsMs, values, nil
 }
 
-// within returns the part of ascending times of one hour that is wanted.
+// within returns the bounds of the wanted part of ascending times of one hour.
 func (w *Window) within(tsMs []int64) (first, end int) {
 	end = len(tsMs)
 	if end > 0 && tsMs[end-1] > w.MaxMs {
@@ -194,7 +194,7 @@ func (d *Reader) copyGroup(s *stripe, chunks []*slotChunk, refs, positions []uin
 	}
 }
 
-// copyRecent copies what the window needs of a row.
+// copyRecent copies the part of a row that the window needs.
 func (d *Reader) copyRecent(s *stripe, r *row) {
 	offset := d.batch.needs(r.hour())
 	c := rowCopy{hour: r.hour(), floats: true, unsorted: r.is(flagUnsorted), packedFrom: len(d.packed), tailFrom: len(d.tailMs)}
@@ -214,8 +214,8 @@ func (s *stripe) tailReaches(r *row, offset uint32) bool {
 	return r.tailLen() > 0 && s.tail(r).offset(0) <= offset
 }
 
-// prefetch loads the rows of a few series before they are used, so that their cache misses overlap: the rows, then their tails,
-// then one block of each chain after the other.
+// prefetch loads the rows of a few series before their use, so that their cache misses overlap. It loads the rows, then their
+// tails, then in turn one block of each chain.
 func (d *Reader) prefetch(s *stripe, first []uint32) {
 	prefetched := uint8(0)
 	for _, n := range first {
@@ -255,7 +255,7 @@ func (d *Reader) prefetch(s *stripe, first []uint32) {
 	d.batch.prefetched = prefetched
 }
 
-// chainWalk is a place in a chain, and the number of blocks yet to be loaded.
+// chainWalk is a position in a chain and the number of blocks to load.
 type chainWalk struct {
 	next   blockID
 	blocks int

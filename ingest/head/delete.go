@@ -44,7 +44,7 @@ func (h *Head) deleteSamples(d *Reader, s *stripe, ref uint32, mintMs, maxtMs in
 	if at == nil {
 		return nil
 	}
-	// If the newest row of an hour goes, the map misses the older rows of that hour.
+	// After the newest row of an hour is removed, the map lacks the older rows of that hour.
 	defer delete(s.places, ref)
 	for n := at.row; n != 0; {
 		r := s.row(n)

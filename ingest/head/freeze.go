@@ -8,7 +8,7 @@ import (
 	"halite/keyschema"
 )
 
-// Row names a row that was selected for a flush. It stays valid as long as no row is freed.
+// Row names a row that was selected for a flush. It stays valid while no row is freed.
 type Row struct {
 	Ref   uint32
 	place place
@@ -32,8 +32,8 @@ type RowInfo struct {
 	Samples int
 	// Segment is the oldest segment of the log that the row needs.
 	Segment uint64
-	// MadeTick and LastTick are the ticks of the first and last append. The row keeps eight bits of LastTick: later than 255
-	// ticks after MadeTick, it is too low by a multiple of 256.
+	// MadeTick and LastTick are the ticks of the first and last append. The row keeps eight bits of LastTick. If LastTick is
+	// more than 255 ticks after MadeTick, it is too low by a multiple of 256.
 	MadeTick, LastTick uint32
 	// Frozen reports that an earlier flush failed, or that the row is full.
 	Frozen bool
@@ -73,8 +73,8 @@ func (s *stripe) selectRows(dst []Row, first uint32, pick func(RowInfo) bool) (r
 
 // Freeze freezes selected rows and appends them to dst, stripe by stripe, each stripe ordered by series, hour, kind and
 // creation. The rows of one stripe must be adjacent. Freeze adds older rows of the same series, hour and kind, so that the
-// table receives them in order, and leaves out rows that a flush holds. Frozen rows stay readable until Free. No row may
-// have been freed since the selection. Freeze sorts rows.
+// table receives them in order, and omits rows that a flush holds. Frozen rows stay readable until Free. No row may have
+// been freed since the selection. Freeze sorts rows.
 func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 	for len(rows) > 0 {
 		at, some := h.Stripe(rows[0].Ref), 1
@@ -133,7 +133,7 @@ func (s *stripe) freezeOlder(dst []Row, at *slot, selected []Row) []Row {
 }
 
 // BytesByRowSize sums the memory of rows by size: sizes[i] is the memory of all rows with less than 2^i bytes and at least half
-// of that. With it a caller finds the least size of the rows that it must flush to free enough memory.
+// of that. A caller uses it to find the least size of rows whose flush frees enough memory.
 func (h *Head) BytesByRowSize() (sizes [32]int64) {
 	for i := range h.stripes {
 		s := &h.stripes[i]
@@ -174,7 +174,7 @@ func (d *Reader) PackedBytes(i int) int {
 	return c.packed - c.packedFrom + (c.tail-c.tailFrom)*(valueBytes+offsetBytes)
 }
 
-// Free drops frozen rows that the tables hold now. The rows must be in the order of Freeze.
+// Free drops frozen rows that the tables now hold. The rows must be in the order of Freeze.
 func (h *Head) Free(rows []Row) {
 	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
 		for i := range rows {
@@ -202,8 +202,8 @@ func (h *Head) Thaw(rows []Row) {
 	})
 }
 
-// withSeries visits rows series by series under the lock of their stripe, which it releases now and then. The rows of one
-// series must be adjacent.
+// withSeries visits rows series by series under the lock of their stripe. It releases the lock between batches. The rows
+// of one series must be adjacent.
 func (h *Head) withSeries(rows []Row, visit func(s *stripe, at *slot, rows []Row)) {
 	for len(rows) > 0 {
 		at, some := h.Stripe(rows[0].Ref), 0

@@ -51,7 +51,7 @@ const (
 type slot struct {
 	// row is the first of the series' rows. The stripe's lock guards it.
 	row uint32
-	// log is the number of the series in the log, 0 if there is none. It is set before anybody else knows the ref.
+	// log is the number of the series in the log, or 0. It is set before other goroutines know the ref.
 	log uint32
 }
 
@@ -106,7 +106,7 @@ func (h *Head) Register(ref, log uint32) {
 		var grown []*slotChunk
 		if at < len(chunks) {
 			grown = slices.Clone(chunks)
-		} else { // readers stay within the length that they loaded
+		} else { // readers stay within their loaded length
 			grown = append(chunks, make([]*slotChunk, at+1-len(chunks))...)
 		}
 		grown[at] = new(slotChunk)
@@ -193,20 +193,12 @@ func (h *Head) LockStripe(stripe int) { h.stripes[stripe].mu.Lock() }
 // UnlockStripe unlocks a stripe.
 func (h *Head) UnlockStripe(stripe int) { h.stripes[stripe].mu.Unlock() }
 
-// Append stores floats of one stripe in their order. The caller has locked the stripe and written the samples to a segment of
-// the log. All refs must be registered. Append adds the rows that it has begun to opened; the caller must mark their series
-// active before it acknowledges the samples. After an error some samples may be missing, although they are in the log.
-func (h *Head) Append(stripe int, samples []Sample, segment uint64, opened []OpenedRow) ([]OpenedRow, error) {
-	return h.append(stripe, keyschema.Floats, samples, segment, opened)
-}
-
-// StoreStartTimes stores start times of one stripe in their order. The value of each is the start timestamp, in milliseconds
-// since 1970, of the sample with the same series and time. Everything else is as in Append.
-func (h *Head) StoreStartTimes(stripe int, starts []Sample, segment uint64, opened []OpenedRow) ([]OpenedRow, error) {
-	return h.append(stripe, keyschema.StartTimes, starts, segment, opened)
-}
-
-func (h *Head) append(
+// Append stores floats or start times of one stripe in their order. The value of a start time is the start timestamp, in
+// milliseconds since 1970, of the sample with the same series and time. The caller has locked the stripe and written the samples
+// to a segment of the log. All refs must be registered. Append adds the rows that it has begun to opened; the caller must mark
+// their series active before it acknowledges the samples. After an error some samples may be missing, although they are in the
+// log.
+func (h *Head) Append(
 	stripe int, kind keyschema.SampleKind, samples []Sample, segment uint64, opened []OpenedRow,
 ) ([]OpenedRow, error) {
 	if segment > math.MaxUint32 {
@@ -223,7 +215,7 @@ func segmentFault(segment uint64) error {
 	return fmt.Errorf("head: log segment %d has more than 32 bits", segment)
 }
 
-// addTotals adds the change of a stripe's totals, which were as given, to the totals of the head.
+// addTotals adds the change of a stripe's totals since the given values to the totals of the head.
 func (h *Head) addTotals(s *stripe, bytes, rows, samples int64) {
 	h.bytes.Add(s.bytes - bytes)
 	h.rows.Add(s.count - rows)

@@ -28,7 +28,7 @@ type writer struct {
 func (w *writer) append(h *head.Head, stripe int, samples []head.Sample) error {
 	h.LockStripe(stripe)
 	defer h.UnlockStripe(stripe)
-	rows, err := h.Append(stripe, samples, w.segment, nil)
+	rows, err := h.Append(stripe, keyschema.Floats, samples, w.segment, nil)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.opened == nil {

@@ -9,11 +9,11 @@ import (
 // hourCounters is the number of counters, a power of two. A head rarely has rows of more hours.
 const hourCounters = 64
 
-// hourCounts counts rows by hour. Hours that are a multiple of hourCounters apart share a counter. A row counts from before its
-// first sample, under the lock of its stripe, until it is freed.
+// hourCounts counts rows by hour. Hours that are a multiple of hourCounters apart share a counter. A row counts from the moment
+// before its first sample until it is freed. The lock of its stripe guards both changes.
 type hourCounts [hourCounters]atomic.Int32
 
-// rowCounts counts rows by hour. By kind it counts all rows but rows of floats.
+// rowCounts counts rows by hour. It also counts rows by kind, except rows of floats.
 type rowCounts struct {
 	hours hourCounts
 	kinds [keyschema.SampleKinds]atomic.Int32

@@ -1,13 +1,13 @@
 package head
 
 const (
-	// prefetchSamples is the number of samples whose rows are loaded side by side.
+	// prefetchSamples is the number of samples whose rows are loaded in parallel.
 	prefetchSamples = 32
 	// prefetchSpan is a span of refs. Within it, the rows of prefetchSamples samples are neighbors and need no prefetch.
 	prefetchSpan = 16 * prefetchSamples
 )
 
-// prefetch loads the rows of samples of scattered series before they are used, so that their cache misses overlap. It changes
+// prefetch loads the rows of scattered series before their samples are appended, so that the cache misses overlap. It changes
 // no row.
 func (s *stripe) prefetch(chunks []*slotChunk, samples []Sample) {
 	minRef, maxRef := samples[0].Ref, samples[0].Ref

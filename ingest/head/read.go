@@ -27,7 +27,7 @@ type Reader struct {
 	tailMs     []int64
 	tailValues []float64
 	batch      batch
-	chunks     [][]byte // of the row at hand, the last one first
+	chunks     [][]byte // chunks of the current row, the last one first
 	decoder    chunk.Decoder
 	sorter     sorter
 	tsMs       []int64
@@ -91,8 +91,8 @@ func (d *Reader) appendRows(rows []rowCopy, tsMs []int64, values []float64) ([]i
 	return tsMs, values, nil
 }
 
-// copySeries copies the rows of a series and kind that reach into [mintMs, maxtMs], by hour and creation. It returns nil if there
-// are none. The caller gives the reader back.
+// copySeries copies the rows of a series and kind that reach into [mintMs, maxtMs], by hour and creation. It returns nil if
+// there are none. The caller calls put at the end.
 func (h *Head) copySeries(ref uint32, kind keyschema.SampleKind, mintMs, maxtMs int64) *Reader {
 	at := h.slot(ref)
 	if at == nil || maxtMs < mintMs || !h.HasKind(kind) {
@@ -127,7 +127,7 @@ func sortRows(rows []rowCopy) {
 	}
 }
 
-// put gives a reader back for the next one.
+// put keeps a reader for reuse.
 func (d *Reader) put() {
 	clear(d.histograms[:cap(d.histograms)])
 	clear(d.exemplars[:cap(d.exemplars)])

@@ -69,7 +69,7 @@ func appendRecord(dst []byte, offset uint32, record []byte) []byte {
 	return append(dst, record...)
 }
 
-// StoreRecords stores histograms or exemplars of one stripe in their order. Everything else is as in Append.
+// StoreRecords stores histograms or exemplars of one stripe in their order. Otherwise it is like Append.
 func (h *Head) StoreRecords(
 	stripe int, kind keyschema.SampleKind, records []Record, segment uint64, opened []OpenedRow,
 ) ([]OpenedRow, error) {
@@ -97,7 +97,7 @@ func (h *Head) StoreRecords(
 	return opened, nil
 }
 
-// addRecord stores one record. If it cannot pack the records before it, it returns an error and does not store the record.
+// addRecord stores one record. If it cannot pack the earlier records, it returns an error and does not store the record.
 func (h *Head) addRecord(s *stripe, r *row, offset uint32, record []byte) error {
 	if offset <= r.maxOffset() && r.counts != 0 {
 		r.hourFlags |= flagUnsorted
@@ -121,7 +121,7 @@ func (h *Head) addRecord(s *stripe, r *row, offset uint32, record []byte) error 
 	return nil
 }
 
-// packHistograms turns the records of a row into a chunk behind its other chunks.
+// packHistograms packs the records of a row as a chunk after its other chunks.
 func (s *stripe) packHistograms(r *row) error {
 	s.chain = s.appendPacked(s.chain[:0], r)
 	rest, chunks := s.chain, 0 // size of the entries that are chunks
@@ -171,7 +171,7 @@ func decodeHistogram(e chainEntry, startMs int64) (histchunk.Sample, error) {
 	return sample, nil
 }
 
-// dropExemplars removes repeated exemplars of a row and the oldest ones beyond a number.
+// dropExemplars removes duplicate exemplars of a row, and the oldest ones above the limit.
 func (s *stripe) dropExemplars(r *row, most int) error {
 	s.chain = s.appendPacked(s.chain[:0], r)
 	entries, err := sortedExemplars(nil, s.chain)
@@ -190,7 +190,8 @@ func (s *stripe) dropExemplars(r *row, most int) error {
 	return nil
 }
 
-// sortedExemplars appends the exemplars of chains by time and arrival. Of equal ones it keeps the first.
+// sortedExemplars appends the exemplars of chains by time and arrival. Among equal exemplars it keeps the
+// first.
 func sortedExemplars(dst []chainEntry, chain []byte) ([]chainEntry, error) {
 	from := len(dst)
 	for len(chain) > 0 {
@@ -220,7 +221,8 @@ func dedupExemplars(entries []chainEntry) []chainEntry {
 	return kept
 }
 
-// sortHistograms sorts by time; of histograms with one timestamp it keeps the last to arrive. It changes samples.
+// sortHistograms sorts by time. Among histograms with one timestamp it keeps the last to arrive. It changes
+// samples.
 func sortHistograms(samples []histchunk.Sample) []histchunk.Sample {
 	slices.SortStableFunc(samples, func(a, b histchunk.Sample) int {
 		switch {
@@ -242,7 +244,7 @@ func sortHistograms(samples []histchunk.Sample) []histchunk.Sample {
 	return samples[:n]
 }
 
-// packRecords packs the records of a row that probably takes few more.
+// packRecords packs the records of a row that probably gets few further ones.
 func (s *stripe) packRecords(r *row) error {
 	if r.kind() != keyschema.Histograms || r.tailLen() < packedRecords/4 {
 		return nil

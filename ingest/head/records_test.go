@@ -110,10 +110,8 @@ func (m *kindsModel) write() {
 	}
 	var err error
 	switch at.kind {
-	case keyschema.Floats:
-		_, err = m.h.Append(stripe, numbers, m.tick, nil)
-	case keyschema.StartTimes:
-		_, err = m.h.StoreStartTimes(stripe, numbers, m.tick, nil)
+	case keyschema.Floats, keyschema.StartTimes:
+		_, err = m.h.Append(stripe, at.kind, numbers, m.tick, nil)
 	default:
 		_, err = m.h.StoreRecords(stripe, at.kind, records, m.tick, nil)
 	}

@@ -18,12 +18,12 @@ const (
 	tableSlotsMin   = 1 << 10
 )
 
-// entry is one encoding of one series' labels. A Cursor may guess the number of an entry while Insert fills it, so fill stores
-// the fields one by one, ref last.
+// entry is one encoding of one series' labels. A Cursor may guess the number of an entry while Insert fills it. So fill stores
+// the fields one by one, and ref last.
 type entry struct {
 	hi, lo atomic.Uint64
 	ref    atomic.Uint32 // 0 if the entry is free
-	// next is the entry that followed in the last look-up. Senders repeat their order.
+	// next is the entry that followed this one in the last look-up. Senders repeat their order.
 	next atomic.Uint32
 }
 
@@ -41,14 +41,14 @@ func (e *entry) clear() {
 }
 
 // table is a hash table with open addressing. A slot holds the number of an entry in its numberBits lowest bits, and bits of
-// the key above; 0 is a free slot.
+// the key in the others. 0 is a free slot.
 type table struct {
 	mask       uint64
 	numberBits int
 	slots      []uint32
 }
 
-// Registry finds the ref of a series by a hash of its encoded labels. Several encodings may lead to one ref. Neither entries
+// Registry finds the ref of a series by a hash of its encoded labels. Several encodings may have one ref. Neither entries
 // nor table contain pointers.
 //
 // Find and Cursor.Find take no lock and may run beside one call of Insert. The caller serializes calls of Insert. A Removal
@@ -56,12 +56,14 @@ type table struct {
 type Registry struct {
 	seed   uint64
 	chunks atomic.Pointer[[]*[entryChunkSize]entry]
-	count  atomic.Uint32 // number of entries ever made, with the unused entry 0
+	count  atomic.Uint32 // number of allocated entries, including the unused entry 0
 	table  atomic.Pointer[table]
 	free   []uint32 // numbers of removed entries
 	live   atomic.Int64
 	// removal is the running Removal, nil if there is none.
 	removal *Removal
+	// tags has a tag for each entry; nil if there are none.
+	tags atomic.Pointer[[]*[entryChunkSize]atomic.Uint32]
 }
 
 // NewRegistry returns an empty registry with a random hash seed, so that no sender can prepare collisions.
@@ -73,8 +75,15 @@ func NewRegistry() *Registry {
 	return g
 }
 
-// newTable returns a table. Its numbers have room for all existing entries, which may be reused, and for one entry a slot: a
-// new number is made only when all entries are in use, and then the table is not full.
+// NewTaggedRegistry returns an empty registry that keeps a tag with each encoding.
+func NewTaggedRegistry() *Registry {
+	g := NewRegistry()
+	g.tags.Store(&[]*[entryChunkSize]atomic.Uint32{new([entryChunkSize]atomic.Uint32)})
+	return g
+}
+
+// newTable returns a table. Its numbers have room for all existing entries, which may be reused, and for one entry for each
+// slot. A new number is allocated only if all entries are in use, and then the table is not full.
 func newTable(slots int, entries uint32) *table {
 	numberBits := max(bits.Len(uint(slots)), bits.Len32(entries))
 	return &table{mask: uint64(slots - 1), numberBits: numberBits, slots: make([]uint32, slots)}
@@ -94,13 +103,27 @@ func (t *table) mayMatch(slot uint32, k Key) bool { return (slot^uint32(k.Lo>>32
 // Hash returns the key of encoded labels.
 func (g *Registry) Hash(fields []byte) Key { return xxh3.Hash128Seed(fields, g.seed) }
 
+// Space returns what separates the keys of a tenant's series from the keys of others. It is zero for the empty prefix.
+func (g *Registry) Space(tenantPrefix string) Key {
+	if tenantPrefix == "" {
+		return Key{}
+	}
+	return xxh3.HashString128Seed(tenantPrefix, ^g.seed)
+}
+
+// InSpace returns the key in a space.
+func InSpace(k, space Key) Key { return Key{Hi: k.Hi ^ space.Hi, Lo: k.Lo ^ space.Lo} }
+
 // Len is the number of encodings.
 func (g *Registry) Len() int { return int(g.live.Load()) }
 
-// SizeBytes is the memory of entries and table in bytes. Entries of removed encodings stay, to be reused.
+// SizeBytes is the memory of entries and table in bytes. Entries of removed encodings stay for reuse.
 func (g *Registry) SizeBytes() int64 {
 	entries := int64(len(*g.chunks.Load())) * int64(unsafe.Sizeof([entryChunkSize]entry{}))
 	unused := int64(g.count.Load()) - g.live.Load() // their numbers are in free
+	if tags := g.tags.Load(); tags != nil {
+		entries += int64(len(*tags)) * int64(unsafe.Sizeof([entryChunkSize]atomic.Uint32{}))
+	}
 	return entries + 4*(int64(len(g.table.Load().slots))+max(0, unused))
 }
 
@@ -131,8 +154,20 @@ func (g *Registry) Find(k Key) (ref uint32, ok bool) {
 	return g.entry(n).ref.Load(), true
 }
 
+// FindTagged is Find with the tag.
+func (g *Registry) FindTagged(k Key) (ref, tag uint32, ok bool) {
+	n := g.find(k)
+	if n == 0 {
+		return 0, 0, false
+	}
+	return g.entry(n).ref.Load(), g.tag(n), true
+}
+
 // Insert adds an encoding of a series. It does nothing if the key is known.
-func (g *Registry) Insert(k Key, ref uint32) {
+func (g *Registry) Insert(k Key, ref uint32) { g.InsertTagged(k, ref, 0) }
+
+// InsertTagged is Insert with a tag. Only a tagged registry keeps it.
+func (g *Registry) InsertTagged(k Key, ref, tag uint32) {
 	if g.find(k) != 0 {
 		return
 	}
@@ -146,6 +181,7 @@ func (g *Registry) Insert(k Key, ref uint32) {
 			g.chunks.Store(&grown)
 		}
 	}
+	g.setTag(n, tag)
 	g.entry(n).fill(k, ref)
 	if g.removal != nil {
 		g.removal.inserted(ref, n)
@@ -159,6 +195,29 @@ func (g *Registry) Insert(k Key, ref uint32) {
 		return
 	}
 	t.put(k, n)
+}
+
+// setTag stores the tag of an entry before the entry is filled.
+func (g *Registry) setTag(n, tag uint32) {
+	tags := g.tags.Load()
+	if tags == nil {
+		return
+	}
+	if int(n>>entryChunkShift) == len(*tags) {
+		grown := append((*tags)[:len(*tags):len(*tags)], new([entryChunkSize]atomic.Uint32))
+		tags = &grown
+		g.tags.Store(tags)
+	}
+	(*tags)[n>>entryChunkShift][n&(entryChunkSize-1)].Store(tag)
+}
+
+// tag returns the tag of an entry, 0 if the registry keeps none.
+func (g *Registry) tag(n uint32) uint32 {
+	tags := g.tags.Load()
+	if tags == nil {
+		return 0
+	}
+	return (*tags)[n>>entryChunkShift][n&(entryChunkSize-1)].Load()
 }
 
 func (t *table) put(k Key, n uint32) {
@@ -179,8 +238,8 @@ func (g *Registry) rebuild(slots int) *table {
 	return t
 }
 
-// Cursor looks up the series of one request in turn. It first tries the series that followed the previous one last time, or was
-// inserted after it. In a steady stream that guess is right and no look-up reads the table.
+// Cursor looks up the series of one request in turn. It first tries the series that followed the previous one in the last
+// request, or that was inserted after it. In a steady stream this guess is right, and no look-up reads the table.
 type Cursor struct {
 	g    *Registry
 	last uint32
@@ -227,12 +286,15 @@ func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
 	return g.entry(n).ref.Load(), true
 }
 
+// Tag returns the tag of the encoding that Find has found last.
+func (c *Cursor) Tag() uint32 { return c.g.tag(c.last) }
+
 // Lost reports that the series come in a new order, in which FindAll is faster than Find.
 func (c *Cursor) Lost() bool { return c.missed >= cursorMissesMax }
 
-// FindAll is Find for at most FindBatch keys. It looks up all keys side by side, so that their cache misses overlap. It stops
-// at an unknown key and returns false; then the cursor is no longer lost.
-func (c *Cursor) FindAll(keys []Key, refs []uint32) (all bool) {
+// FindAll is Find for at most FindBatch keys. It looks up all keys in parallel, so that their cache misses overlap. It stops
+// at an unknown key and returns false. Then the cursor is no longer lost. It returns the tags as well if tags is not nil.
+func (c *Cursor) FindAll(keys []Key, refs, tags []uint32) (all bool) {
 	g := c.g
 	t := g.table.Load()
 	var numbers [FindBatch]uint32
@@ -242,7 +304,7 @@ func (c *Cursor) FindAll(keys []Key, refs []uint32) (all bool) {
 		}
 	}
 	for i := range keys {
-		refs[i] = g.entry(numbers[i]).ref.Load() // entry 0 has none
+		refs[i] = g.entry(numbers[i]).ref.Load() // entry 0 has no ref
 	}
 	for i := range keys {
 		n := numbers[i]
@@ -257,6 +319,9 @@ func (c *Cursor) FindAll(keys []Key, refs []uint32) (all bool) {
 			last.next.Store(n)
 		}
 		c.last = n
+		if tags != nil {
+			tags[i] = g.tag(n)
+		}
 	}
 	return true
 }

@@ -272,7 +272,7 @@ func TestFindAllIsFind(t *testing.T) {
 			}
 		}
 		refs := make([]uint32, len(keys))
-		require.Equal(t, len(want) == len(keys), c.FindAll(keys, refs))
+		require.Equal(t, len(want) == len(keys), c.FindAll(keys, refs, nil))
 		require.Equal(t, want, refs[:len(want)])
 	}
 }

@@ -2,8 +2,9 @@ package head
 
 import "slices"
 
-// Removal removes the encodings of many series from a registry in small steps, so that nobody waits for long. Start it with
-// Registry.Remove, call Scan until it is done, then Forget any number of times, then Close. One may run at a time.
+// Removal removes the encodings of many series from a registry in small steps, so that writers wait only briefly. Start it
+// with Registry.Remove. Call Scan until it is done, then Forget any number of times, then Close. Only one Removal may run
+// at a time.
 type Removal struct {
 	g             *Registry
 	wanted        []uint64 // bitmap of refs
@@ -48,7 +49,7 @@ func (r *Removal) inserted(ref, number uint32) {
 	}
 }
 
-// Forget removes all encodings of refs, which were all passed to Remove. Neither Find nor Insert may run meanwhile.
+// Forget removes all encodings of refs. Remove must have got these refs. Neither Find nor Insert may run meanwhile.
 func (r *Removal) Forget(refs []uint32) {
 	if !r.sorted {
 		slices.Sort(r.entries)
@@ -75,7 +76,7 @@ func (r *Removal) Close() {
 	}
 }
 
-// slotsFor is the size of a table that leaves room for growth.
+// slotsFor returns the size of a table with room for growth.
 func slotsFor(live int) int {
 	slots := tableSlotsMin
 	for live > slots/2 {
@@ -96,7 +97,8 @@ func (g *Registry) forget(n, ref uint32) {
 	g.live.Add(-1)
 }
 
-// removeSlot frees an entry's slot and moves later entries up, so that look-ups that pass the slot still find them.
+// removeSlot frees an entry's slot and moves later entries into it, so that look-ups through the slot still find
+// them.
 func (g *Registry) removeSlot(t *table, k Key, n uint32) {
 	hole := k.Hi & t.mask
 	for t.number(t.slots[hole]) != n {

@@ -27,17 +27,17 @@ type row struct {
 
 	// packed is the size of the chunks in bytes above eight bits for the free bytes of the last packed block.
 	packed uint32
-	// packedLast is the last block of the chain, 0 if there is none. Each block links to the one before.
+	// packedLast is the last block of the chain, or 0. Each block links to its predecessor.
 	packedLast blockID
 	// segment is the oldest segment of the log that holds a sample of the row.
 	segment  uint32
 	madeTick uint32
 
 	ref uint32
-	// next and prev are the neighbors in the list of the series' rows; 0 is none. next of a free row is the next free row. In
-	// the list, the newest row of an hour and kind comes first.
+	// next and prev are the neighbors in the list of the series' rows, or 0. In a free row, next is the next free row. In the
+	// list, the newest row of an hour and kind comes first.
 	next, prev uint32
-	// newestAhead is newest less the hour, at most newestAheadMax.
+	// newestAhead is newest minus the hour, at most newestAheadMax.
 	newestAhead uint16
 	blocks      uint16 // in the chain of packed blocks
 }
@@ -50,7 +50,7 @@ const (
 	flagFrozen = 1 << iota
 	// flagFlushing: a flush holds the row.
 	flagFlushing
-	// flagUnsorted: a sample was not later than all before it, so readers must sort the row.
+	// flagUnsorted: a sample was not later than all earlier ones, so readers must sort the row.
 	flagUnsorted
 	// flagTailLarge: the tail has room for tailSamples instead of tailSmallSamples.
 	flagTailLarge
@@ -119,7 +119,7 @@ func (r *row) lastTick() uint32 { return r.madeTick + uint32(uint8(r.latest)-uin
 
 const newestAheadMax = math.MaxUint16
 
-// newest is an upper bound of the hours of this row and of all rows behind it in the series' list.
+// newest is an upper bound of the hours of this row and of all later rows in the series' list.
 func (r *row) newest() int64 {
 	if r.newestAhead == newestAheadMax {
 		return keyschema.HourMax
@@ -192,8 +192,8 @@ func (s *stripe) pack(r *row) error {
 	return nil
 }
 
-// packRow packs the tail of a row that probably takes few more samples, and frees the tail. It leaves a small tail of a row
-// without chunks: a chunk for it would hardly be smaller.
+// packRow packs the tail of a row that probably gets few further samples, and frees the tail. It keeps a small tail of a
+// row without chunks, because its chunk would hardly be smaller.
 func (s *stripe) packRow(r *row) error {
 	if !r.floats() {
 		return s.packRecords(r)
@@ -220,12 +220,12 @@ func (s *stripe) appendToChain(r *row, b []byte) {
 		}
 		block := s.packedBlock(r.packedLast)
 		n := copy(block[len(block)-r.room():], b)
-		r.packed -= uint32(n) // of the room
+		r.packed -= uint32(n) // the free bytes
 		b = b[n:]
 	}
 }
 
-// extendChain adds a block for sizeBytes, or for a part of them. The last block of the chain is full.
+// extendChain adds a block for all or a part of sizeBytes. The last block of the chain is full.
 func (s *stripe) extendChain(r *row, sizeBytes int) {
 	if r.blocks >= fittedBlocksMax {
 		sizeBytes = math.MaxInt
@@ -239,7 +239,8 @@ func (s *stripe) extendChain(r *row, sizeBytes int) {
 	s.bytes += int64(len(block))
 }
 
-// link returns the number of the block before in a chain, 0 if it is the first: most readers need only the last blocks.
+// link returns the number of the previous block in a chain, or 0 for the first. Links point backwards because most
+// reads need only the last blocks.
 func link(block []byte) blockID { return blockID(binary.LittleEndian.Uint32(block)) }
 
 func setLink(block []byte, id blockID) { binary.LittleEndian.PutUint32(block, uint32(id)) }
@@ -258,13 +259,13 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 	return dst
 }
 
-// appendRecent appends the chunks of a sorted row to dst, without those that have only samples before an offset in the hour.
-// Older chunks cost nothing.
+// appendRecent appends the chunks of a sorted row to dst. It omits chunks whose samples are all before an offset in the
+// hour, and does not read them.
 func (s *stripe) appendRecent(dst []byte, r *row, offset uint32, d *chunk.Decoder) []byte {
 	from, startMs := len(dst), keyschema.HourStartMs(r.hour())
 	dst = slices.Grow(dst, r.packedBytes())[:from+r.packedBytes()]
 	all := dst[from:]
-	copied, unknown := len(all), len(all) // where the copied bytes begin, and where the chunks with a known time begin
+	copied, unknown := len(all), len(all) // start of the copied bytes, and start of the chunks with a known time
 	for id, room := r.packedLast, r.room(); id != 0; room = 0 {
 		block := s.packedBlock(id)
 		content := block[linkBytes : len(block)-room]
@@ -274,7 +275,7 @@ func (s *stripe) appendRecent(dst []byte, r *row, offset uint32, d *chunk.Decode
 		for unknown > copied {
 			last, before, ok := lastChunk(all[copied:unknown])
 			if !ok {
-				break // an earlier block has the rest of it
+				break // an earlier block has the rest of the chunk
 			}
 			unknown = copied + len(before)
 			if info, err := d.Stat(last, startMs); err == nil && info.FirstMs <= startMs+int64(offset) {
@@ -331,11 +332,11 @@ type arrival struct {
 	nth   int
 }
 
-// insertionMovesPerSample is the average number of moves a sample from which on a general sort is faster than insertion.
+// insertionMovesPerSample is the average number of moves a sample above which a general sort is faster than insertion.
 const insertionMovesPerSample = 16
 
-// sortDedup sorts by time; of samples with one timestamp it keeps the last to arrive. It uses insertion, because most late or
-// repeated samples are near their place.
+// sortDedup sorts by time. Among samples with one timestamp it keeps the last to arrive. It uses insertion, because most late
+// or repeated samples are near their place.
 func (o *sorter) sortDedup(tsMs []int64, values []float64) ([]int64, []float64) {
 	o.tsMs, o.values = o.tsMs[:0], o.values[:0]
 	moves := insertionMovesPerSample * len(tsMs)

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// slabChunkBytes is the size of all chunks, so that memory that one slab frees fits another.
+	// slabChunkBytes is the size of all chunks, so that each slab can use memory that another one frees.
 	slabChunkBytes = 32 << 10
 	// slabChunkShift is the number of bits for a block in a chunk. A block has 32 bytes or more.
 	slabChunkShift = 10
@@ -14,14 +14,14 @@ const (
 )
 
 // slab allocates blocks of one size from chunks of bytes without pointers. Blocks are numbered from 1. It allocates from the
-// first chunk with a free block, so that after a burst the later chunks become empty and are freed.
+// first chunk with a free block. So the later chunks become empty after a burst and are freed.
 type slab struct {
 	blockBytes int
 	chunks     []slabChunk
 	// withFree has a bit for each chunk with free blocks. All words before firstFree are zero.
 	withFree  []uint64
 	firstFree int
-	// spare is the number plus one of an empty chunk that is not freed, 0 if there is none.
+	// spare is the number plus one of an empty chunk that is kept, or 0.
 	spare int
 }
 
@@ -99,12 +99,12 @@ const (
 const (
 	tailSmallSamples = 4
 	tailSamples      = 12
-	offsetBytes      = 3 // of a sample in the hour
+	offsetBytes      = 3 // offset of a sample in the hour
 	valueBytes       = 8
 
 	linkBytes       = 4 // number of the next block of a chain
 	packedClasses   = 6
-	fittedBlocksMax = 6 // number of fitting blocks of a row before it gets large ones
+	fittedBlocksMax = 6 // number of blocks of fitting size in a row before it gets large ones
 )
 
 func newSlabs() [classes]slab {
@@ -126,7 +126,7 @@ func (s *stripe) packedBlock(id blockID) []byte {
 	return s.slabs[classPacked+id&(1<<blockClassBits-1)].block(uint32(id >> blockClassBits))
 }
 
-// allocPacked allocates a block for sizeBytes, or the largest if none has that size.
+// allocPacked allocates a block with room for sizeBytes, or the largest block.
 func (s *stripe) allocPacked(sizeBytes int) blockID {
 	class := 0
 	for class < packedClasses-1 && s.slabs[classPacked+class].blockBytes-linkBytes < sizeBytes {

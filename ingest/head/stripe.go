@@ -21,7 +21,7 @@ type stripe struct {
 	slabs [classes]slab
 	// places maps refs of series with long lists to the newest row of each hour and kind; see openRow.
 	places map[uint32]map[place]uint32
-	counts *rowCounts // of the head
+	counts *rowCounts // counts of the head
 
 	// bytes, samples and count are totals of the rows in use.
 	bytes, samples, count int64
@@ -52,8 +52,8 @@ const rowsWalked = 16
 
 // openRow finds the row of a series that takes samples of the hour and kind, or makes one. The series' rows form a list, and
 // the last used row is its first: a stream stays in one hour for long. When a stream reaches its next hour, the search ends
-// as soon as only older rows remain, so a backfill of months does not visit all rows. If two streams backfill a series at
-// once, or the newest hours come first, a map replaces the search.
+// as soon as only older rows remain, so a backfill of months does not visit all rows. If two streams backfill a series
+// concurrently, or the newest hours come first, a map replaces the search.
 func (s *stripe) openRow(at *slot, ref uint32, where place, segment uint64, tick uint32) (r *row, made bool) {
 	hour := where.hour()
 	newest := hour

@@ -14,7 +14,7 @@ func (s *StripeSorter) Of(stripe int) []Sample {
 // Sorted returns all samples, by stripe.
 func (s *StripeSorter) Sorted() []Sample { return s.sorted }
 
-// Sort sorts samples by stripe, and keeps their order within each stripe. It leaves out samples with ref 0.
+// Sort sorts samples by stripe, and keeps their order within each stripe. It omits samples with ref 0.
 func (s *StripeSorter) Sort(h *Head, samples []Sample) {
 	stripes := h.Stripes()
 	if len(s.starts) != stripes+1 {

@@ -47,7 +47,7 @@ func (t tail) value(n int) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(t[valueBytes*n:]))
 }
 
-// offset returns the n-th offset. In a tail with a fixed interval, n may be the next sample to come, unless it is the first.
+// offset returns the n-th offset. In a tail with a fixed interval, n may be the next sample after the last, unless n is 0.
 func (t tail) offset(n int) uint32 {
 	if t.fixedInterval() {
 		first, interval := t.firstAndInterval()

@@ -25,11 +25,11 @@ func identityCell() jsoncell.Cell {
 
 // state is the content of the cell.
 type state struct {
-	// Synced is the place before which the tables hold every sample.
+	// Synced is the position in the log before which the tables hold every sample.
 	Synced wal.SegmentID `json:"synced"`
-	// Reached is a place that the log has certainly reached.
+	// Reached is a position that the log has certainly reached.
 	Reached wal.SegmentID `json:"reached"`
-	// Starts is how often the log was opened.
+	// Starts is the number of times that the log was opened.
 	Starts uint32 `json:"starts"`
 	// Clean: the server stopped after a flush, so nothing in the log is missing from the tables.
 	Clean bool `json:"clean"`
@@ -59,7 +59,7 @@ const (
 type Error struct {
 	// Lost is one of the constants above.
 	Lost string
-	// Reason says what disagrees, Missing which samples may be missing.
+	// Reason describes the disagreement. Missing describes the samples that may be missing.
 	Reason, Missing string
 	// Tables and Log describe the two sides.
 	Tables, Log string
@@ -70,7 +70,7 @@ func (e *Error) Error() string {
 		e.Log, e.Missing)
 }
 
-// Verdict is how a store is opened after its log and tables were compared.
+// Verdict says how to open a store after the comparison of log and tables.
 type Verdict int
 
 // Verdicts.
@@ -87,16 +87,16 @@ const (
 	SetTablesAside
 )
 
-// Options are what Check compares, and the losses that it accepts.
+// Options has the log and tables that Check compares, and the accepted losses.
 type Options struct {
 	// Store holds the tables; nil if there are none.
 	Store storage.Store
 	// FS and Dir hold the log.
 	FS  vfs.FS
 	Dir string
-	// AcceptWALLoss accepts the loss of the log, AcceptTableLoss the loss of tables.
+	// AcceptWALLoss accepts the loss of the log. AcceptTableLoss accepts the loss of tables.
 	AcceptWALLoss, AcceptTableLoss bool
-	// TakeOver makes the tables belong to this log, whichever log they belonged to before.
+	// TakeOver makes the tables belong to this log, whatever log they belonged to before.
 	TakeOver bool
 	// Logger logs accepted losses; nil discards them.
 	Logger *slog.Logger
@@ -158,8 +158,8 @@ func Check(ctx context.Context, o Options) (Verdict, error) {
 	return verdict, nil
 }
 
-// compare returns what disagrees, and how the store is opened if that loss is accepted. tables is nil if they hold no identity.
-// rows then means that they hold samples.
+// compare returns the disagreement, and the verdict if that loss is accepted. tables is nil if the tables have no identity.
+// Then rows says whether they have samples.
 func compare(tables *state, rows bool, log *wal.Extent) (Verdict, *Error) {
 	switch {
 	case tables == nil && rows:
@@ -203,13 +203,13 @@ func gone(tables *state, log *wal.Extent) bool {
 	return log.Log == 0 || log.Empty && log.Log != tables.Synced.Log
 }
 
-// behind describes the samples that the tables may lack if the log ends at a segment or before it.
+// behind describes the samples that the tables may lack if the log ends at or before a segment.
 func (id *state) behind(segment uint64) string {
-	return fmt.Sprintf("the samples logged from segment %d on, acknowledged after about %s, as far as they are in no table",
+	return fmt.Sprintf("samples logged from segment %d on, acknowledged after about %s, that are in no table",
 		segment, id.At.UTC().Format(time.RFC3339))
 }
 
-// describe sets the texts of both sides.
+// describe sets the descriptions of both sides.
 func (e *Error) describe(tables *state, rows bool, log *wal.Extent, dir string) {
 	switch {
 	case tables != nil:

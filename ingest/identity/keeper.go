@@ -19,8 +19,8 @@ type Keeper struct {
 	state state
 }
 
-// Open compares log and tables before the log is read, and sets the log aside if that loss is accepted. It logs nothing: the
-// caller has logged an accepted loss when it compared them to open the tables.
+// Open compares log and tables before the log is read, and sets the log aside if that loss is accepted. It logs nothing,
+// because the caller logged an accepted loss when it opened the tables.
 func Open(ctx context.Context, o Options, meta storage.Table, log *wal.Log, now func() time.Time) (*Keeper, error) {
 	k := &Keeper{store: o.Store, meta: meta, log: log, now: now}
 	o.Logger = nil
@@ -47,7 +47,8 @@ func Open(ctx context.Context, o Options, meta storage.Table, log *wal.Log, now 
 	return k, nil
 }
 
-// Bind makes the tables name the log, whose newest segment was begun by this start. Writes may be accepted from then on.
+// Bind makes the tables name the log. This start has begun the log's newest segment. Afterwards the caller may accept
+// writes.
 func (k *Keeper) Bind(ctx context.Context) (err error) {
 	if k.state.Reached, err = k.log.SegmentID(k.log.Stats().Segment); err != nil {
 		return fmt.Errorf("name the log's newest segment: %w", err)
@@ -64,8 +65,8 @@ func (k *Keeper) Bind(ctx context.Context) (err error) {
 	return k.store.Sync(ctx)
 }
 
-// Advance notes that the tables hold everything before the segment point once they are synced, and that the log has reached the
-// segment cut. drained means that no samples follow.
+// Advance records that the log has reached the segment cut, and that the tables hold all samples before the segment point. The
+// record takes effect with the next sync of the tables. drained means that no samples follow.
 func (k *Keeper) Advance(ctx context.Context, point, cut uint64, drained bool) (err error) {
 	if k.state.Reached, err = k.log.SegmentID(cut); err != nil {
 		return err

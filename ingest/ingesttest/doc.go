@@ -1,2 +1,2 @@
-// Package ingesttest has what tests of the write paths share.
+// Package ingesttest has helpers for tests of the write paths.
 package ingesttest

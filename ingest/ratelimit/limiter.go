@@ -7,13 +7,13 @@ import (
 
 // Options configure a Limiter. The zero value limits nothing.
 type Options struct {
-	// Max is the number of samples per second; 0 means no limit. Warn is the number from which the limiter warns.
+	// Max is the number of samples per second; 0 means no limit. Warn is the number at which the limiter warns.
 	Max, Warn int64
 	// DryRun refuses nothing.
 	DryRun bool
 }
 
-// Use is how far a limit is used.
+// Use describes the usage of a limit.
 type Use struct {
 	Options
 	// Used is the number of samples in the last whole second.
@@ -71,7 +71,7 @@ func (l *Limiter) Add(samples int, over bool, now time.Time) {
 	}
 }
 
-// Use returns how far the limit is used at a time.
+// Use returns the usage of the limit at a time.
 func (l *Limiter) Use(now time.Time) Use {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/head"
@@ -15,23 +16,24 @@ import (
 )
 
 const (
-	// batchSeries and batchSamples bound a batch, but that one record of samples is never divided.
+	// batchSeries and batchSamples bound a batch. A batch may exceed batchSamples, because one record of
+	// samples stays in one batch.
 	batchSeries  = 4096
 	batchSamples = 16384
-	// batchBytes is for histograms and exemplars what batchSamples is for floats.
+	// batchBytes bounds the encoded histograms and exemplars of a batch.
 	batchBytes = 1 << 20
-	// batchesAhead are decoded ahead.
+	// batchesAhead is the number of decoded batches that may wait.
 	batchesAhead = 4
 )
 
 // Batch is a decoded part of the log: series, samples of one segment, or one record of another kind.
 type Batch struct {
-	Kind    byte // record.KindSeries for series of any encoding
+	Kind    byte // record.KindSeries for all encodings of series
 	Segment uint64
 	Series  []Series
 	Samples []record.Sample        // floats or start times
 	Encoded []record.EncodedSample // histograms or exemplars
-	Payload []byte                 // of another kind
+	Payload []byte                 // content of a record of another kind
 
 	entries []entry
 	labels  []labels.Label // of all series
@@ -67,7 +69,7 @@ func (b *Batch) Labels(n int) []labels.Label {
 	return b.labels[from:b.Series[n].labelsEnd]
 }
 
-// full reports whether the batch goes before it takes more.
+// full reports whether the batch must be sent before the next record.
 func (b *Batch) full() bool {
 	return len(b.Series) >= batchSeries || len(b.Samples) >= batchSamples || len(b.data) >= batchBytes
 }
@@ -84,7 +86,7 @@ func (b *Batch) Position(n int) wal.Position {
 	return b.entries[at].pos
 }
 
-// Reader decodes records of the log into batches, ahead of the goroutine that applies them.
+// Reader decodes records of the log into batches, while another goroutine applies earlier ones.
 type Reader struct {
 	ctx      context.Context
 	registry *head.Registry // for its hash
@@ -95,8 +97,8 @@ type Reader struct {
 
 	batches chan *Batch
 	used    chan *Batch   // applied, for reuse
-	stopped chan struct{} // closed when no batch is applied any more
-	err     error         // why; valid after stopped
+	stopped chan struct{} // closed when the consumer stops
+	err     error         // the consumer's error; valid after stopped is closed
 }
 
 // NewReader returns a reader that hashes labels as registry does. Close it at the end.
@@ -118,7 +120,7 @@ func (r *Reader) Close() { r.packer.Close() }
 // Batches are the decoded batches, in the order of the log.
 func (r *Reader) Batches() <-chan *Batch { return r.batches }
 
-// Reuse gives a batch back that was applied.
+// Reuse returns an applied batch to the reader.
 func (r *Reader) Reuse(b *Batch) {
 	select {
 	case r.used <- b:
@@ -126,13 +128,13 @@ func (r *Reader) Reuse(b *Batch) {
 	}
 }
 
-// Stop ends the reader: no batch is applied any more.
+// Stop ends the reader. The consumer applies no further batch.
 func (r *Reader) Stop(err error) {
 	r.err = err
 	close(r.stopped)
 }
 
-// Record takes the next record of the log.
+// Record decodes the next record of the log.
 func (r *Reader) Record(kind byte, payload []byte, pos wal.Position) error {
 	if err := r.ctx.Err(); err != nil {
 		return err
@@ -187,10 +189,23 @@ func (r *Reader) parse(
 		}
 		b := r.batch
 		b.labels = append(b.labels, ls...)
-		r.fields = remotewrite.AppendPairs(r.fields[:0], ls)
-		b.Series = append(b.Series, Series{Log: log, labelsEnd: len(b.labels), Key: r.registry.Hash(r.fields)})
+		b.Series = append(b.Series, Series{Log: log, labelsEnd: len(b.labels), Key: r.key(ls)})
 		return nil
 	})
+}
+
+// key is the key under which writers find a series: of the labels as its tenant sends them.
+func (r *Reader) key(ls []labels.Label) head.Key {
+	tenant := ""
+	r.fields = r.fields[:0]
+	for n := range ls {
+		value := ls[n].Value
+		if ls[n].Name == model.MetricNameLabel {
+			tenant, value = keyschema.SplitTenant(value)
+		}
+		r.fields = remotewrite.AppendField(r.fields, ls[n].Name, value)
+	}
+	return head.InSpace(r.registry.Hash(r.fields), r.registry.Space(tenant))
 }
 
 func checkTime(tsMs int64, pos wal.Position) error {
@@ -219,7 +234,7 @@ func (r *Reader) samples(kind byte, payload []byte, pos wal.Position) error {
 	return nil
 }
 
-// encoded takes histograms or exemplars. It copies their bytes.
+// encoded adds histograms or exemplars to the batch. It copies their bytes.
 func (r *Reader) encoded(kind byte, payload []byte, pos wal.Position) error {
 	if err := r.begin(kind, pos); err != nil {
 		return err
@@ -231,7 +246,7 @@ func (r *Reader) encoded(kind byte, payload []byte, pos wal.Position) error {
 			return err
 		}
 		from := len(b.data)
-		b.data = append(b.data, it.Data...) // older samples keep the memory from before it grew
+		b.data = append(b.data, it.Data...) // older samples keep the memory of the smaller slice
 		sample := it.EncodedSample
 		sample.Data = b.data[from:len(b.data):len(b.data)]
 		b.Encoded = append(b.Encoded, sample)
@@ -243,7 +258,7 @@ func (r *Reader) encoded(kind byte, payload []byte, pos wal.Position) error {
 	return nil
 }
 
-// send hands the batch over, unless it is empty, and takes another one.
+// send sends the batch to the consumer, unless it is empty, and begins another one.
 func (r *Reader) send() error {
 	if len(r.batch.entries) == 0 {
 		return nil
@@ -263,7 +278,7 @@ func (r *Reader) send() error {
 	return nil
 }
 
-// Finish waits until everything is applied. Further calls do nothing.
+// Finish waits until all batches are applied. Further calls do nothing.
 func (r *Reader) Finish() error {
 	if r.finished {
 		return nil

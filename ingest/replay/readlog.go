@@ -11,12 +11,12 @@ import (
 	"halite/keyschema"
 )
 
-// SeriesHours takes a series and returns a function that takes the hours in which it has samples. Add and Touch of
-// *index.Index do that.
+// SeriesHours adds a series and returns a function that adds an hour in which the series has samples. *index.Index
+// does that with Add and MarkActive.
 type SeriesHours func(ls labels.Labels) (touch func(hour int64), err error)
 
-// ReadLog reads the log of a stopped server, passes its series and their hours to take, and returns what is damaged. It changes
-// nothing.
+// ReadLog reads the log of a stopped server and passes its series and their hours to take. It returns the damaged places and
+// changes nothing.
 func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err error) {
 	packer, err := record.NewSeriesPacker()
 	if err != nil {
@@ -32,7 +32,7 @@ type logReader struct {
 	take   SeriesHours
 	packer *record.SeriesPacker
 	touch  map[uint32]func(hour int64)
-	last   map[uint32]int64 // the hour touched last
+	last   map[uint32]int64 // last hour that was added
 }
 
 func (r *logReader) record(kind byte, payload []byte, at wal.Position) error {
@@ -61,7 +61,7 @@ func (r *logReader) record(kind byte, payload []byte, at wal.Position) error {
 	return nil
 }
 
-// sample touches the hour of a sample.
+// sample adds the hour of a sample.
 func (r *logReader) sample(number uint32, tsMs int64) {
 	hour := keyschema.HourOf(max(0, tsMs))
 	if touch := r.touch[number]; touch != nil && r.last[number] != hour {
@@ -70,7 +70,7 @@ func (r *logReader) sample(number uint32, tsMs int64) {
 	}
 }
 
-// series takes a series under a number. A series without labels frees the number.
+// series adds a series under a number. A series without labels frees the number.
 func (r *logReader) series(number uint32, ls []labels.Label) (err error) {
 	delete(r.last, number)
 	if len(ls) == 0 {

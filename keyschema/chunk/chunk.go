@@ -2,7 +2,7 @@ package chunk
 
 import "sync"
 
-// Info is what a chunk says about itself without its values.
+// Info describes a chunk without its values.
 type Info struct {
 	// Count is the number of samples, at least 1.
 	Count int

@@ -8,7 +8,7 @@ import (
 )
 
 // decimals turns values into whole numbers m with one exponent e, such that m / 10^e gives each value back bit by
-// bit. The exception list holds the values for which that fails.
+// bit. The exception list holds the other values.
 type decimals struct {
 	exponent  int
 	mantissas []int64
@@ -18,8 +18,9 @@ type decimals struct {
 	failed int
 }
 
-// scaled returns the whole number m for which m / 10^e is v bit by bit, if there is one below 2^53. A division is
-// exactly rounded where a multiplication by 10^−e would not be. NaN, infinities and −0 fail the comparison of bits.
+// scaled returns the whole number m for which m / 10^e is v bit by bit, if there is one below 2^53. It divides,
+// because a multiplication by 10^−e would not be exactly rounded. NaN, infinities and −0 fail the comparison of
+// bits.
 func scaled(v, power float64) (int64, bool) {
 	m := int64(math.RoundToEven(v * power))
 	if m >= mantissaLimit || m <= -mantissaLimit {
@@ -105,7 +106,8 @@ func (d *decimals) compact() {
 	d.mantissas = kept
 }
 
-// floats unpacks a column of decimals with one exponent, or of bit patterns if the exponent is exponentRaw.
+// floats unpacks a column of decimals with one exponent. If the exponent is exponentRaw, the column holds bit
+// patterns.
 func floats(c *column.Reader, out []float64, exponent int) error {
 	if x, ok := c.Const(); ok {
 		v := unscale(x, exponent)

@@ -15,10 +15,10 @@ type Decoder struct {
 }
 
 // Decode appends the samples of a chunk to the two columns. hourStartMs is the start of the hour that the chunk belongs
-// to. Bytes that Append did not make give an error that wraps [ErrCorrupt] and leave the columns' lengths as they
-// were, or samples that some chunk could hold: storage has checksums, chunks have none. What is allocated is bounded by
-// the length of src, except that runs of equal values at equal intervals may be as long as an hour allows: 3.6
-// million samples.
+// to. For bytes that Append did not make, Decode either returns an error that wraps [ErrCorrupt] and leaves the lengths
+// of the columns unchanged, or it returns some samples: storage has checksums, chunks have none. The length of src
+// bounds the allocated memory, except for runs of equal values at equal intervals. Such a run may have 3.6 million
+// samples, as long as an hour allows.
 func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
 	h, src, err := parseHeader(src)
 	if err != nil {
@@ -70,7 +70,7 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
 // grow appends n elements that the caller overwrites.
 func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 
-// decodeLastValues reads the rest of a chunk, which has to end with src.
+// decodeLastValues reads the rest of a chunk, which must end with src.
 func (d *Decoder) decodeLastValues(src []byte, h *header, values []float64) ([]float64, error) {
 	values, rest, err := d.decodeValues(src, h.first&flagExceptions != 0, h.count, values)
 	if err == nil && len(rest) != 0 {

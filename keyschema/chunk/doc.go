@@ -6,14 +6,14 @@
 // keyschema describes all bytes.
 //
 // [Encoder] and [Decoder] convert columns. [Row] merges single samples and chunks; the later write wins. The package
-// knows no series, tables or files, and chunks carry no checksum: what stores them has one.
+// knows no series, tables or files. Chunks have no checksum, because the engine has one.
 //
 // # Invariants
 //
 //   - Decoding what was encoded gives the same bits; encoding is deterministic and does not depend on what an Encoder
 //     did before.
-//   - No bytes make decoding panic. Bytes that are not a chunk give [ErrCorrupt] and leave the caller's columns as they
-//     were. Memory is bounded by the input, or by the number of milliseconds in an hour for runs of equal values.
+//   - No bytes make decoding panic. For bytes that are not a chunk, it returns [ErrCorrupt] and leaves the caller's
+//     columns unchanged. Memory is bounded by the input, or by the number of milliseconds in an hour for runs of equal values.
 //   - The first byte carries the version; all bytes of a chunk are used.
 //
 // # Concurrency

@@ -26,12 +26,12 @@ type Encoder struct {
 	near      nearDecimals
 	mantissas column.Encoder
 	ulps      column.Encoder
-	other     []byte // scratch: what might be written instead
+	other     []byte // scratch: an alternative encoding
 }
 
-// Append packs 1 to 3.6 million samples of one hour onto dst: strictly ascending timestamps from hourStartMs on and
-// below hourStartMs + HourMs, and as many values of any bit pattern. On an error, which wraps [ErrBadColumns], dst is
-// unchanged.
+// Append packs 1 to 3.6 million samples of one hour onto dst. Timestamps ascend strictly and lie between hourStartMs
+// and hourStartMs + HourMs, exclusive. There is one value of any bit pattern for each timestamp. An error wraps
+// [ErrBadColumns] and leaves dst unchanged.
 func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) {
 	if len(tsMs) == 0 || len(tsMs) != len(values) {
 		return dst, fmt.Errorf("%w: %d timestamps and %d values", ErrBadColumns, len(tsMs), len(values))
@@ -91,7 +91,7 @@ func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
 	if size := len(dst) - start; d.failed == 0 && size <= 4*len(values) {
 		return dst
 	}
-	// Values left out or long mantissas: bit patterns may be smaller.
+	// With exceptions or long mantissas, bit patterns may be smaller.
 	e.other = append(e.other[:0], dst[head:]...)
 	dst[head] = first
 	if dst = e.appendBits(dst[:start], head, values); len(dst)-head <= len(e.other) {
@@ -120,8 +120,8 @@ func (e *Encoder) appendConst(dst []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, scaleRaw<<scaleShift), uint64(ordered(v)))
 }
 
-// ordered maps a bit pattern to a whole number: by magnitude, with the sign in the lowest bit, so that values of one
-// magnitude are near each other whatever their sign and values of one sign differ by even numbers only.
+// ordered maps a bit pattern to a whole number: the magnitude, then the sign in the lowest bit. So values of similar
+// magnitude are near each other whatever their sign, and values of one sign differ by even numbers.
 func ordered(v float64) int64 {
 	return int64(bits.RotateLeft64(math.Float64bits(v), 1) ^ 1<<63)
 }
@@ -159,7 +159,7 @@ func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 	return e.values.Append(append(dst, e.values.Kind()|scaleRaw<<scaleShift))
 }
 
-// appendLeft appends the list of the values that the column leaves out.
+// appendLeft appends the list of the values that the column omits.
 func appendLeft(dst []byte, head int, values []float64, left []int) []byte {
 	if len(left) == 0 {
 		return dst
@@ -168,7 +168,7 @@ func appendLeft(dst []byte, head int, values []float64, left []int) []byte {
 	return appendExceptions(dst, values, left)
 }
 
-// appendScale appends what precedes a column of decimals.
+// appendScale appends the bytes before a column of decimals.
 func appendScale(dst []byte, c *column.Encoder, exponent int) []byte {
 	if exponent < scaleRaw {
 		return append(dst, c.Kind()|byte(exponent)<<scaleShift)

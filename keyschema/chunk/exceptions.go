@@ -7,8 +7,8 @@ import (
 	"halite/keyschema/column"
 )
 
-// The exception list holds the values that the column leaves out: NaNs, infinities, −0, and values in a chunk of decimals
-// that are not decimals. The list consists of runs of equal values:
+// The exception list holds the values that the column omits: NaNs, infinities, −0, and values in a chunk of decimals that
+// are not decimals. The list consists of runs of equal values:
 //
 //	uvarint number of runs
 //	each: uvarint number of column values since the run before, uvarint (length − 1)·8 + code,

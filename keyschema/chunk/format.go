@@ -41,11 +41,11 @@ var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 6
 
 // Errors. Both are wrapped with what is wrong.
 var (
-	// ErrCorrupt means that the bytes are not a chunk, or not a cell of the samples family, that this version writes. The
+	// ErrCorrupt means that this version cannot have written the bytes as a chunk or as a cell of the samples family. The
 	// cell is damaged, or a newer version wrote it. No retry helps.
 	ErrCorrupt = column.ErrCorrupt
 	// ErrBadColumns means that the columns cannot be a chunk: they have different lengths, are empty, do not ascend
-	// strictly, or leave the hour. The caller has to sort and split them.
+	// strictly, or leave the hour. The caller must sort and split them.
 	ErrBadColumns = errors.New("bad columns")
 )
 

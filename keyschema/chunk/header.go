@@ -51,7 +51,7 @@ func appendRegular(dst []byte, hourStartMs int64, tsMs []int64) []byte {
 	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(before)), uint64(after))
 }
 
-// parseHeader reads all that precedes the exception values, or the column of irregular timestamps.
+// parseHeader reads the bytes before the exception values or the column of irregular timestamps.
 func parseHeader(src []byte) (h header, rest []byte, err error) {
 	if len(src) == 0 {
 		return h, nil, column.Corrupt("no bytes")

@@ -6,7 +6,8 @@ import (
 	"halite/keyschema/column"
 )
 
-// Package daychunk splits chunks to store what the chunks of a day share only once. A chunk consists of, in this order:
+// Package daychunk splits chunks, so that it can store the common parts of a day's chunks once. A chunk consists of, in
+// this order:
 //
 //	time header      the format byte and regular timestamps
 //	front            irregular timestamps and exception values, if there are any
@@ -16,7 +17,7 @@ import (
 //
 // The body of a chunk is its front and its blocks.
 
-// TimeHeader is the start of a chunk. Of irregular timestamps it holds the format byte only.
+// TimeHeader is the start of a chunk. For irregular timestamps it holds only the format byte.
 type TimeHeader struct {
 	// Bytes are the header as the chunk has it.
 	Bytes []byte
@@ -148,7 +149,7 @@ func (d *Decoder) skipTimes(src []byte) (rest []byte, count int, ok bool) {
 	return rest, int(n), ok
 }
 
-// Body is where the body of a chunk lies in a slice that begins with it.
+// Body describes the body of a chunk at the start of a slice.
 type Body struct {
 	FrontBytes int // length of the front
 	Bytes      int // length of front and blocks

@@ -7,9 +7,9 @@ import (
 	"halite/keyschema/column"
 )
 
-// nearDecimals holds values that are decimals but for rounding errors, as the running sums of decimals are: each
-// value is m / 10^e moved by a small number of steps between neighbouring floats. Two columns of small numbers then
-// take less room than one of bit patterns.
+// nearDecimals holds values that are decimals except for rounding errors, like running sums of decimals. Each value
+// is m / 10^e, moved by a small number of steps between neighbouring floats. Two columns of small numbers then take
+// less space than one of bit patterns.
 type nearDecimals struct {
 	exponent  int
 	mantissas []int64
@@ -18,9 +18,10 @@ type nearDecimals struct {
 
 const (
 	nearSamples = 16
-	// nearDistance is how far from a whole number v·10^e may be; 16 random values all pass with probability 8^−16.
+	// nearDistance bounds the distance of v·10^e from a whole number. 16 random values all pass with probability
+	// 8^−16.
 	nearDistance = 1.0 / 16
-	// nearMantissaMax leaves v·10^e enough fraction bits for that test to mean something.
+	// nearMantissaMax leaves v·10^e enough fraction bits for that test.
 	nearMantissaMax = 1 << 48
 	ulpsMax         = 1 << 40
 )
@@ -48,7 +49,7 @@ func (n *nearDecimals) find(patterns []int64) bool {
 		if math.Abs(t) >= mantissaLimit {
 			return false
 		}
-		m := int64(t) // of a whole number, so that t = −0 becomes 0
+		m := int64(t) // converted from a whole number, so that t = −0 becomes 0
 		ulps := int64(math.Float64bits(v) - math.Float64bits(float64(m)/power))
 		if ulps <= -ulpsMax || ulps >= ulpsMax {
 			return false

@@ -8,11 +8,11 @@ import (
 	"halite/keyschema"
 )
 
-// Row folds the cells of one row's samples family into two columns. Single samples win over chunks, and a chunk or a single
-// sample wins over one with a lower sequence; of two cells with the same qualifier the one added later wins. Marks say
-// nothing here. The cells may come in any order.
+// Row merges the cells of one row's samples family into two columns. For equal timestamps, single samples win over chunks,
+// and a cell wins over a cell of its kind with a lower sequence. If two cells have the same qualifier, the later Add wins.
+// Row ignores marks. The cells may come in any order.
 //
-// A Row keeps its memory over Reset; it is not for concurrent use. Reset comes before the first Add.
+// Call Reset before the first Add. Reset keeps the memory. A Row is not for concurrent use.
 type Row struct {
 	hourStartMs int64
 	decoder     Decoder
@@ -40,14 +40,14 @@ type columns struct {
 	values []float64
 }
 
-// Reset empties the row; its hour starts at hourStartMs.
+// Reset empties the row. Its new hour starts at hourStartMs.
 func (r *Row) Reset(hourStartMs int64) {
 	r.hourStartMs = hourStartMs
 	r.chunks, r.tsMs, r.values, r.singles = r.chunks[:0], r.tsMs[:0], r.values[:0], r.singles[:0]
 }
 
-// Add adds a cell; it keeps neither slice. On an error, which wraps [ErrCorrupt] or [keyschema.ErrBadQualifier], the
-// row is as before and can be used.
+// Add adds a cell and keeps neither slice. An error wraps [ErrCorrupt] or [keyschema.ErrBadQualifier] and leaves the
+// row unchanged.
 func (r *Row) Add(qualifier, value []byte) error {
 	q, err := keyschema.ParseQualifier(qualifier)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *Row) Add(qualifier, value []byte) error {
 }
 
 // Columns returns the row's samples in ascending order of time, one for each timestamp. The slices are valid until
-// the next call of any method. A row of a single chunk and nothing else costs no more than decoding it.
+// the next call of any method. A row of a single chunk costs no more than its decoding.
 func (r *Row) Columns() (tsMs []int64, values []float64) {
 	if len(r.singles) == 0 && len(r.chunks) <= 1 {
 		return r.tsMs, r.values
@@ -86,7 +86,7 @@ func (r *Row) Columns() (tsMs []int64, values []float64) {
 	if len(r.singles) > 0 {
 		parts = append(parts, r.sortSingles())
 	}
-	// Neighbours are merged pair by pair, which keeps later parts on the winning side and costs n·log(parts).
+	// Adjacent parts are merged pair by pair. So later parts win, and the cost is n·log(parts).
 	for level := 0; len(parts) > 1; level++ {
 		out := &r.buffers[level&1]
 		out.tsMs, out.values = slices.Grow(out.tsMs[:0], total(parts)), slices.Grow(out.values[:0], total(parts))
@@ -130,7 +130,7 @@ func total(parts []columns) int {
 }
 
 // appendMerged appends the union of two ascending columns and returns it; at equal timestamps later wins. The columns
-// have room for it, so that what was returned before stays in place.
+// have room for the result, so earlier results stay in place.
 func (c *columns) appendMerged(earlier, later columns) columns {
 	from := len(c.tsMs)
 	for len(earlier.tsMs) > 0 && len(later.tsMs) > 0 {

@@ -9,7 +9,7 @@ import (
 	"halite/keyschema/column"
 )
 
-// jump says that from a sample on the grid is shifted.
+// jump shifts the grid from a sample on.
 type jump struct {
 	index   int
 	shiftMs int64
@@ -30,7 +30,8 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	interval := medianInterval(e.offsets)
 	ok := e.findGrid(interval)
 	if ok {
-		// Jitter puts the median off by a little, which a long chunk adds up; the slope of the distances shows it.
+		// Jitter makes the median slightly wrong, and a long chunk accumulates the error. The slope of the
+		// distances shows it.
 		if drift := e.drift(); drift != 0 && interval+drift > 0 {
 			interval += drift
 			ok = e.findGrid(interval)
@@ -82,7 +83,7 @@ func (e *Encoder) findGrid(interval int64) bool {
 		gap := e.offsets[i] - e.offsets[i-1]
 		at += interval
 		if off := gap - interval; 2*max(off, -off) > interval {
-			// A whole number of missed scrapes keeps the phase, and with it small distances; anything else moves it.
+			// A whole number of missed scrapes keeps the phase, so distances stay small. Other gaps move the phase.
 			missed := (gap+interval/2)/interval - 1
 			shift := missed * interval
 			if rest := off - shift; 8*max(rest, -rest) > interval {
@@ -149,7 +150,7 @@ func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs
 	return tsMs, d.columns.Rest(), nil
 }
 
-// parseGrid reads a grid's interval and checks its jumps, which it returns as they are.
+// parseGrid reads a grid's interval. It checks the encoded jumps and returns them.
 func parseGrid(src []byte, count int) (interval uint64, jumps, rest []byte, err error) {
 	interval, src, ok := column.CutUvarint(src)
 	if !ok || interval == 0 || interval >= keyschema.HourMs {

@@ -18,9 +18,9 @@ func (e *Encoder) AppendValues(dst []byte, values []float64) []byte {
 	return dst
 }
 
-// DecodeValues appends to values the count values that begin src, and returns the bytes after them. Bytes that
-// AppendValues did not make give an error that wraps [ErrCorrupt], and leave the length of values as it was, or other
-// values. The caller bounds count: equal values take no bytes of src.
+// DecodeValues appends to values the count values that begin src, and returns the bytes after them. For bytes that
+// AppendValues did not make, it returns an error that wraps [ErrCorrupt] and leaves the length of values unchanged,
+// or it returns some values. The caller bounds count: equal values take no bytes of src.
 func (d *Decoder) DecodeValues(src []byte, count int, values []float64) (all []float64, rest []byte, err error) {
 	exceptions := len(src) > 0 && src[0] == exceptionsFirst
 	if exceptions {

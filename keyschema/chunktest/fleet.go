@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// FleetClass is one metric of a host in a fleet: how many series each host has of it and how they move. It comes
-// closer to what servers export than the mix does: rates differ between hosts and follow the day, gauges return to
-// their mean, hosts restart.
+// FleetClass is one metric of a host in a fleet: how many series each host has of it and how they move. It is
+// closer to real servers than the mix: rates differ between hosts and follow the time of day, gauges return to
+// their mean, and hosts restart.
 type FleetClass struct {
 	Name   string
 	Series int // of 100 on each host
@@ -113,8 +113,8 @@ func (s *fleetSeries) next(tsMs, intervalMs int64) float64 {
 	return s.at / c.div
 }
 
-// FleetHours makes rows of a class: of `hosts` hosts, the first `rows` rows of n samples each. It also returns the
-// entropy of what is random in the values, in bytes a sample.
+// FleetHours makes rows of a class: the first `rows` rows of `hosts` hosts, with n samples each. It also returns
+// the entropy of the random parts of the values, in bytes a sample.
 func FleetHours(seed uint64, c *FleetClass, hosts, rows, n int, intervalMs int64) (hours []Hour, bound float64) {
 	bits, samples := 0.0, 0
 	for host := range hosts {

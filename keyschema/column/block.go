@@ -24,8 +24,8 @@ const (
 	widthMask      = 0x7f
 )
 
-// bitLengths counts the numbers of a block by bit length and keeps the largest of each length. That nearly gives the
-// block's size at each width.
+// bitLengths counts the numbers of a block by bit length and keeps the largest of each length. These suffice to
+// estimate the block's size at each width.
 type bitLengths struct {
 	seen   uint64 // a bit for each length that a number has; 64 is taken for 0
 	counts [65]uint16
@@ -50,7 +50,8 @@ func (h *bitLengths) widest() int {
 // below returns the largest length that is less than l, 0 if there is none.
 func (h *bitLengths) below(l int) int { return max(bits.Len64(h.seen&(1<<l-1)), 1) - 1 }
 
-// reset forgets all numbers. A short chunk has few lengths: clearing all the memory would take longer than packing it.
+// reset forgets all numbers. It clears only the lengths in use, because clearing all memory would take longer than
+// packing a short chunk.
 func (h *bitLengths) reset() {
 	for l := h.widest(); l > 0; l = h.below(l) {
 		h.counts[l], h.tops[l] = 0, 0

@@ -13,10 +13,10 @@ type Decoder struct {
 	ints    [blockLen]int64
 }
 
-// Rest returns the bytes behind what was decoded last.
+// Rest returns the bytes after the last decoded part.
 func (d *Decoder) Rest() []byte { return d.blocks.src }
 
-// CutPacked unpacks len(out) numbers of w bits, which begin src.
+// CutPacked unpacks len(out) numbers of w bits from the start of src.
 func (d *Decoder) CutPacked(out []uint64, src []byte, w int) (rest []byte, ok bool) {
 	size := PackedBytes(len(out), w)
 	if size > len(src) {

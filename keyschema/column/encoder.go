@@ -14,7 +14,8 @@ const (
 	FlagStep = 0x80 // a common divisor of the differences comes first
 )
 
-// Mode is how a column of integers becomes small numbers. The values are stored: never change them.
+// Mode is the transformation of a column of integers into small numbers. The values are stored: never change
+// them.
 type Mode uint8
 
 const (
@@ -26,7 +27,8 @@ const (
 	ModeXor      Mode = 5 // exclusive or with the one before; bit patterns only
 	modesPlanned      = 6
 
-	// slopeLoss is the share of the differences' range by which rounding the smallest may widen it.
+	// slopeLoss bounds the growth of the differences' range, as a share of it, when the smallest difference
+	// is rounded.
 	slopeLoss = 100
 )
 
@@ -133,7 +135,7 @@ func (c *Encoder) choose() {
 	}
 }
 
-// planBlock keeps the width of the next block of a mode, of n numbers, and returns its size.
+// planBlock chooses the width of a mode's next block of n numbers and returns the block's size.
 func (c *Encoder) planBlock(m Mode, n int) int {
 	best, size := c.counts[m].cheapest(n)
 	c.widths[m] = append(c.widths[m], best)
@@ -252,7 +254,7 @@ func (c *Encoder) Kind() byte {
 	return byte(c.mode)
 }
 
-// SizeBytes is the number of bytes that Append writes, give or take a few.
+// SizeBytes is the approximate number of bytes that Append writes.
 func (c *Encoder) SizeBytes() int {
 	if c.raw {
 		return c.size + 8

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrCorrupt means that the bytes are not what the encoder writes. They are damaged, or a newer version wrote them. No
+// ErrCorrupt means that the encoder cannot have written the bytes. They are damaged, or a newer version wrote them. No
 // retry helps.
 var ErrCorrupt = errors.New("corrupt encoding")
 

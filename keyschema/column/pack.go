@@ -39,7 +39,7 @@ func AppendPacked(dst []byte, u []uint64, w uint) []byte {
 const unpackSlack = 8
 
 // unpack is the inverse of AppendPacked for len(out) values. src holds PackedBytes(len(out), w)+unpackSlack bytes or
-// more. One load of eight bytes serves as many values as are sure to lie in it.
+// more. One load of eight bytes serves all values that surely lie in it.
 func unpack(out []uint64, src []byte, w uint) {
 	mask := ^uint64(0) >> (64 - w)
 	n := len(out)
@@ -75,7 +75,8 @@ func unpack(out []uint64, src []byte, w uint) {
 	}
 }
 
-// unpack8 unpacks groups of eight values of at most eight bits, each group in one load; it returns how many it did.
+// unpack8 unpacks groups of eight values of at most eight bits, each group in one load. It returns the number of
+// unpacked values.
 func unpack8(out []uint64, src []byte, w uint, mask uint64) int {
 	i, at := 0, uint(0)
 	for ; i+8 <= len(out); i += 8 {

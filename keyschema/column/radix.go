@@ -7,9 +7,9 @@ import (
 )
 
 // Numbers below a limit that is no power of two waste part of a bit each when they are packed at one width. A radix
-// block splits them: the low bits are packed, the few bits above are digits below an odd base of 3 to 31, and as many
-// digits as fill a group nearly to its last bit share it. A group is a fixed-point fraction: multiplied by the base,
-// its whole part is the first digit and its fraction the others, so that digits cost one multiplication each.
+// block splits them. It packs the low bits. The few bits above are digits below an odd base of 3 to 31, and several
+// digits share a group, which they fill almost to the last bit. A group is a fixed-point fraction. Multiplied by the
+// base, its whole part is the first digit and its fraction holds the others. So each digit costs one multiplication.
 const (
 	radixMin       = 3
 	radixMax       = 31

@@ -22,8 +22,8 @@ const (
 	exponentTop = 56
 )
 
-// splitSlope returns the highest nine bits of the magnitude of s, and how far they are shifted. exact is false if lower
-// bits are lost.
+// splitSlope returns the highest nine bits of the magnitude of s, and their shift. exact is false if lower bits are
+// lost.
 func splitSlope(s int64) (digits uint64, shift uint, exact bool) {
 	a := uint64(s)
 	if s < 0 {

@@ -2,8 +2,9 @@ package column
 
 import "math/bits"
 
-// Width is how a block packs its numbers. Base << Low is above all of them except the exceptions. Base 1 packs the Low
-// lowest bits only, which is a whole width. A larger base is odd and gives a fraction of a bit, see radix.
+// Width is the number of bits of a block's numbers, in the form of a limit: all numbers but the exceptions are below
+// Base << Low. With base 1, the block packs Low whole bits. A larger base is odd and gives a fraction of a bit, see
+// radix.
 type Width struct{ Low, Base uint8 }
 
 // Limit returns the smallest number that does not fit. all reports that every number fits.

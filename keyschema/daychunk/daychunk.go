@@ -12,7 +12,7 @@ const (
 	flagValueHeaders = 0x04 // there are several value headers
 	flagExceptions   = 0x08 // a bitmap says whose first block has exceptions
 	flagScaled       = 0x10 // references are in units of the finest exponent, not divided by steps
-	flagPredicted    = 0x20 // references are distances from what slopes and widths predict
+	flagPredicted    = 0x20 // references are distances from the predictions by slopes and widths
 	flagSlopeNumbers = 0x40 // slopes are stored by their numbers
 	flagPlain        = 0x80 // all values are verbatim: the lengths of all but the last follow, and the values
 
@@ -23,8 +23,8 @@ const (
 // The pool holds scratch space only.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// Append appends one day chunk of the values. A [Decoder] returns the identical bytes. The values may be anything, but only
-// chunks of consecutive hours of one series, in order, become smaller. It is safe for concurrent use.
+// Append appends one day chunk of the values. A [Decoder] returns the identical bytes. The values may be any bytes, but
+// only ordered chunks of consecutive hours of one series become smaller. It is safe for concurrent use.
 func Append(dst []byte, values [][]byte) []byte {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)

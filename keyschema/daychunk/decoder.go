@@ -25,8 +25,8 @@ type Decoder struct {
 var errTruncated = column.Corrupt("day chunk is truncated")
 
 // Open opens a day chunk of count values and keeps blob until the next call. If Append did not make the bytes, Open returns
-// an error that wraps [column.ErrCorrupt], or the values are some that Append might have got. Count and the length of blob
-// bound what is allocated.
+// an error that wraps [column.ErrCorrupt], or the Decoder returns some values. Count and the length of blob bound the
+// allocated memory.
 func (d *Decoder) Open(blob []byte, count int) error {
 	d.blob = blob
 	d.parts = slices.Grow(d.parts[:0], count)[:count]
@@ -69,7 +69,7 @@ func (d *Decoder) Open(blob []byte, count int) error {
 	return d.findBodies(src, flags)
 }
 
-// plain finds the values of a day chunk that are all verbatim.
+// plain finds the values of a day chunk with only verbatim values.
 func (d *Decoder) plain(src []byte) error {
 	n := len(d.parts)
 	if n == 0 && len(src) > 0 {

@@ -28,8 +28,8 @@ type encoder struct {
 	scratch      []byte
 }
 
-// append packs the values and checks the result. It stores them verbatim if they would not become smaller, or would not come
-// back as they are.
+// append packs the values and checks the result. It stores them verbatim if packing does not make them smaller or does not
+// restore them exactly.
 func (e *encoder) append(dst []byte, values [][]byte) []byte {
 	start, plain := len(dst), 1
 	for i, value := range values {
@@ -64,7 +64,7 @@ func appendPlain(dst []byte, values [][]byte) []byte {
 	return dst
 }
 
-// roundTrips reports whether a day chunk gives its values back.
+// roundTrips reports whether a day chunk decodes to its values.
 func (e *encoder) roundTrips(blob []byte, values [][]byte) bool {
 	if e.check.Open(blob, len(values)) != nil {
 		return false
@@ -92,7 +92,7 @@ func (e *encoder) split(values [][]byte) {
 	}
 }
 
-// splitChunk splits one chunk. It returns false for a value that is not a chunk, or not one that the encoder writes.
+// splitChunk splits one chunk. It returns false for a value that is not a chunk of this encoder.
 func (e *encoder) splitChunk(i int, value []byte) bool {
 	part := &e.parts[i]
 	t, front, err := chunk.CutTimeHeader(value)
@@ -189,7 +189,7 @@ func (e *encoder) write(dst []byte, values [][]byte) []byte {
 	return dst
 }
 
-// appendHeaders appends headers and columns. It returns the flags of what is there.
+// appendHeaders appends headers and columns. It returns the flags of the parts that it wrote.
 func (e *encoder) appendHeaders(dst []byte) ([]byte, byte) {
 	flags, columns, exceptions := byte(0), false, false
 	for i := range e.parts {
@@ -253,7 +253,7 @@ func (e *encoder) appendBits(dst []byte, bit func(*part) bool, all bool) []byte 
 	return column.AppendPacked(dst, e.words, 1)
 }
 
-// appendIndexes appends for each chunk which header it has.
+// appendIndexes appends the header's index of each chunk.
 func (e *encoder) appendIndexes(dst []byte, headers int, index func(*part) uint8) []byte {
 	e.words = e.words[:0]
 	for i := range e.parts {
@@ -328,7 +328,7 @@ func (e *encoder) appendSlopes(dst []byte) (_ []byte, kind, flag byte) {
 }
 
 // appendReferences appends the references, or their distances from the predicted ones, whichever is smaller. They are in
-// common units if there are any.
+// common units if possible.
 func (e *encoder) appendReferences(dst []byte) (_ []byte, kind, flags byte) {
 	if len(e.valueHeaders) > 1 && setUnits(e.valueHeaders, true) && e.fitUnits() {
 		flags = flagScaled

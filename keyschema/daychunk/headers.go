@@ -38,7 +38,7 @@ func (d *Decoder) headers(src []byte, flags byte) ([]byte, error) {
 	if !setUnits(d.valueHeaders, flags&flagScaled != 0) {
 		return nil, column.Corrupt("references of a day chunk have no common units")
 	}
-	// The references stay in numbers: predicting them takes the counts of the bodies.
+	// The references stay in numbers, because the prediction needs the counts of the bodies.
 	return d.column(src, referenceKind, d.chunkCount)
 }
 
@@ -81,7 +81,7 @@ func headerCount(src []byte, several bool) (n int, rest []byte, err error) {
 	return int(src[0]), src[1:], nil
 }
 
-// indexes reads which headers the chunks have, and whose first block has exceptions.
+// indexes reads the header indexes of the chunks, and the bits of first blocks with exceptions.
 func (d *Decoder) indexes(src []byte, flags byte) ([]byte, error) {
 	src, err := d.choices(src, len(d.timeHeaders), func(p *part, choice uint8) { p.timeHeader = choice })
 	if err != nil {

@@ -12,16 +12,15 @@ import (
 type part struct {
 	verbatim                bool // the value is not a chunk
 	timeHeader, valueHeader uint8
-	// What the column start of the chunk says.
+	// Content of the chunk's column start.
 	reference, slope int64
 	width            column.Width // of the first block
 	exceptions       bool         // of the first block
-	// The part's bytes in the day chunk: from is where the body or the verbatim value starts. The value header goes to
-	// middle.
+	// Positions in the day chunk: the body or the verbatim value is [from, to). The value header belongs at middle.
 	from, middle, to int
 }
 
-// stride predicts how far the reference of the next hour's chunk is from this one's.
+// stride predicts the distance from this chunk's reference to the next hour's reference.
 func (p *part) stride(v *valueHeader, count int) int64 {
 	switch v.Mode {
 	case column.ModeDelta:

@@ -7,9 +7,9 @@ import (
 )
 
 // The short form is for a few chunks on one grid of timestamps that fill their hours. Only the oldest may begin late, and
-// only the newest may end early: so are the chunks of a new series, and of today. Columns of headers
-// would take more bytes than they save. The short form has flagPlain, which otherwise stands alone. flagExceptions,
-// flagPredicted and flagSlopeNumbers mean what they mean elsewhere.
+// only the newest may end early, like the chunks of a new series or of today. Columns of headers would take more bytes
+// than they save. The short form sets flagPlain together with other flags. flagExceptions, flagPredicted and
+// flagSlopeNumbers have their usual meaning.
 const (
 	shortForm         = flagPlain | 0x01
 	shortAfter        = 0x02 // the newest chunk lacks samples after its last: uvarint

@@ -121,7 +121,7 @@ func (d *Decoder) shortTimeHeaders(src []byte, flags byte) ([]byte, error) {
 	return rest, d.addEdge(&full, last, edges{before: found.before})
 }
 
-// addEdge gives part i a time header that lacks samples at the edges, if it does.
+// addEdge gives part i a time header of its own if the part lacks samples at an edge.
 func (d *Decoder) addEdge(full *chunk.TimeHeader, i int, missing edges) error {
 	if missing == (edges{}) {
 		return nil
@@ -137,7 +137,8 @@ func (d *Decoder) addEdge(full *chunk.TimeHeader, i int, missing edges) error {
 	return nil
 }
 
-// list reads n numbers into numbers, each as its distance from the one before; the first one as its distance from at.
+// list reads n numbers into numbers. Each is stored as the distance from its predecessor, and the first as the
+// distance from at.
 func (d *Decoder) list(src []byte, n int, at int64) ([]byte, error) {
 	d.numbers = d.numbers[:0]
 	for range n {

@@ -54,7 +54,8 @@ func (e *encoder) appendShort(dst []byte) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// edges are times of the grid without a sample: before the first sample of the oldest chunk, after the last of the newest.
+// edges count the times of the grid without a sample: before the first sample of the oldest chunk, and after the last
+// sample of the newest.
 type edges struct{ before, after uint64 }
 
 // findEdges sets grid to the time header of a full hour, and finds the edges. ok is false if the chunks have different

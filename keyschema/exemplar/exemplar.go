@@ -12,25 +12,25 @@ import (
 	"halite/keyschema/column"
 )
 
-// ListMax is how many exemplars a list may have.
+// ListMax bounds the exemplars of a list.
 const ListMax = 1 << 16
 
 // Errors. Each is wrapped with what is wrong.
 var (
-	// ErrCorrupt means that the bytes are not what this version writes. No retry helps.
+	// ErrCorrupt means that this version cannot have written the bytes. No retry helps.
 	ErrCorrupt = column.ErrCorrupt
 	// ErrBadList means that exemplars cannot be a list: there are none or too many, or their times do not ascend.
 	ErrBadList = errors.New("bad list of exemplars")
 )
 
-// Exemplar is an example of the values that a sample counts.
+// Exemplar is one observation behind a sample, with labels such as a trace ID.
 type Exemplar struct {
 	TsMs   int64 // unix
 	Value  float64
 	Labels labels.Labels // of the exemplar, not of its series
 }
 
-// AppendRecord appends one exemplar: a varint of its time, eight bytes of its value, and its labels.
+// AppendRecord appends one exemplar: its time as a varint, its value in eight bytes, and its labels.
 func AppendRecord(dst []byte, e Exemplar) []byte {
 	dst = binary.AppendVarint(dst, e.TsMs)
 	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(e.Value))
@@ -100,7 +100,7 @@ type reader struct {
 	err  error
 }
 
-// fail keeps the first error; it names the byte that comes next.
+// fail keeps the first error, which names the position of the next byte.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = column.Corrupt("byte %d: %s", r.size-len(r.src), fmt.Sprintf(format, args...))

@@ -33,7 +33,7 @@ func (e *Encoder) Append(dst []byte, hourStartMs int64, list []Exemplar) ([]byte
 	e.tsMs, e.values = slices.Grow(e.tsMs[:0], len(list)), slices.Grow(e.values[:0], len(list))
 	for i := range list {
 		if i > 0 && list[i].TsMs < list[i-1].TsMs {
-			return dst, fmt.Errorf("%w: exemplar %d at %d is earlier than the one before", ErrBadList, i, list[i].TsMs)
+			return dst, fmt.Errorf("%w: exemplar %d at %d is earlier than its predecessor", ErrBadList, i, list[i].TsMs)
 		}
 		e.tsMs, e.values = append(e.tsMs, list[i].TsMs-hourStartMs), append(e.values, list[i].Value)
 	}

@@ -62,7 +62,7 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (chunk.Info, error) {
 	return info, r.err
 }
 
-// timesPart checks the version and returns the chunk of times and sums, which begins r.src.
+// timesPart checks the version and returns the chunk of times and sums at the start of r.src.
 func (d *Decoder) timesPart(r *reader) []byte {
 	if v := r.byte("version"); v != version && r.err == nil {
 		r.src = r.src[len(r.src):]
@@ -174,7 +174,7 @@ func (r *reader) run(out *run, before *layout, n int) {
 	}
 }
 
-// edit reads spans as a difference from those before.
+// edit reads spans as a difference from the previous spans.
 func (r *reader) edit(before []histogram.Span) []histogram.Span {
 	head, tail := r.uvarint("spans kept"), r.uvarint("spans kept")
 	if n := uint64(len(before)); r.err != nil || head > n || tail > n-head {
@@ -309,7 +309,7 @@ func scatter[T int64 | float64](runs []run, key int64, in, counts []T) {
 	}
 }
 
-// each yields each sample of the group in order: its number and its run.
+// each yields the number and the run of each sample of the group, in order.
 func (g *group) each(yield func(sample int, of *run) bool) {
 	sample := 0
 	for i := range g.runs {

@@ -116,7 +116,7 @@ func (e *Encoder) appendGroup(dst []byte, samples []Sample) []byte {
 	return dst
 }
 
-// appendRun appends the head of a run and the edits that turn the layout before into its layout.
+// appendRun appends the head of a run and the edits that turn the previous layout into its layout.
 func appendRun(dst []byte, r *run, before *layout) []byte {
 	head := uint64(r.length-1) << runShift
 	if r.stale {

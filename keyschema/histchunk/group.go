@@ -10,7 +10,7 @@ import (
 // negativeKey is added to the index of a negative bucket, so that its key is above the keys of all positive buckets.
 const negativeKey = 1 << 60
 
-// A group may store absent buckets as zeros: wasteMax for each bucket that a sample has, and wasteFree in all.
+// A group may store absent buckets as zeros: up to wasteMax for each present bucket, plus wasteFree in all.
 const (
 	wasteMax  = 3
 	wasteFree = 1024
@@ -48,15 +48,15 @@ type run struct {
 	layout
 	length int
 	stale  bool
-	next   int // the place in keys up to which columns were handled
+	next   int // position in keys of the next column
 }
 
 // group is consecutive samples of one shape.
 type group struct {
 	shape
-	shaped  bool // a sample that is no stale marker gave the group its shape
+	shaped  bool // shape is set, by a sample that is not a stale marker
 	samples int
-	counted int     // samples that are no stale markers
+	counted int     // samples without stale markers
 	cells   int     // buckets of all samples
 	layouts int     // spans and keys of all runs
 	union   []int64 // keys of the buckets of all samples
@@ -82,7 +82,7 @@ func (g *group) reset(v *view) {
 	g.union, g.runs, g.hints = g.union[:0], g.runs[:0], g.hints[:0]
 }
 
-// plan fills g with as many of the samples as one group may have, at least one. An error says what is wrong with the next.
+// plan fills g with samples until the group is full. An error describes the fault of the next sample.
 func (g *group) plan(samples []Sample) error {
 	for i := range samples {
 		if (samples[i].H == nil) == (samples[i].FH == nil) {

@@ -20,7 +20,7 @@ type reader struct {
 
 func newReader(src []byte) reader { return reader{src: src, size: len(src)} }
 
-// fail keeps the first error; it names the byte that comes next.
+// fail keeps the first error, which names the position of the next byte.
 func (r *reader) fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = column.Corrupt("byte %d: %s", r.size-len(r.src), fmt.Sprintf(format, args...))

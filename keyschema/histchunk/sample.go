@@ -13,10 +13,11 @@ import (
 
 // Limits.
 const (
-	// BucketsMax is how many buckets and how many spans a histogram may have, both sides together. Prometheus has no limit.
-	// An hour with a histogram of this size each 15 seconds still fits a chunk.
+	// BucketsMax bounds the buckets of a histogram, and also its spans, both sides together. Prometheus has no limit. An
+	// hour with a histogram of this size each 15 seconds still fits a chunk.
 	BucketsMax = 1 << 16
-	// NumbersMax bounds what a chunk decodes to. Each sample counts as its buckets and sampleNumbers more.
+	// NumbersMax bounds the decoded size of a chunk. Each sample counts as its buckets and sampleNumbers
+	// more.
 	NumbersMax = 1 << 24
 	// sampleNumbers is the size of a histogram without buckets in numbers of eight bytes.
 	sampleNumbers = 32
@@ -24,10 +25,10 @@ const (
 
 // Errors. Each is wrapped with what is wrong.
 var (
-	// ErrCorrupt means that the bytes are not a chunk or record that this version writes. No retry helps.
+	// ErrCorrupt means that this version cannot have written the bytes as a chunk or record. No retry helps.
 	ErrCorrupt = column.ErrCorrupt
-	// ErrBadSamples means that the samples cannot be a chunk: they are empty, do not ascend strictly, leave the hour, or
-	// one of them is no histogram that [Validate] accepts.
+	// ErrBadSamples means that the samples cannot be a chunk: they are empty, do not ascend strictly or leave the hour,
+	// or [Validate] refuses one of them.
 	ErrBadSamples = errors.New("bad histograms")
 	// ErrTooLarge means that the samples exceed NumbersMax. The caller has to split them into several chunks.
 	ErrTooLarge = errors.New("histograms too large for a chunk")
@@ -40,7 +41,7 @@ type Sample struct {
 	FH   *histogram.FloatHistogram
 }
 
-// shape is what all samples of a group share.
+// shape holds the properties that all samples of a group share.
 type shape struct {
 	float     bool
 	schema    int32
@@ -65,14 +66,14 @@ func (s *shape) equal(o *shape) bool {
 	return true
 }
 
-// view is a sample but for its counts, whatever its kind.
+// view is a sample of either kind without its counts.
 type view struct {
 	shape
 	hint                 histogram.CounterResetHint
 	sum                  float64
 	positive, negative   []histogram.Span
 	positives, negatives int  // buckets
-	stale                bool // a stale marker with nothing but its hint
+	stale                bool // a stale marker: only the hint is set
 }
 
 func viewOf(s *Sample) (v view) {
@@ -96,7 +97,7 @@ func viewOf(s *Sample) (v view) {
 	return v
 }
 
-// check reports what keeps a sample out of a chunk.
+// check returns the reason why a chunk cannot hold a sample.
 func (v *view) check() error {
 	switch {
 	case !histogram.IsKnownSchema(v.schema):
@@ -122,7 +123,7 @@ func (v *view) check() error {
 	return nil
 }
 
-// checkSpans checks that spans ascend and have as many buckets as there are counts.
+// checkSpans checks that spans ascend and have one bucket for each count.
 func checkSpans(spans []histogram.Span, buckets int) error {
 	total := uint64(0)
 	for i, s := range spans {
@@ -140,7 +141,7 @@ func checkSpans(spans []histogram.Span, buckets int) error {
 
 // Validate reports why a histogram cannot be stored: it breaks the rules of Histogram.Validate or FloatHistogram.Validate
 // of Prometheus, or a limit of this package. Unlike these it accepts the schemas −9 … 52, all that Prometheus reads. The
-// error names the schema, span, count or bound that is wrong.
+// error names the invalid schema, span, count or bound.
 func Validate(s Sample) error {
 	if (s.H == nil) == (s.FH == nil) {
 		return errors.New("a sample is either an integer or a float histogram")

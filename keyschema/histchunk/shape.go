@@ -13,7 +13,7 @@ const (
 	hintShift      = 1 // bits 1–2: the reset hint; records only
 	hintMask       = 0x03
 	flagStale      = 0x08 // records only: a stale marker; the record ends after its time
-	flagWhole      = 0x10 // records only: all counts are whole numbers, though of a float histogram
+	flagWhole      = 0x10 // records only: all counts of a float histogram are whole numbers
 	thresholdShift = 5    // bits 5–6: the zero threshold
 	thresholdMask  = 0x03
 	flagCustom     = 0x80 // custom bounds follow
@@ -50,7 +50,7 @@ func (s *shape) flags() byte {
 	return flags
 }
 
-// append appends what the flags do not say.
+// append appends the parts of the shape that the flags do not encode.
 //
 //	varint schema; 8 bytes zero threshold, if it has no code; uvarint number of custom bounds and the bounds, if any
 func (s *shape) append(dst []byte) []byte {
@@ -68,7 +68,8 @@ func (s *shape) append(dst []byte) []byte {
 	return dst
 }
 
-// appendBound appends a custom bound: 1 plus its thousandths as a uvarint if it is such a number, else 0 and its bits.
+// appendBound appends a custom bound. If it is a whole number of thousandths, it appends that number plus 1 as a
+// uvarint. Otherwise it appends 0 and the bits.
 func appendBound(dst []byte, bound float64) []byte {
 	if m := math.RoundToEven(bound * boundScale); m >= 0 && m < boundMax {
 		if n := uint64(m); math.Float64bits(float64(n)/boundScale) == math.Float64bits(bound) {
@@ -118,7 +119,7 @@ func (r *reader) shape(first byte) (s shape) {
 	return s
 }
 
-// A list of spans is for each a varint offset and a uvarint length.
+// A list of spans has a varint offset and a uvarint length for each span.
 func appendSpans(dst []byte, spans []histogram.Span) []byte {
 	for _, s := range spans {
 		dst = binary.AppendUvarint(binary.AppendVarint(dst, int64(s.Offset)), uint64(s.Length))

@@ -93,7 +93,7 @@ func (w *world) fill(opts fleet.Options, step, span time.Duration) (series int) 
 			if len(batch) < 5000 && n+1 < int(span/step) {
 				continue
 			}
-			_, err := w.ingester.Write(context.Background(), batch)
+			_, err := w.ingester.Write(context.Background(), ingest.SamplesInput(batch))
 			require.NoError(w.t, err)
 			batch = batch[:0]
 		}

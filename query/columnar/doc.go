@@ -1,5 +1,5 @@
 // Package columnar evaluates PromQL expressions over whole columns. It evaluates the expressions that dashboards use, at a
-// fraction of the cost of an engine that goes sample by sample, and with exactly the same results.
+// fraction of the cost of an engine that works sample by sample, and with exactly the same results.
 //
 // [Build] reads a parsed and preprocessed expression. If it supports all of it, the [Plan] needs no engine. If it supports
 // only parts, the plan holds a rewritten expression, in which each of the largest supported parts is a selector. The plan
@@ -10,7 +10,8 @@
 // [operator.ErrUndecided] and the caller asks the engine, which finds the error or the rare result.
 //
 // Packages below do the work. Package operator has the operators and makes a tree of them. Package window has the functions
-// over the samples of a window, package accumulate the aggregations of rows, package grid the steps, series and rows.
+// over the samples of a window. Package accumulate has the aggregations of rows. Package grid has the steps, series and
+// rows.
 //
 // Concurrency: one goroutine uses a Plan, once.
 package columnar

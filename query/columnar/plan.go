@@ -22,7 +22,7 @@ type Plan struct {
 	vector operator.Vector // the whole expression, if it is a supported vector
 	scalar operator.Scalar // the same for a scalar
 
-	rest      parser.Expr // what the engine evaluates
+	rest      parser.Expr // the expression for the engine
 	delegated map[*labels.Matcher]*delegatedPart
 	order     []*delegatedPart
 }
@@ -33,7 +33,8 @@ type delegatedPart struct {
 	grid   grid.Grid
 }
 
-// Build plans a preprocessed expression and takes it over. It returns nil if only the engine can evaluate it.
+// Build plans a preprocessed expression, which the caller no longer uses. It returns nil if only the engine
+// can evaluate it.
 func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 	c := operator.NewCompiler(opts, g)
 	p := &Plan{grid: g, opts: opts, compiler: c, delegated: map[*labels.Matcher]*delegatedPart{}}
@@ -47,7 +48,7 @@ func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 		return p
 	}
 	if opts.DelayedNames {
-		// The engine cannot know which series must lose their names in the end.
+		// The engine cannot know which series must lose their names at the end.
 		return nil
 	}
 	p.rest = p.rewrite(e, false)
@@ -60,8 +61,8 @@ func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 // Whole reports whether the plan needs no engine.
 func (p *Plan) Whole() bool { return p.vector != nil || p.scalar != nil }
 
-// Rest is the expression for the engine, to be evaluated over [Run.Queryable]; it is not preprocessed. It is nil if the
-// plan is whole.
+// Rest is the expression that the engine evaluates over [Run.Queryable]. It is not preprocessed. It is nil if the plan
+// is whole.
 func (p *Plan) Rest() parser.Expr { return p.rest }
 
 // Operators is the tree of operators, a line each.
@@ -132,7 +133,7 @@ func leavesOperands(name string) bool {
 	return false
 }
 
-// worthwhile is false for selectors, which the engine reads by itself.
+// worthwhile is false for selectors, because the engine reads them itself.
 func worthwhile(e parser.Expr) bool {
 	switch e := e.(type) {
 	case *parser.ParenExpr:

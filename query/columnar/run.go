@@ -122,8 +122,8 @@ func (r *Run) finalLabels(s grid.Series, unique *operator.DuplicateCheck) (label
 	return s.Labels, nil
 }
 
-// CountSamples adds the samples of the run to the statistics of a query, whose step tracking is set up. The statistics then
-// count samples read, without the delegated points that the engine counted.
+// CountSamples adds the samples of the run to the statistics of a query. The caller has set up their step tracking. Then
+// the statistics count the read samples, without the delegated points that the engine counted.
 func (r *Run) CountSamples(to *stats.QuerySamples) {
 	total, fresh := r.eval.Counts()
 	for k := range total {
@@ -143,5 +143,5 @@ func (r *Run) Typed() bool { return r.state.Typed }
 // Times returns the time that the run spent finding series and reading samples. The rest of its time was evaluation.
 func (r *Run) Times() (selecting, reading time.Duration) { return r.state.Selecting, r.state.Reading }
 
-// Undecided reports whether an error means that the engine has to evaluate the query.
+// Undecided reports whether an error means that the engine must evaluate the query.
 func Undecided(err error) bool { return errors.Is(err, operator.ErrUndecided) }

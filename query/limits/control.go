@@ -13,6 +13,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"halite/storage/principal"
 )
 
 // Limit is a limit of queries.
@@ -53,6 +55,9 @@ type Options struct {
 	Bytes Limit
 	// Concurrency is the number of queries at once, with those that wait for a slot.
 	Concurrency Limit
+	// Tenants are the limits of each tenant beside these, by its name; EachTenant has the limits of those without an entry. Only
+	// TimeMs, Bytes and Concurrency are used.
+	Tenants map[string]*Options
 	// Rules are tried in their order; the first one that matches decides.
 	Rules []Rule
 }
@@ -63,6 +68,9 @@ type RefusedError struct{ ID, Reason string }
 func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the query is refused by the query rule %q: %s", e.ID, e.Reason)
 }
+
+// EachTenant stands for the tenants without limits of their own. No tenant has this name.
+const EachTenant = "*"
 
 // ErrConcurrency means that as many queries run as may. ErrSlowLane means that the slow lane did not become free in time.
 var (
@@ -88,7 +96,9 @@ type Control struct {
 
 	mu     sync.Mutex
 	limits map[string]*LimitCounts
-	rules  map[string]*ruleCounts
+	// tenants counts the queries of each tenant that has some at present.
+	tenants map[string]int64
+	rules   map[string]*ruleCounts
 }
 
 // ruleCounts counts queries of a rule since the start.
@@ -109,7 +119,7 @@ func New(reg prometheus.Registerer) *Control {
 		dryRuns:  counter("limit_dry_run_total", "Queries beyond a limit with a dry run, by limit.", "limit"),
 		refused:  counter("limit_refused_total", "Queries that a limit refused or ended, by limit.", "limit"),
 		matched:  counter("rule_matches_total", "Queries that a query rule matched, by rule.", "rule"),
-		limits:   map[string]*LimitCounts{}, rules: map[string]*ruleCounts{},
+		limits:   map[string]*LimitCounts{}, rules: map[string]*ruleCounts{}, tenants: map[string]int64{},
 	}
 	for _, kind := range []string{kindTime, kindBytes, kindConcurrency} {
 		c.limits[kind] = &LimitCounts{}
@@ -142,17 +152,39 @@ func (c *Control) Set(o Options) {
 	c.opts.Store(&o)
 }
 
+// of returns the limits of a tenant; nil if it has none.
+func (o *Options) of(tenant string) *Options {
+	if l := o.Tenants[tenant]; l != nil {
+		return l
+	}
+	return o.Tenants[EachTenant]
+}
+
+// concerned returns the limits that hold for who asks: of all queries, and of each tenant.
+func (c *Control) concerned(ctx context.Context) []*Options {
+	o := c.opts.Load()
+	out := []*Options{o}
+	if who := principal.From(ctx); who != nil && len(o.Tenants) > 0 {
+		for _, tenant := range who.Tenants {
+			if l := o.of(tenant); l != nil {
+				out = append(out, l)
+			}
+		}
+	}
+	return out
+}
+
 // Match returns the rule that decides about a query; nil if there is none. The error is a *RefusedError if the rule refuses it.
 // fingerprint is called at most once.
-func (c *Control) Match(text string, fingerprint func() string) (*Rule, error) {
+func (c *Control) Match(ctx context.Context, text string, fingerprint func() string) (*Rule, error) {
 	rules := c.opts.Load().Rules
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	text, once := strings.TrimSpace(text), sync.OnceValue(fingerprint)
+	text, once, who := strings.TrimSpace(text), sync.OnceValue(fingerprint), principal.From(ctx)
 	for i := range rules {
 		r := &rules[i]
-		if !r.matches(text, once) {
+		if !r.matches(who, text, once) {
 			continue
 		}
 		c.matched.WithLabelValues(r.ID).Inc()
@@ -183,24 +215,70 @@ func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave
 			return nil, err
 		}
 	}
-	limit, now := &c.opts.Load().Concurrency, c.running.Add(1)
-	if limit.Max > 0 && now >= limit.warnAt() {
-		c.event(kindConcurrency, c.warnings)
+	o, now := c.opts.Load(), c.running.Add(1)
+	err = c.checkRunning(&o.Concurrency, now)
+	leaveTenants := func() {}
+	if err == nil {
+		leaveTenants, err = c.enterTenants(o, principal.From(ctx))
 	}
-	if limit.Max > 0 && now > limit.Max {
-		if limit.DryRun {
-			c.event(kindConcurrency, c.dryRuns)
-		} else {
-			c.event(kindConcurrency, c.refused)
-			c.running.Add(-1)
-			leaveLane()
-			return nil, fmt.Errorf("%w: %d", ErrConcurrency, limit.Max)
-		}
+	if err != nil {
+		c.running.Add(-1)
+		leaveLane()
+		return nil, err
 	}
 	return func() {
 		c.running.Add(-1)
+		leaveTenants()
 		leaveLane()
 	}, nil
+}
+
+// checkRunning refuses a query if a limit does, which is one of now queries.
+func (c *Control) checkRunning(limit *Limit, now int64) error {
+	if limit.Max == 0 {
+		return nil
+	}
+	if now >= limit.warnAt() {
+		c.event(kindConcurrency, c.warnings)
+	}
+	switch {
+	case now <= limit.Max:
+		return nil
+	case limit.DryRun:
+		c.event(kindConcurrency, c.dryRuns)
+		return nil
+	}
+	c.event(kindConcurrency, c.refused)
+	return fmt.Errorf("%w: %d", ErrConcurrency, limit.Max)
+}
+
+// enterTenants counts a query at each tenant of who asks, and checks their limits.
+func (c *Control) enterTenants(o *Options, who *principal.Principal) (leave func(), err error) {
+	if who == nil || len(who.Tenants) == 0 {
+		return func() {}, nil
+	}
+	add := func(tenants []string, n int64) (now []int64) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, tenant := range tenants {
+			if c.tenants[tenant] += n; c.tenants[tenant] == 0 {
+				delete(c.tenants, tenant)
+			}
+			now = append(now, c.tenants[tenant])
+		}
+		return now
+	}
+	for i, now := range add(who.Tenants, 1) {
+		l := o.of(who.Tenants[i])
+		if l == nil {
+			continue
+		}
+		if err := c.checkRunning(&l.Concurrency, now); err != nil {
+			add(who.Tenants, -1)
+			return nil, fmt.Errorf("tenant %s: %w", who.Tenants[i], err)
+		}
+	}
+	return func() { add(who.Tenants, -1) }, nil
 }
 
 // enterLane waits for the slow lane.
@@ -223,23 +301,33 @@ func (c *Control) enterLane(ctx context.Context, r *Rule, wait time.Duration) (l
 	}, nil
 }
 
-// Timeout returns the shorter one of a time and the limit of time.
-func (c *Control) Timeout(d time.Duration) time.Duration {
-	if most := c.opts.Load().TimeMs.enforced(); most > 0 {
-		return min(d, time.Duration(most)*time.Millisecond)
+// Timeout returns the shortest one of a time and the limits of time for who asks.
+func (c *Control) Timeout(ctx context.Context, d time.Duration) time.Duration {
+	for _, o := range c.concerned(ctx) {
+		if most := o.TimeMs.enforced(); most > 0 {
+			d = min(d, time.Duration(most)*time.Millisecond)
+		}
 	}
 	return d
 }
 
-// BytesMax returns the limit of memory, 0 if there is none.
-func (c *Control) BytesMax() int64 { return c.opts.Load().Bytes.enforced() }
+// BytesMax returns the smallest limit of memory for who asks, 0 if there is none.
+func (c *Control) BytesMax(ctx context.Context) (least int64) {
+	for _, o := range c.concerned(ctx) {
+		if most := o.Bytes.enforced(); most > 0 && (least == 0 || most < least) {
+			least = most
+		}
+	}
+	return least
+}
 
-// Ended counts a query that has ended. timedOut says that it failed for lack of time. If it failed for lack of memory, exceeded
-// is the limit that it met, otherwise 0.
-func (c *Control) Ended(took time.Duration, peakBytes int64, timedOut bool, exceeded int64) {
-	o := c.opts.Load()
-	c.use(kindTime, &o.TimeMs, took.Milliseconds(), timedOut && took.Milliseconds() >= o.TimeMs.Max)
-	c.use(kindBytes, &o.Bytes, peakBytes, exceeded > 0 && exceeded == o.Bytes.Max)
+// Ended counts a query of who asks that has ended. timedOut says that it failed for lack of time. If it failed for lack of
+// memory, exceeded is the limit that it met, otherwise 0.
+func (c *Control) Ended(ctx context.Context, took time.Duration, peakBytes int64, timedOut bool, exceeded int64) {
+	for _, o := range c.concerned(ctx) {
+		c.use(kindTime, &o.TimeMs, took.Milliseconds(), timedOut && took.Milliseconds() >= o.TimeMs.Max)
+		c.use(kindBytes, &o.Bytes, peakBytes, exceeded > 0 && exceeded == o.Bytes.Max)
+	}
 }
 
 // use counts what a query used of a limit.

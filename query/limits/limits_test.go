@@ -2,12 +2,15 @@ package limits
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
+
+	"halite/storage/principal"
 )
 
 func fingerprintOf(t *testing.T, text string) string {
@@ -43,7 +46,7 @@ func TestRules(t *testing.T) {
 		{"up", "", "text"}, {" up\n", "", "text"}, {"up ", "", "text"}, {"up{}", "", ""}, {"count(up)", "regexp", ""},
 		{"min(count(up))", "", ""}, {"sum  (x)", "", "print"}, {"sum(y)", "", ""},
 	} {
-		r, err := c.Match(q.text, func() string { return fingerprintOf(t, q.text) })
+		r, err := c.Match(t.Context(), q.text, func() string { return fingerprintOf(t, q.text) })
 		if q.refusedBy != "" {
 			var refused *RefusedError
 			require.ErrorAs(t, err, &refused, q.text)
@@ -63,7 +66,7 @@ func TestRules(t *testing.T) {
 func TestSlowLane(t *testing.T) {
 	c := New(nil)
 	c.Set(Options{Rules: []Rule{{ID: "slow", Text: "up", Action: SlowLane, Reason: "heavy"}}})
-	r, err := c.Match("up", func() string { return "" })
+	r, err := c.Match(t.Context(), "up", func() string { return "" })
 	require.NoError(t, err)
 	leave, err := c.Enter(t.Context(), r, time.Minute)
 	require.NoError(t, err)
@@ -118,20 +121,79 @@ func TestConcurrency(t *testing.T) {
 
 func TestTimeAndBytes(t *testing.T) {
 	c := New(nil)
-	require.Equal(t, time.Minute, c.Timeout(time.Minute))
-	require.Zero(t, c.BytesMax())
+	require.Equal(t, time.Minute, c.Timeout(t.Context(), time.Minute))
+	require.Zero(t, c.BytesMax(t.Context()))
 	c.Set(Options{TimeMs: Limit{Max: 1000}, Bytes: Limit{Max: 100, DryRun: true}})
-	require.Equal(t, time.Second, c.Timeout(time.Minute))
-	require.Equal(t, time.Millisecond, c.Timeout(time.Millisecond))
-	require.Zero(t, c.BytesMax(), "a dry run ends no query")
-	c.Ended(799*time.Millisecond, 79, true, 200) // its own timeout, and a limit of another
-	c.Ended(800*time.Millisecond, 101, false, 0)
-	c.Ended(1001*time.Millisecond, 80, true, 0)
+	require.Equal(t, time.Second, c.Timeout(t.Context(), time.Minute))
+	require.Equal(t, time.Millisecond, c.Timeout(t.Context(), time.Millisecond))
+	require.Zero(t, c.BytesMax(t.Context()), "a dry run ends no query")
+	c.Ended(t.Context(), 799*time.Millisecond, 79, true, 200) // its own timeout, and a limit of another
+	c.Ended(t.Context(), 800*time.Millisecond, 101, false, 0)
+	c.Ended(t.Context(), 1001*time.Millisecond, 80, true, 0)
 	s := c.Status()
 	require.Equal(t, LimitStatus{Max: 1000, Warn: 800, LimitCounts: LimitCounts{Warnings: 2, Refused: 1}}, s.TimeMs)
 	require.Equal(t, LimitStatus{Max: 100, Warn: 80, DryRun: true, LimitCounts: LimitCounts{Warnings: 2, DryRuns: 1}}, s.Bytes)
 	c.Set(Options{Bytes: Limit{Max: 100, Warn: 90}})
-	require.Equal(t, int64(100), c.BytesMax())
-	c.Ended(time.Millisecond, 70, false, 100)
+	require.Equal(t, int64(100), c.BytesMax(t.Context()))
+	c.Ended(t.Context(), time.Millisecond, 70, false, 100)
 	require.Equal(t, LimitCounts{Warnings: 3, Refused: 1, DryRuns: 1}, c.Status().Bytes.LimitCounts)
+}
+
+// as is a context of a token that acts for tenants.
+func as(t *testing.T, token string, tenants ...string) context.Context {
+	return principal.With(t.Context(), &principal.Principal{Name: token, Tenants: tenants})
+}
+
+// TestRulesOfTokens: a rule with a token concerns the queries of that token only.
+func TestRulesOfTokens(t *testing.T) {
+	c := New(nil)
+	c.Set(Options{Rules: []Rule{
+		{ID: "text", Text: "up", Token: "grafana", Reason: "x"}, {ID: "all", Token: "script", Reason: "y"},
+	}})
+	match := func(ctx context.Context, text string) string {
+		_, err := c.Match(ctx, text, func() string { return "" })
+		var refused *RefusedError
+		if errors.As(err, &refused) {
+			return refused.ID
+		}
+		return ""
+	}
+	require.Equal(t, "text", match(as(t, "grafana"), "up"))
+	require.Empty(t, match(as(t, "grafana"), "down"))
+	require.Equal(t, "all", match(as(t, "script"), "down"))
+	require.Empty(t, match(as(t, "other"), "up"))
+	require.Empty(t, match(t.Context(), "up"), "the server itself")
+}
+
+// TestLimitsOfTenants: the queries of a tenant meet its limits and the limits of all, and count for no other tenant.
+func TestLimitsOfTenants(t *testing.T) {
+	c := New(nil)
+	c.Set(Options{
+		TimeMs: Limit{Max: 1000}, Concurrency: Limit{Max: 5},
+		Tenants: map[string]*Options{
+			"a": {TimeMs: Limit{Max: 100}, Bytes: Limit{Max: 7}, Concurrency: Limit{Max: 2}}, EachTenant: {Bytes: Limit{Max: 9}},
+		},
+	})
+	require.Equal(t, 100*time.Millisecond, c.Timeout(as(t, "x", "a"), time.Minute))
+	require.Equal(t, time.Second, c.Timeout(as(t, "x", "b"), time.Minute))
+	require.Equal(t, int64(7), c.BytesMax(as(t, "x", "b", "a")))
+	require.Equal(t, int64(9), c.BytesMax(as(t, "x", "b")))
+	require.Zero(t, c.BytesMax(t.Context()))
+	first, err := c.Enter(as(t, "x", "a"), nil, time.Second)
+	require.NoError(t, err)
+	second, err := c.Enter(as(t, "x", "b", "a"), nil, time.Second)
+	require.NoError(t, err)
+	_, err = c.Enter(as(t, "x", "a"), nil, time.Second)
+	require.ErrorIs(t, err, ErrConcurrency)
+	require.ErrorContains(t, err, "tenant a")
+	for range 3 {
+		_, err = c.Enter(as(t, "x", "b"), nil, time.Second)
+		require.NoError(t, err)
+	}
+	_, err = c.Enter(as(t, "x", "b"), nil, time.Second)
+	require.ErrorIs(t, err, ErrConcurrency)
+	first()
+	second()
+	require.Equal(t, map[string]int64{"b": 3}, c.tenants)
+	require.Equal(t, int64(3), c.Status().Running)
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/zeebo/xxh3"
+
+	"halite/storage/principal"
 )
 
 // Action is what a rule does with the queries that it matches.
@@ -46,7 +48,7 @@ func (a *Action) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Rule matches queries by exactly one of Text, Regexp and Fingerprint.
+// Rule matches queries by at most one of Text, Regexp and Fingerprint, and by Token. It has one of the four at least.
 type Rule struct {
 	// ID names the rule in errors and metrics.
 	ID string
@@ -56,20 +58,25 @@ type Rule struct {
 	Regexp *regexp.Regexp
 	// Fingerprint is the fingerprint of the query, see [Fingerprint].
 	Fingerprint string
-	Action      Action
+	// Token is the name of the token or user that asks; "" is any.
+	Token  string
+	Action Action
 	// Reason tells users why.
 	Reason string
 }
 
-// matches reports whether the rule matches a query. fingerprint is empty for a text that is no expression.
-func (r *Rule) matches(text string, fingerprint func() string) bool {
+// matches reports whether the rule matches a query of who asks. fingerprint is empty for a text that is no expression.
+func (r *Rule) matches(who *principal.Principal, text string, fingerprint func() string) bool {
+	if r.Token != "" && (who == nil || who.Name != r.Token) {
+		return false
+	}
 	switch {
 	case r.Regexp != nil:
 		return r.Regexp.MatchString(text)
 	case r.Fingerprint != "":
 		return r.Fingerprint == fingerprint()
 	}
-	return r.Text == text
+	return r.Text == "" || r.Text == text
 }
 
 // Fingerprint returns 16 hexadecimal digits that are equal for expressions with the same normalised text: spaces, comments and

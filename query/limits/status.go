@@ -45,6 +45,7 @@ type RuleStatus struct {
 	Query       string `json:"query,omitempty"`
 	Regexp      string `json:"regexp,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
+	Token       string `json:"token,omitempty"`
 	Action      Action `json:"action"`
 	Reason      string `json:"reason"`
 	Matches     uint64 `json:"matches"`
@@ -61,7 +62,7 @@ func (c *Control) Rules() []RuleStatus {
 	out := make([]RuleStatus, 0, len(o.Rules))
 	for i := range o.Rules {
 		r := &o.Rules[i]
-		s := RuleStatus{ID: r.ID, Query: r.Text, Fingerprint: r.Fingerprint, Action: r.Action, Reason: r.Reason}
+		s := RuleStatus{ID: r.ID, Query: r.Text, Fingerprint: r.Fingerprint, Token: r.Token, Action: r.Action, Reason: r.Reason}
 		if r.Regexp != nil {
 			s.Regexp = r.Regexp.String()
 		}

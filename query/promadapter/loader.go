@@ -17,10 +17,9 @@ type loader struct {
 	ctx  context.Context
 	open func() (*read.Selection, error)
 	// copies says that the engine copies all samples into its result, as for a range selector at the root of a query.
-	copies bool
-	budget *budget.Budget
-	// warning is nil if nothing is missing that was stored once.
-	warning error
+	copies   bool
+	budget   *budget.Budget
+	warnings []error // about histograms that are retired
 
 	mu        sync.Mutex
 	selection *read.Selection

@@ -2,9 +2,7 @@ package promadapter
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	promstorage "github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -106,13 +104,8 @@ func (s *selector) newLoader(
 		r.Limit, r.ShardIndex, r.ShardCount = hints.Limit, hints.ShardIndex, hints.ShardCount
 		copies = hints.Range > 0 && hints.Func == ""
 	}
-	var warning error
-	if metric, age, ok := s.reader.RetiredHistograms(ctx, r.TimeRange, matchers); ok {
-		warning = fmt.Errorf("native histograms of metric %s are kept for %s: the result lacks older ones, "+
-			"which rollups do not hold either", metric, model.Duration(age))
-	}
 	return s.loaders.add(&loader{
-		ctx: ctx, copies: copies, budget: s.session.Budget(), warning: warning,
+		ctx: ctx, copies: copies, budget: s.session.Budget(), warnings: s.reader.RetiredHistograms(ctx, r.TimeRange, matchers),
 		open: func() (*read.Selection, error) { return s.session.SelectRange(ctx, r, matchers...) },
 	})
 }

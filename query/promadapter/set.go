@@ -56,10 +56,11 @@ func (c *cursor) Err() error { return c.err }
 
 // Warnings implements SeriesSet and ChunkSeriesSet.
 func (c *cursor) Warnings() annotations.Annotations {
-	if c.loader.warning == nil {
-		return nil
+	var out annotations.Annotations
+	for _, w := range c.loader.warnings {
+		out.Add(w)
 	}
-	return annotations.New().Add(c.loader.warning)
+	return out
 }
 
 // seriesSet is a selection for Prometheus's engine.

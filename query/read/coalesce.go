@@ -110,14 +110,13 @@ func (c *coalescer) adjoin(ctx context.Context, owners []RowPrefix, k int) (bool
 func (c *coalescer) occurring(ctx context.Context, owners []RowPrefix, k int, stem []byte) ([]string, error) {
 	builder := labels.NewScratchBuilder(16)
 	ls := c.series[owners[k].Series].AllLabels(&builder)
-	metric := ls.Get(labelMetric)
-	rule := c.opts.Schema.RuleAt(metric, owners[k].FromHour)
+	rule := c.opts.Schema.RuleAt(c.series[owners[k].Series].Metric(), owners[k].FromHour)
 	depth := c.neighbours.depth(rule)
 	name := rule.Promoted[depth-1]
 	if c.neighbours.equal[name] || slices.Contains(rule.ReversedDomains, name) {
 		return nil, nil
 	}
-	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labelMetric, metric)}
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labelMetric, ls.Get(labelMetric))}
 	for _, before := range rule.Promoted[:depth-1] {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, before, ls.Get(before)))
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"halite/keyschema"
+	"halite/keyschema/histchunk"
 	"halite/query/column"
 	"halite/storage/index"
 	"halite/storage/tombstone"
@@ -26,6 +27,8 @@ type BatchReader struct {
 	view *tombstone.View
 
 	prefixes []RowPrefix // of all row keys, sorted; nil until they are needed
+	// hourly are the last hourly histograms of each series, until the slice with samples after them; nil if there are none.
+	hourly [][]histchunk.Sample
 }
 
 // ReadHead copies the unflushed samples of the series [first, end) of a selection. Close the BatchReader when done.

@@ -106,10 +106,10 @@ func (t *timeSlice) joinApart(batch *Batch, apart []int, total int) error {
 	out := session.reader.buffers.Get(total)
 	for _, i := range apart {
 		start := out.Len()
-		t.joinSeries(out, i, t.headOf(i))
+		properties := t.joinSeries(out, i, t.headOf(i))
 		end := out.Len()
 		all := column.Points{TsMs: out.TsMs[start:end:end], Values: out.Values[start:end:end]}
-		batch.Columns[i].Append(all, column.PropertiesOf(all))
+		batch.Columns[i].Append(all, properties)
 	}
 	session.budget.Release(int64(total-out.Len()) * column.SampleBytes)
 	batch.data = append(batch.data, out)
@@ -149,8 +149,32 @@ func (t *timeSlice) samplesOf(series int) int {
 	return n
 }
 
-// joinSeries appends the rows of a series in order of time, with the samples of the head between and over them.
-func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Points) {
+// joinRows appends the rows of a series in order of time and returns their properties.
+func (t *timeSlice) joinRows(out *column.Buffer, series int) column.Properties {
+	p := column.PropertiesOf(column.Points{})
+	start := out.Len()
+	for _, r := range t.rows.Of(series) {
+		if r.N == 0 {
+			continue
+		}
+		n, part := out.Len()-start, t.parts[r.Part]
+		out.Append(part.TsMs[r.Start:r.Start+r.N], part.Values[r.Start:r.Start+r.N])
+		if n == 0 {
+			p = r.Properties
+		} else {
+			p = p.Join(r.Properties, n, column.Points{TsMs: out.TsMs[start:], Values: out.Values[start:]})
+		}
+	}
+	return p
+}
+
+// joinSeries appends the rows of a series in order of time, with the samples of the head between and over them. It returns the
+// properties of all.
+func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Points) column.Properties {
+	if len(head.TsMs) == 0 {
+		return t.joinRows(out, series)
+	}
+	start := out.Len()
 	for _, r := range t.rows.Of(series) {
 		if r.N == 0 {
 			continue
@@ -164,6 +188,7 @@ func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Point
 		out.Append(row.TsMs, row.Values)
 	}
 	out.Append(head.TsMs, head.Values)
+	return column.PropertiesOf(column.Points{TsMs: out.TsMs[start:], Values: out.Values[start:]})
 }
 
 // overlay appends row and all of head up to the row's last time. On equal times the head wins. It returns the rest of head.
@@ -194,13 +219,14 @@ func (t *timeSlice) hideOld(b *Batch) {
 	}
 	for i := range b.Columns {
 		c := &b.Columns[i]
-		if c.Records != nil {
-			*c.Records = column.TimeRange{MinMs: cutoffs.Ms(metricOf(c.Labels)), MaxMs: math.MaxInt64}.ClipRecords(*c.Records)
+		if r := c.Records; r != nil {
+			kept := column.TimeRange{MinMs: cutoffs.ms(c.Series.Metric()), MaxMs: math.MaxInt64}.ClipRecords(*r)
+			r.StartTimes, r.Exemplars = kept.StartTimes, kept.Exemplars // joinRecords has hidden old histograms
 		}
 		if len(c.TsMs) == 0 {
 			continue
 		}
-		_, rest := column.Points{TsMs: c.TsMs, Values: c.Values}.Split(cutoffs.Ms(metricOf(c.Labels)))
+		_, rest := column.Points{TsMs: c.TsMs, Values: c.Values}.Split(cutoffs.ms(c.Series.Metric()))
 		c.TsMs, c.Values = rest.TsMs, rest.Values
 	}
 }
@@ -211,5 +237,5 @@ func (t *timeSlice) oldestHour(series int) int64 {
 	if cutoffs == nil {
 		return 0
 	}
-	return keyschema.HourOf(cutoffs.Ms(metricOf(t.batch.series[series].Labels)))
+	return keyschema.HourOf(cutoffs.ms(t.batch.series[series].Metric()))
 }

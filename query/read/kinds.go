@@ -2,6 +2,7 @@ package read
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -9,7 +10,10 @@ import (
 	"halite/keyschema"
 	"halite/keyschema/histchunk"
 	"halite/query/column"
+	"halite/rollup/histograms"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
+	"halite/storage/principal"
 )
 
 // kinds is a set of kinds of samples.
@@ -58,11 +62,11 @@ func (s *Selection) findHistograms() {
 	metric := ""
 	for i := range s.series {
 		next := metricOf(s.series[i].Labels)
-		if next == metric && i > 0 {
+		if next == metric && i > 0 && s.series[i].Tenant == s.series[i-1].Tenant {
 			continue
 		}
 		metric = next
-		if set.Has(metric, keyschema.HourOf(s.window.MinMs), keyschema.HourOf(s.window.MaxMs)) {
+		if s.hasHistograms(s.series[i].Metric()) {
 			s.kinds.add(keyschema.Histograms)
 			s.metric = metric
 			return
@@ -70,15 +74,23 @@ func (s *Selection) findHistograms() {
 	}
 }
 
-// HistogramsKnown returns a function that reports whether a metric may have histograms in a range. It returns nil if no metric
-// has histograms.
-func (r *Reader) HistogramsKnown() func(metric string, within column.TimeRange) bool {
+// hasHistograms reports whether a metric may have histograms in the window.
+func (s *Selection) hasHistograms(metric string) bool {
+	return s.session.reader.opts.Histograms.Has(metric, keyschema.HourOf(s.window.MinMs), keyschema.HourOf(s.window.MaxMs))
+}
+
+// HistogramsKnown returns a function that reports whether a metric may have histograms in a range, for who asks. It returns nil
+// if no metric has histograms.
+func (r *Reader) HistogramsKnown(ctx context.Context) func(metric string, within column.TimeRange) bool {
 	set := r.opts.Histograms
 	if set == nil || set.Len() == 0 {
 		return nil
 	}
+	who := principal.From(ctx)
 	return func(metric string, within column.TimeRange) bool {
-		return set.Has(metric, keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
+		return slices.ContainsFunc(who.Stored(metric), func(stored string) bool {
+			return set.Has(stored, keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
+		})
 	}
 }
 
@@ -207,13 +219,89 @@ func (t *timeSlice) joinRecords(batch *Batch) error {
 			r.Add(&head)
 		}
 		column.SetHints(r.Histograms, c.TsMs)
-		if len(r.Histograms) > 0 && cutoffs != nil {
-			kept := column.TimeRange{MinMs: cutoffs.Ms(metricOf(t.batch.series[i].Labels)), MaxMs: math.MaxInt64}
-			r.Histograms = kept.ClipRecords(column.Records{Histograms: r.Histograms}).Histograms
+		if err := t.joinHourly(i, r, cutoffs.ms(t.batch.series[i].Metric())); err != nil {
+			return err
 		}
 		*r = t.window.ClipRecords(*r)
 		r.HideFloats(&c.Samples)
 	}
 	batch.recordsBytes = t.recordsBytes.Swap(0)
+	return nil
+}
+
+// readHourly reads the hourly histograms of times whose samples are retired.
+func (t *timeSlice) readHourly(ctx context.Context) error {
+	sel := t.batch.sel
+	opts := &sel.session.reader.opts
+	if opts.HourlyHistograms == nil || sel.unretained || !sel.kinds.has(keyschema.Histograms) {
+		return nil
+	}
+	retiredMs := max(sel.oldestMs, opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(sel.nowMs).LatestMs())
+	if t.window.MinMs >= retiredMs {
+		return nil
+	}
+	req := rollupstore.Request{
+		From: keyschema.HourOf(t.window.MinMs), To: keyschema.HourOf(min(t.window.MaxMs, retiredMs-1)), Deletions: t.batch.view,
+	}
+	var owners []int
+	for _, p := range t.prefixes() {
+		n := len(owners)
+		if p.FromHour > req.To || p.ToHour < req.From || n > 0 && string(req.Prefixes[n-1]) == string(p.Prefix) {
+			continue
+		}
+		req.Prefixes, owners = append(req.Prefixes, p.Prefix), append(owners, p.Series)
+	}
+	t.hourly = make([][]histchunk.Sample, len(t.batch.series))
+	err := opts.HourlyHistograms(ctx, req, func(i int, samples []histchunk.Sample) error {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		sizeBytes := column.HistogramBytes(samples)
+		if err := sel.session.budget.Reserve(sizeBytes); err != nil {
+			return err
+		}
+		t.recordsBytes.Add(sizeBytes)
+		sel.session.figures.samples.Add(int64(len(samples)))
+		r := column.Records{Histograms: t.hourly[owners[i]]}
+		r.Add(&column.Records{Histograms: samples})
+		t.hourly[owners[i]] = r.Histograms
+		return nil
+	})
+	if err != nil {
+		return Classify("read hourly histograms", err)
+	}
+	return nil
+}
+
+// joinHourly replaces the histograms of a series that are older than their retention by its hourly ones.
+func (t *timeSlice) joinHourly(series int, r *column.Records, cutoffMs int64) error {
+	kept := column.TimeRange{MinMs: cutoffMs, MaxMs: math.MaxInt64}.ClipRecords(column.Records{Histograms: r.Histograms})
+	r.Histograms = kept.Histograms
+	b := t.batch
+	if t.hourly == nil && b.hourly == nil {
+		return nil
+	}
+	if b.hourly == nil {
+		b.hourly = make([][]histchunk.Sample, len(b.series))
+	}
+	var hourly []histchunk.Sample
+	if t.hourly != nil {
+		within := column.TimeRange{MinMs: t.window.MinMs, MaxMs: min(t.window.MaxMs, cutoffMs-1)}
+		hourly = within.ClipRecords(column.Records{Histograms: t.hourly[series]}).Histograms
+	}
+	if n := len(hourly); n > 0 {
+		b.hourly[series] = hourly[max(0, n-2):] // the last may be a stale marker
+	}
+	for i := range r.Histograms {
+		// The hint is about a sample that is hidden.
+		if err := histograms.SetHint(b.hourly[series], &r.Histograms[i]); err != nil {
+			return Classify("join hourly histograms", err)
+		}
+		if !histograms.IsStale(&r.Histograms[i]) {
+			b.hourly[series] = nil
+			break
+		}
+	}
+	r.Histograms = append(hourly[:len(hourly):len(hourly)], r.Histograms...)
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"halite/keyschema/histchunk"
 	"halite/query/budget"
 	"halite/query/rowcache"
+	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/histmetrics"
 	"halite/storage/index"
@@ -55,6 +56,11 @@ type Index interface {
 	) ([]string, error)
 }
 
+// HourlyHistograms passes the histograms that the states of hours keep of each series, see [rollupstore.Store.ReadHistograms].
+type HourlyHistograms func(
+	ctx context.Context, req rollupstore.Request, each func(i int, samples []histchunk.Sample) error,
+) error
+
 // Options configures a Reader. Zero fields take the default named beside them.
 type Options struct {
 	// Index, Head, Data (the table storage.TableData) and Schema (which makes its row keys) are required.
@@ -64,8 +70,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Histograms knows the metrics with histograms; nil if there are none.
 	Histograms *histmetrics.Set
-	// Rollups says that rollup states answer for floats whose samples are retired. They hold no histograms.
-	Rollups bool
+	// HourlyHistograms reads the native histograms that rollup states keep of retired samples; nil if there are no rollups.
+	HourlyHistograms HourlyHistograms
 	// StartTimes says that the samples which Prometheus's engine reads have their start timestamps.
 	StartTimes bool
 	// ExemplarsMax bounds the exemplars that a query returns of a series and hour, the newest ones; 0 means no bound. Each
@@ -79,12 +85,15 @@ type Options struct {
 	SeriesMax int
 	// BytesMax bounds the memory in bytes of a query's samples and series; 2 GiB.
 	BytesMax int64
-	// BytesLimit returns a smaller bound that may change while the Reader is in use, 0 for none; nil means none.
-	BytesLimit func() int64
+	// BytesLimit returns a smaller bound for who asks that may change while the Reader is in use, 0 for none; nil means none.
+	BytesLimit func(ctx context.Context) int64
 	// TotalBytesMax bounds the memory in bytes of all queries together; no limit.
 	TotalBytesMax int64
 	// BatchRowsMax is the number of rows (series × hours) of more than one day that are read together; 1024.
 	BatchRowsMax int
+	// RangeBatchRowsMax is BatchRowsMax for series with several rows of a day at most, if they need more than one batch; 256.
+	// Their samples, about a mebibyte, stay in the caches of the processor.
+	RangeBatchRowsMax int
 	// Cache holds decoded rows; nil if there is none.
 	Cache *rowcache.Cache
 	// NewestRow returns an hour after which Data has no rows; nil if there is no such hour. A write raises it before its rows are
@@ -120,8 +129,8 @@ func (o Options) Validate() error {
 		{"Retention", int64(o.Retention)},
 		{"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
 		{"TotalBytesMax", o.TotalBytesMax},
-		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"Concurrency", int64(o.Concurrency)},
-		{"ExemplarsMax", int64(o.ExemplarsMax)},
+		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"RangeBatchRowsMax", int64(o.RangeBatchRowsMax)},
+		{"Concurrency", int64(o.Concurrency)}, {"ExemplarsMax", int64(o.ExemplarsMax)},
 	} {
 		if field.value < 0 {
 			errs = append(errs, fmt.Errorf("read: %s must not be negative, is %d", field.name, field.value))
@@ -131,10 +140,10 @@ func (o Options) Validate() error {
 }
 
 // limits returns the limits of one query.
-func (o *Options) limits() budget.Limits {
+func (o *Options) limits(ctx context.Context) budget.Limits {
 	out := budget.Limits{SeriesMax: int64(o.SeriesMax), BytesMax: o.BytesMax}
 	if o.BytesLimit != nil {
-		if most := o.BytesLimit(); most > 0 {
+		if most := o.BytesLimit(ctx); most > 0 {
 			out.BytesMax = min(out.BytesMax, most)
 		}
 	}
@@ -146,6 +155,7 @@ func (o Options) withDefaults() Options {
 	o.BytesMax = cmp.Or(o.BytesMax, 2<<30)
 	o.TotalBytesMax = cmp.Or(o.TotalBytesMax, math.MaxInt64)
 	o.BatchRowsMax = cmp.Or(o.BatchRowsMax, 1024)
+	o.RangeBatchRowsMax = cmp.Or(o.RangeBatchRowsMax, 256)
 	o.Concurrency = cmp.Or(o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
 	if o.Now == nil {
 		o.Now = time.Now

@@ -39,8 +39,8 @@ func rowPrefixes(
 		if len(hours) == 0 {
 			continue
 		}
-		var metric string
-		metric, tags = splitLabels(s.AllLabels(&builder), tags[:0])
+		metric := s.Metric()
+		tags = s.AppendTags(tags[:0], &builder)
 		gens, ok := generations[metric]
 		if !ok {
 			gens = schema.Generations(metric, first, last)
@@ -67,17 +67,4 @@ func rowPrefixes(
 func wholeMonths(first, last int64) (int64, int64) {
 	const monthHoursMax = 31 * keyschema.DayHours
 	return first - monthHoursMax, last + monthHoursMax
-}
-
-// splitLabels splits labels into metric and tags.
-func splitLabels(ls labels.Labels, tags []keyschema.Tag) (string, []keyschema.Tag) {
-	var metric string
-	ls.Range(func(l labels.Label) {
-		if l.Name == labelMetric {
-			metric = l.Value
-			return
-		}
-		tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
-	})
-	return metric, tags
 }

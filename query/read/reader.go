@@ -38,7 +38,12 @@ func New(opts Options) (*Reader, error) {
 }
 
 // Budget returns the budget of a query or look-up that begins. Close it.
-func (r *Reader) Budget() *budget.Budget { return budget.New(r.opts.limits(), r.pool) }
+func (r *Reader) Budget() *budget.Budget { return r.BudgetOf(context.Background()) }
+
+// BudgetOf is Budget within the limits of who asks.
+func (r *Reader) BudgetOf(ctx context.Context) *budget.Budget {
+	return budget.New(r.opts.limits(ctx), r.pool)
+}
 
 // ExemplarsMax returns the bound of exemplars of a series and hour; 0 means no bound.
 func (r *Reader) ExemplarsMax() int { return r.opts.ExemplarsMax }
@@ -65,7 +70,7 @@ func (r *Reader) EstimateSeries(ctx context.Context, matchers ...*labels.Matcher
 func (r *Reader) LabelNames(
 	ctx context.Context, within column.TimeRange, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	window := r.clip(within)
+	window, _ := r.clip(within)
 	if window.Empty() {
 		return nil, nil
 	}
@@ -80,7 +85,7 @@ func (r *Reader) LabelNames(
 func (r *Reader) LabelValues(
 	ctx context.Context, name string, within column.TimeRange, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	window := r.clip(within)
+	window, _ := r.clip(within)
 	if window.Empty() {
 		return nil, nil
 	}
@@ -91,11 +96,11 @@ func (r *Reader) LabelValues(
 	return values, nil
 }
 
-// clip narrows a range to times that can have samples: within retention, and representable in a row key.
-func (r *Reader) clip(t column.TimeRange) column.TimeRange {
-	oldest := int64(0)
+// clip narrows a range to times that can have samples: within retention, and representable in a row key. oldestMs is the first
+// time within retention.
+func (r *Reader) clip(t column.TimeRange) (clipped column.TimeRange, oldestMs int64) {
 	if r.opts.Retention > 0 {
-		oldest = max(oldest, r.opts.Now().Add(-r.opts.Retention).UnixMilli())
+		oldestMs = max(0, r.opts.Now().Add(-r.opts.Retention).UnixMilli())
 	}
-	return column.TimeRange{MinMs: max(t.MinMs, oldest), MaxMs: min(t.MaxMs, keyschema.TimeMaxMs)}
+	return column.TimeRange{MinMs: max(t.MinMs, oldestMs), MaxMs: min(t.MaxMs, keyschema.TimeMaxMs)}, oldestMs
 }

@@ -2,32 +2,54 @@ package read
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
 	"halite/query/column"
 	"halite/query/hours"
+	"halite/rollup/histograms"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
-// cutoffs returns the cutoffs of metrics with a shorter retention, as far as they concern the window; nil for none.
-func (s *Selection) cutoffs(window column.TimeRange) *keyschema.Cutoffs {
-	if s.unretained {
-		return nil
-	}
-	return s.session.reader.opts.RetentionByMetric.Since(s.nowMs, window.MinMs)
+// cutoffs are the oldest times that metrics keep, and the oldest that any metric keeps. They belong to one goroutine.
+type cutoffs struct {
+	byMetric *keyschema.Cutoffs
+	oldestMs int64
 }
 
-// histogramCutoffs returns the cutoffs of native histograms; nil if they are kept as long as other samples.
-func (s *Selection) histogramCutoffs() *keyschema.Cutoffs {
+// ms returns the oldest time that a metric keeps. Nil hides nothing.
+func (c *cutoffs) ms(metric string) int64 {
+	if c == nil {
+		return 0
+	}
+	return max(c.oldestMs, c.byMetric.Ms(metric))
+}
+
+// cutoffs returns the cutoffs of metrics with a shorter retention than the window, nil if there are none.
+func (s *Selection) cutoffs(window column.TimeRange) *cutoffs {
 	if s.unretained {
 		return nil
 	}
-	return s.session.reader.opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(s.nowMs)
+	byMetric := s.session.reader.opts.RetentionByMetric.Since(s.nowMs, window.MinMs)
+	if byMetric == nil && window.MinMs >= s.oldestMs {
+		return nil
+	}
+	return &cutoffs{byMetric, s.oldestMs}
+}
+
+// histogramCutoffs returns the cutoffs of native histograms as samples; nil if they are not hidden.
+func (s *Selection) histogramCutoffs() *cutoffs {
+	if s.unretained {
+		return nil
+	}
+	return &cutoffs{s.session.reader.opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(s.nowMs), s.oldestMs}
 }
 
 // restrictToRetention omits hours that are older than the retention of their metric, and series without other hours.
@@ -36,79 +58,139 @@ func (s *Selection) restrictToRetention(series []index.Series) []index.Series {
 	if cutoffs == nil {
 		return series
 	}
+	hourly := s.hourlyCutoffs()
 	out := series[:0:0]
-	for _, s := range series {
-		if first := keyschema.HourOf(cutoffs.Ms(metricOf(s.Labels))); len(s.Hours) > 0 && s.Hours[0].First < first {
-			s.Hours = hours.Intersect(s.Hours, []index.HourSpan{{First: first, Last: math.MaxInt64}})
+	for _, one := range series {
+		metric := one.Metric()
+		fromMs := cutoffs.ms(metric)
+		if hourly != nil && s.hasHistograms(metric) {
+			fromMs = min(fromMs, hourly.Ms(metric))
 		}
-		if len(s.Hours) > 0 {
-			out = append(out, s)
+		if first := keyschema.HourOf(fromMs); len(one.Hours) > 0 && one.Hours[0].First < first {
+			one.Hours = hours.Intersect(one.Hours, []index.HourSpan{{First: first, Last: math.MaxInt64}})
+		}
+		if len(one.Hours) > 0 {
+			out = append(out, one)
 		}
 	}
 	return out
 }
 
-// RetiredHistograms returns a metric with histograms in the range that retention hides although floats of that time are found:
-// as samples, which are kept longer, or as rollups, which hold no histograms. age is the retention of the metric's histograms. ok
-// is false if there is no such metric. An error of the index counts as none: the selection meets it as well.
-func (r *Reader) RetiredHistograms(
-	ctx context.Context, within column.TimeRange, matchers []*labels.Matcher,
-) (metric string, age time.Duration, ok bool) {
-	set, nowMs := r.opts.Histograms, r.opts.Now().UnixMilli()
-	ages := r.opts.RetentionByMetric.Tier(keyschema.NativeHistograms)
-	shorter := ages.At(nowMs)
-	if set == nil || set.Len() == 0 || !r.opts.Rollups && shorter == nil {
-		return "", 0, false
-	}
-	oldestMs := int64(math.MinInt64)
-	if r.opts.Retention > 0 {
-		oldestMs = nowMs - r.opts.Retention.Milliseconds()
-	}
-	within.MinMs = max(0, within.MinMs) // there are no samples before 1970
-	if within.MinMs >= oldestMs && (ages == nil || ages.Shortest().CutoffMs(nowMs) <= within.MinMs) {
-		return "", 0, false // the range is younger than each age
-	}
-	cutoffs := r.opts.RetentionByMetric.Since(nowMs, within.MinMs)
-	for _, metric := range r.histogramMetrics(ctx, within, matchers) {
-		floatsMs := max(oldestMs, cutoffs.Ms(metric))
-		cutoffMs := max(floatsMs, shorter.Ms(metric))
-		last := min(within.MaxMs, cutoffMs-1)
-		if cutoffMs == floatsMs && !r.opts.Rollups || within.MinMs > last {
-			continue
-		}
-		if set.Has(metric, keyschema.HourOf(within.MinMs), keyschema.HourOf(last)) {
-			return metric, time.Duration(nowMs-cutoffMs) * time.Millisecond, true
-		}
-	}
-	return "", 0, false
+// retiredMetric is a metric with histograms that are older than the retention of its histograms.
+type retiredMetric struct {
+	name     string
+	sampleMs int64 // its histograms are kept as samples from here on
+	hourlyMs int64 // its hourly histograms are kept from here on, which is not later
+	floatsMs int64 // its floats are kept as samples from here on
 }
 
-// histogramMetrics lists the metrics with histograms in a range that match all matchers of the metric's name. Without such a
-// matcher, the index finds the metrics whose series match the other matchers.
-func (r *Reader) histogramMetrics(ctx context.Context, within column.TimeRange, matchers []*labels.Matcher) []string {
-	var names []*labels.Matcher
-	for _, m := range matchers {
-		if m.Name == labelMetric && m.Type == labels.MatchEqual {
-			return []string{m.Value}
+// retiredHistograms lists the metrics that may have retired histograms in a range. An error of the index counts as none: the
+// selection meets it as well.
+func (r *Reader) retiredHistograms(
+	ctx context.Context, within column.TimeRange, matchers []*labels.Matcher,
+) (out []retiredMetric) {
+	set, nowMs := r.opts.Histograms, r.opts.Now().UnixMilli()
+	if set == nil || set.Len() == 0 {
+		return nil
+	}
+	within.MinMs = max(0, within.MinMs) // there are no samples before 1970
+	_, oldestMs := r.clip(within)
+	ages := r.opts.RetentionByMetric.Tier(keyschema.NativeHistograms)
+	if within.MinMs >= oldestMs && (ages == nil || ages.Shortest().CutoffMs(nowMs) <= within.MinMs) {
+		return nil // the range is younger than each age
+	}
+	floats, samples := r.opts.RetentionByMetric.At(nowMs), ages.At(nowMs)
+	hourly := r.opts.RetentionByMetric.Tier(keyschema.Hours).At(nowMs)
+	for _, metric := range r.histogramMetrics(ctx, within, matchers) {
+		m := retiredMetric{name: metric, floatsMs: max(oldestMs, floats.Ms(metric))}
+		m.sampleMs = max(m.floatsMs, samples.Ms(metric))
+		if m.hourlyMs = m.sampleMs; r.opts.HourlyHistograms != nil {
+			m.hourlyMs = min(m.sampleMs, hourly.Ms(metric))
 		}
-		if m.Name == labelMetric {
-			names = append(names, m)
+		last := min(within.MaxMs, m.sampleMs-1)
+		if within.MinMs <= last && set.Has(metric, keyschema.HourOf(within.MinMs), keyschema.HourOf(last)) {
+			out = append(out, m)
 		}
 	}
+	return out
+}
+
+// RetiredHistograms returns warnings about histograms in the range that are retired, each about one metric: that hourly ones
+// answer instead, or that the result lacks them although it may have floats of that time, as samples or from rollups.
+func (r *Reader) RetiredHistograms(
+	ctx context.Context, within column.TimeRange, matchers []*labels.Matcher,
+) (warnings []error) {
+	nowMs, hourly, lacking := r.opts.Now().UnixMilli(), false, false
+	for _, m := range r.retiredHistograms(ctx, within, matchers) {
+		_, name := keyschema.SplitTenant(m.name)
+		has := func(fromMs, toMs int64) bool {
+			fromMs, toMs = max(0, fromMs, within.MinMs), min(toMs, within.MaxMs)
+			return fromMs <= toMs && r.opts.Histograms.Has(m.name, keyschema.HourOf(fromMs), keyschema.HourOf(toMs))
+		}
+		if !hourly && has(m.hourlyMs, m.sampleMs-1) {
+			hourly = true
+			warnings = append(warnings, fmt.Errorf("answered from hourly histograms of schema %d at most: native histograms of metric "+
+				"%s before %s are retired", histograms.SchemaMax, name, time.UnixMilli(m.sampleMs).UTC().Format(time.RFC3339)))
+		}
+		// Without hourly ones, histograms may end where floats do. Then nothing shows that the range is older.
+		ends := r.opts.HourlyHistograms == nil && m.sampleMs == m.floatsMs
+		if !ends && !lacking && has(0, m.hourlyMs-1) {
+			lacking = true
+			age := model.Duration(time.Duration(nowMs-m.hourlyMs) * time.Millisecond)
+			warnings = append(warnings, fmt.Errorf("native histograms of metric %s are kept for %s: the result lacks older ones",
+				name, age))
+		}
+	}
+	return warnings
+}
+
+// hourlyCutoffs returns the cutoffs of hourly histograms; nil if there are none, or if they are kept for ever.
+func (s *Selection) hourlyCutoffs() *keyschema.Cutoffs {
+	o := &s.session.reader.opts
+	if o.HourlyHistograms == nil {
+		return nil
+	}
+	return o.RetentionByMetric.Tier(keyschema.Hours).At(s.nowMs)
+}
+
+// histogramMetrics lists the stored names of metrics with histograms in a range that match all matchers of the metric's name.
+// Without such a matcher, the index finds the metrics whose series match the other matchers.
+func (r *Reader) histogramMetrics(ctx context.Context, within column.TimeRange, matchers []*labels.Matcher) []string {
+	who, named := principal.From(ctx), false
+	for _, m := range matchers {
+		if m.Name == labelMetric && m.Type == labels.MatchEqual {
+			return who.Stored(m.Value)
+		}
+		named = named || m.Name == labelMetric
+	}
 	known := r.opts.Histograms.Metrics(keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
-	if len(names) > 0 || len(known) == 0 {
+	if len(known) == 0 {
+		return nil
+	}
+	if named {
+		selectors := who.Selectors(matchers)
 		return slices.DeleteFunc(known, func(metric string) bool {
-			return slices.ContainsFunc(names, func(m *labels.Matcher) bool { return !m.Matches(metric) })
+			return !slices.ContainsFunc(selectors, func(s principal.Selector) bool { return matchesName(s.Matchers, metric) })
 		})
 	}
 	found, err := r.opts.Index.LabelValues(ctx, labelMetric, within.MinMs, within.MaxMs, 0, matchers...)
 	if err != nil {
 		return nil
 	}
-	return slices.DeleteFunc(known, func(metric string) bool {
-		_, ok := slices.BinarySearch(found, metric)
-		return !ok
-	})
+	var out []string
+	for _, name := range found {
+		for _, metric := range who.Stored(name) {
+			if slices.Contains(known, metric) {
+				out = append(out, metric)
+			}
+		}
+	}
+	return out
+}
+
+// matchesName reports whether all matchers of the metric's name accept a stored name.
+func matchesName(matchers []*labels.Matcher, metric string) bool {
+	return !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == labelMetric && !m.Matches(metric) })
 }
 
 func metricOf(ls labels.Labels) string { return ls.Get(labelMetric) }

@@ -7,20 +7,21 @@ import (
 
 	"halite/keyschema"
 	"halite/query/column"
+	"halite/query/hours"
 	"halite/storage/index"
 )
 
 // Select finds the series that match and have samples within the bounds of the windows. Rows of hours outside the windows are
 // not read where that saves whole hours; other samples between windows may be returned.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
-	return s.selection(ctx, s.ofWindows(w), matchers)
+	return s.selection(ctx, s.ofWindows(ctx, w, matchers), matchers)
 }
 
 // SelectJoin is Select, but may omit series that no series in p matches. [Selection.Omitted] counts them.
 func (s *Session) SelectJoin(
 	ctx context.Context, p *index.JoinKeys, w Windows, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	r := s.ofWindows(w)
+	r := s.ofWindows(ctx, w, matchers)
 	r.join = p
 	return s.selection(ctx, r, matchers)
 }
@@ -30,7 +31,7 @@ func (s *Session) SelectJoin(
 func (s *Session) SelectProjected(
 	ctx context.Context, w Windows, names []string, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	r := s.ofWindows(w)
+	r := s.ofWindows(ctx, w, matchers)
 	r.projected, r.names = true, names
 	return s.selection(ctx, r, matchers)
 }
@@ -45,7 +46,7 @@ type Range struct {
 
 // SelectRange finds the series that match and have samples in a range.
 func (s *Session) SelectRange(ctx context.Context, o Range, matchers ...*labels.Matcher) (*Selection, error) {
-	r := s.request(o.TimeRange)
+	r := s.reaching(ctx, o.TimeRange, matchers)
 	r.limit, r.shardIndex, r.shardCount = o.Limit, o.ShardIndex, o.ShardCount
 	if s.reader.opts.StartTimes && !o.ValuesOnly {
 		r.kinds.add(keyschema.StartTimes)
@@ -73,8 +74,8 @@ func (s *Session) SelectHours(
 }
 
 // ofWindows is the request for the samples of windows.
-func (s *Session) ofWindows(w Windows) request {
-	r := s.request(w.Bounds())
+func (s *Session) ofWindows(ctx context.Context, w Windows, matchers []*labels.Matcher) request {
+	r := s.reaching(ctx, w.Bounds(), matchers)
 	r.steps, r.pin, r.latest = w.Steps, true, w.Latest && w.Steps == 1
 	if w.Sparse() {
 		r.hours = w.Hours(r.window)
@@ -84,9 +85,18 @@ func (s *Session) ofWindows(w Windows) request {
 
 // request is the request for the samples of a range that retention leaves.
 func (s *Session) request(within column.TimeRange) request {
-	return request{
-		window: s.reader.clip(within), nowMs: s.reader.opts.Now().UnixMilli(), kinds: kindsOf(keyschema.Floats),
+	r := request{nowMs: s.reader.opts.Now().UnixMilli(), kinds: kindsOf(keyschema.Floats)}
+	r.window, r.oldestMs = s.reader.clip(within)
+	return r
+}
+
+// reaching is the request for a range that reaches back to the hourly histograms of the metrics that the matchers may select.
+func (s *Session) reaching(ctx context.Context, within column.TimeRange, matchers []*labels.Matcher) request {
+	r := s.request(within)
+	for _, retired := range s.reader.retiredHistograms(ctx, within, matchers) {
+		r.window.MinMs = min(r.window.MinMs, max(within.MinMs, retired.hourlyMs))
 	}
+	return r
 }
 
 // selection runs a request.
@@ -97,4 +107,36 @@ func (s *Session) selection(ctx context.Context, r request, matchers []*labels.M
 	}
 	s.figures.series.Add(int64(sel.Len()))
 	return sel, nil
+}
+
+// SplitLast divides the hours of each series: last reads the n latest, before reads the others. Close both, also the Selection.
+func (s *Selection) SplitLast(n int) (last, before *Selection, err error) {
+	latest, older := make([]index.Series, 0, len(s.series)), make([]index.Series, 0, len(s.series))
+	for _, series := range s.series {
+		whole := series.Hours
+		if len(whole) == 0 {
+			continue
+		}
+		from := whole[len(whole)-1].Last - int64(n) + 1
+		series.Hours = hours.Intersect(whole, []index.HourSpan{{First: from, Last: keyschema.HourMax}})
+		latest = append(latest, series)
+		if series.Hours = hours.Intersect(whole, []index.HourSpan{{First: 0, Last: from - 1}}); len(series.Hours) > 0 {
+			older = append(older, series)
+		}
+	}
+	if last, err = s.narrowed(latest); err != nil {
+		return nil, nil, err
+	}
+	if before, err = s.narrowed(older); err != nil {
+		last.Close()
+		return nil, nil, err
+	}
+	return last, before, nil
+}
+
+// narrowed is the selection of series with fewer hours.
+func (s *Selection) narrowed(series []index.Series) (*Selection, error) {
+	out := &Selection{request: s.request, session: s.session, version: s.version}
+	out.hours, out.pin = []index.HourSpan{{First: 0, Last: keyschema.HourMax}}, false // rows are not merged
+	return out, out.setSeries(series)
 }

@@ -18,7 +18,9 @@ import (
 type request struct {
 	window column.TimeRange
 	nowMs  int64
-	hours  []index.HourSpan // the only hours to read; nil means all of the window
+	// oldestMs is the first time within the longest retention of samples. The window begins earlier if hourly histograms do.
+	oldestMs int64
+	hours    []index.HourSpan // the only hours to read; nil means all of the window
 	// unretained: samples that are older than the retention of their metric are not hidden.
 	unretained bool
 
@@ -174,6 +176,9 @@ func (s *Selection) setSeries(series []index.Series) error {
 	}
 	s.reserved, s.series = len(series), series
 	s.findHistograms()
+	if !s.kinds.has(keyschema.Histograms) {
+		s.window.MinMs = max(s.window.MinMs, s.oldestMs)
+	}
 	s.divide()
 	return nil
 }
@@ -186,30 +191,34 @@ const (
 	batchValuesMax = 1 << 20
 )
 
-// divide makes batches. Batches of short series have at most BatchRowsMax rows. Long series are streamed. If they are
-// evaluated together, a batch has many of them, so that few reads of a day are needed, otherwise one.
+// divide makes batches. Batches of short series have at most BatchRowsMax rows. If one batch cannot take all series, those with
+// several rows of a day share smaller ones, see RangeBatchRowsMax. Long series are streamed. If they are evaluated together, a
+// batch has many of them, so that few reads of a day are needed, otherwise one.
 func (s *Selection) divide() {
 	var (
 		o          = &s.session.reader.opts
 		perDay     = s.hoursPerDay()
 		rows       int // of the batch
-		all        int
+		all        = s.rows()
 		rowsMax    = s.kinds.batchRows(o.BatchRowsMax)
+		rangeMax   = rowsMax
 		longSeries = rowsMax
 	)
+	if all > rowsMax {
+		rangeMax = min(rowsMax, s.kinds.batchRows(o.RangeBatchRowsMax))
+	}
 	if s.steps > 0 {
 		longSeries = max(1, rowsMax/streamShare)
 	}
 	for i := range s.series {
 		n := hours.Count(s.series[i].Hours)
-		all += n
 		long, dayRows := n > longSeries, min(n, perDay)
 		if i > 0 {
 			last := &s.bounds[len(s.bounds)-1]
 			count := i - last.first + 1
 			switch {
 			case long != last.streamed:
-			case !long && rows+n <= rowsMax:
+			case !long && (rows+n <= rangeMax || rows+n <= rowsMax && (n <= 1 || n > keyschema.DayHours)):
 				rows += n
 				continue
 			case long && last.dayRows+dayRows <= rowsMax && count*s.steps <= batchValuesMax && s.steps > 0:
@@ -224,6 +233,14 @@ func (s *Selection) divide() {
 		s.neighbours.divided = len(s.bounds) > 1
 	}
 	s.UseCache(all)
+}
+
+// rows is the number of rows of all series.
+func (s *Selection) rows() (n int) {
+	for i := range s.series {
+		n += hours.Count(s.series[i].Hours)
+	}
+	return n
 }
 
 // UseCache decides whether the row cache is used, given the number of rows.

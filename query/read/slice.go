@@ -34,6 +34,7 @@ type timeSlice struct {
 	// records are what each of rows has besides floats, within their whole hours; nil if only floats are read.
 	records      []column.Records
 	recordsBytes atomic.Int64
+	hourly       [][]histchunk.Sample // retired histograms of each series, from rollup states; nil if there are none
 }
 
 // hoursOf returns the hours of a series within the slice.
@@ -76,6 +77,9 @@ func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
 		if t.lookup != nil {
 			t.lookup.PutMissing()
 		}
+	}
+	if err := t.readHourly(ctx); err != nil {
+		return nil, err
 	}
 	return t.join()
 }

@@ -16,6 +16,7 @@ import (
 	"halite/keyschema"
 	"halite/query/expression"
 	"halite/query/read/rollups"
+	"halite/storage/principal"
 )
 
 // Changes reports when samples have changed, so that a result cache is exact. It reports a write after readers can see it and
@@ -85,7 +86,8 @@ type Options struct {
 	BytesMax int64
 	// Recent keeps steps out of the cache that look at samples younger than this.
 	Recent time.Duration
-	// Retention is how long samples are kept, 0 for ever; RetentionByMetric holds the metrics with a shorter one.
+	// Retention is the retention of samples; 0 keeps them forever. RetentionByMetric has the metrics with a
+	// shorter one.
 	Retention         time.Duration
 	RetentionByMetric *keyschema.TierRetention
 	// Margin is the time by which a query must stay clear of the retention.
@@ -204,11 +206,11 @@ func (c *Cache) Bypass(s expression.Expression) *Lookup {
 type Lookup struct {
 	cache *Cache
 	expression.Expression
-	lookback    time.Duration
-	restriction string // of who asks
-	Shape       *cacheability
-	key         [sha256.Size]byte
-	generation  uint64 // before anything was read
+	lookback   time.Duration
+	who        *principal.Principal
+	Shape      *cacheability
+	key        [sha256.Size]byte
+	generation uint64 // before anything was read
 	// startMs, stepMs and steps are the grid; an instant query has one step.
 	startMs, stepMs int64
 	Steps           int
@@ -228,17 +230,17 @@ type part struct {
 	Cached   bool
 }
 
-// Begin prepares the use of the cache for a query; nil if it cannot be used at all. The restriction names the series that the
-// query may read; only queries with an equal one share results.
+// Begin prepares the use of the cache for a query; nil if it cannot be used at all. Only queries of
+// principals that read the same series share results.
 func (c *Cache) Begin(
-	p parser.Parser, s expression.Expression, lookback time.Duration, restriction string,
+	p parser.Parser, s expression.Expression, lookback time.Duration, who *principal.Principal,
 ) (*Lookup, error) {
 	sh, err := c.shape(p, s)
 	if err != nil {
 		return nil, err
 	}
 	q := &Lookup{
-		cache: c, Expression: s, lookback: lookback, restriction: restriction, Shape: sh, Steps: 1, stepMs: 1,
+		cache: c, Expression: s, lookback: lookback, who: who, Shape: sh, Steps: 1, stepMs: 1,
 	}
 	q.startMs = s.Start.UnixMilli()
 	if s.IsRange {
@@ -308,9 +310,11 @@ func (q *Lookup) retention() time.Duration {
 		return time.Duration(q.cache.ages.Shortest())
 	}
 	shortest := q.cache.ages.Longest()
-	for _, metric := range q.Shape.metrics {
-		if age := q.cache.ages.Of(metric); shortest.Outlives(age) {
-			shortest = age
+	for _, name := range q.Shape.metrics {
+		for _, metric := range q.who.Stored(name) {
+			if age := q.cache.ages.Of(metric); shortest.Outlives(age) {
+				shortest = age
+			}
 		}
 	}
 	return time.Duration(shortest)
@@ -334,8 +338,9 @@ func (q *Lookup) makeKey() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs))
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.End.UnixMilli()))
 	}
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(q.restriction)))
-	b = append(b, q.restriction...)
+	restriction := q.who.CacheKey()
+	b = binary.LittleEndian.AppendUint64(b, uint64(len(restriction)))
+	b = append(b, restriction...)
 	b = append(b, q.Text...)
 	q.key = sha256.Sum256(b)
 }

@@ -43,6 +43,9 @@ func activeNumber(s *index.Series) (key uint64, ok bool) {
 
 func (k *keyMaker) hash(s *index.Series) xxh3.Uint128 {
 	k.buf = s.Labels.Bytes(k.buf)
+	if s.Tenant != nil {
+		k.buf = append(k.buf, s.Tenant.Prefix...)
+	}
 	return xxh3.Hash128Seed(k.buf, k.cache.seed)
 }
 

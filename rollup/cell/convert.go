@@ -88,8 +88,8 @@ func (t *table) findDivisor() {
 // unit is the number of divisors that make a value of 1. In squares of 1/unit, M2 is a small number.
 func (t *table) unit() float64 { return powerOfTen(t.exponent) / float64(t.divisor) }
 
-// The squared deviations of count integers sum up to Q − sum²/count, where Q is an integer. So their part below 1 is
-// known from the sum, and only the integer part is stored.
+// The squared deviations of count integers sum up to Q − sum²/count, where Q is an integer. So the sum determines
+// the part below 1, and the cell stores only the integer part.
 
 // squaresFraction returns the numerator of that part; the denominator is count.
 func squaresFraction(count, sum int64) int64 {

@@ -48,7 +48,7 @@ func (d *Decoder) Decode(
 	return d.stored, nil
 }
 
-// parse reads everything before the columns, and returns these.
+// parse reads the bytes before the columns and returns the columns.
 func (d *Decoder) parse(row, qualifier, cell []byte, n int) (src []byte, err error) {
 	end := len(cell) - checksumBytes
 	if end < 1 {
@@ -109,7 +109,7 @@ func cutBitmap(src []byte, n int) (bitmap uint32, rest []byte, ok bool) {
 	return bitmap, src[size:], bitmap>>n == 0
 }
 
-// readColumns reads the columns up to the last one that is wanted.
+// readColumns reads the columns up to the last wanted one.
 func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 	if len(src) < 2 {
 		return corrupt("mask of columns is cut off")
@@ -144,7 +144,7 @@ func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 	return nil
 }
 
-// clear empties a column that the cell has no field of.
+// clear empties a column whose field the cell lacks.
 func (d *Decoder) clear(c columnID) {
 	t := &d.table
 	t.encodings[c] = t.defaultEncoding(c)

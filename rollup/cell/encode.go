@@ -19,8 +19,8 @@ type Encoder struct {
 }
 
 // Append appends the cell that stores states of consecutive buckets, 1 to BucketsMax, in a row and qualifier of a
-// table. Each bucket is bucketMs long, and the first begins at fromMs. The cell holds the given fields only. Of a state
-// without samples it keeps nothing but Stale. On an error, which wraps [ErrInvalidStates], dst is unchanged.
+// table. Each bucket is bucketMs long, and the first begins at fromMs. The cell holds the given fields only. It keeps
+// only Stale of a state without samples. On an error, which wraps [ErrInvalidStates], dst is unchanged.
 func (e *Encoder) Append(
 	dst, row, qualifier []byte, fromMs, bucketMs int64, fields rollup.Fields, states []rollup.State,
 ) ([]byte, error) {
@@ -153,7 +153,7 @@ func (e *Encoder) toMantissas(c columnID, p float64) bool {
 	return true
 }
 
-// appendColumns appends the mask of the stored columns, and these.
+// appendColumns appends the mask of the stored columns, then the columns.
 func (e *Encoder) appendColumns(dst []byte, fields rollup.Fields) []byte {
 	at, mask, fieldOf := len(dst), uint16(0), columnFields()
 	dst = append(dst, 0, 0)
@@ -193,7 +193,7 @@ func (e *Encoder) encode(c columnID) []byte {
 	return e.columns[0]
 }
 
-// subtract sets the residuals of a column: its integers less the predictions. It reports whether all are 0.
+// subtract sets the residuals of a column: its integers minus the predictions. It reports whether all are 0.
 func (e *Encoder) subtract(c columnID, second bool) (zero bool) {
 	t := &e.table
 	t.predict(c, second)
@@ -242,7 +242,7 @@ func (e *Encoder) lowsToIntegers() bool {
 	return true
 }
 
-// toShortBits makes a column bit patterns without their low bits, if all of these are 0.
+// toShortBits converts a column to bit patterns without their low bits, if all low bits are 0.
 func (e *Encoder) toShortBits(c columnID) bool {
 	t := &e.table
 	for i, v := range t.floats[c][:t.rows] {

@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	// ErrCorrupt is wrapped by errors about bytes that are not a cell, or not the cell of the given place.
+	// Errors wrap ErrCorrupt if the bytes are not a cell, or not the cell of the given place.
 	ErrCorrupt = errors.New("corrupt rollup cell")
-	// ErrInvalidStates is wrapped by errors about states that no samples can have.
+	// Errors wrap ErrInvalidStates if no samples can have the states.
 	ErrInvalidStates = errors.New("invalid rollup states")
 )
 

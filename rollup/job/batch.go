@@ -34,7 +34,7 @@ func newBatch(j *Job, share float64) batch {
 	return batch{j: j, throttle: throttle{j: j, since: time.Now(), share: share}}
 }
 
-// alloc lets write append to the arena and returns what it wrote.
+// alloc lets write append to the arena and returns the appended bytes.
 func (b *batch) alloc(write func(dst []byte) []byte) []byte {
 	if cap(b.arena)-len(b.arena) < arenaBytes/16 {
 		b.arena = make([]byte, 0, arenaBytes)
@@ -107,8 +107,8 @@ func (b *batch) untouched(muts []storage.RowMutation, touched map[string]struct{
 	})
 }
 
-// apply writes states and removes others. One of several processes does so within the limit of having checked that no
-// other has taken over.
+// apply writes states and removes others. If several processes share the tables, it does so within Limit after it has
+// checked that no other process has taken over.
 func (b *batch) apply(ctx context.Context, writes, removals []storage.RowMutation) error {
 	j, table := b.j, b.j.store.Table
 	if j.shared == nil {
@@ -132,8 +132,8 @@ func (b *batch) apply(ctx context.Context, writes, removals []storage.RowMutatio
 // errSlow: the states may be too old to be written.
 var errSlow = errors.New("the pass was too slow or suspended; it starts again")
 
-// checkAwake records that the pass is at work. It fails if the pass was suspended for long, because what it has read may
-// be outdated.
+// checkAwake records that the pass is running. It fails if the pass was suspended for long, because its input may be
+// outdated.
 func (b *batch) checkAwake() error {
 	if b.j.shared == nil || b.readOnly {
 		return nil

@@ -86,6 +86,7 @@ func crashSeed(t *testing.T, seed uint64) (hours int, err error) {
 	rng := rand.New(rand.NewPCG(seed, 31))
 	clock, fs := newClock(firstDay+1), vfs.NewCrashableMem()
 	all := []*series{newSeries(0), newSeries(1), newSeries(2)}
+	all[1].histograms = true
 	var replay []logged
 	for generation := range 4 {
 		c := &crashRun{rng: rng, fs: fs, log: replay}

@@ -30,6 +30,7 @@ type dayPass struct {
 	decoder     cell.Decoder
 	columns     rollup.Columns
 	invalidated store.Invalidated
+	histograms  histogramPass
 }
 
 // newDayPass makes a pass whose states reflect the deletions of a view.
@@ -37,10 +38,11 @@ func (j *Job) newDayPass(day int64, view *tombstone.View, share float64) *dayPas
 	return &dayPass{
 		batch: newBatch(j, share), day: day, view: view, qualifier: store.StatesQualifier(store.DayOfMonth(day)),
 		invalidated: store.NewInvalidated(view),
+		histograms:  histogramPass{qualifier: store.HistogramsQualifier(store.DayOfMonth(day))},
 	}
 }
 
-// computeDay does the work that the manifest has for a day.
+// computeDay does the work of a day in the manifest.
 func (j *Job) computeDay(ctx context.Context, day int64) (err error) {
 	began := j.now()
 	view, err := j.deletionView(ctx)
@@ -95,7 +97,7 @@ func (p *dayPass) computeDirty(ctx context.Context, set storage.RowSet) (err err
 			}
 			if d.dirty|p.invalidated.Hours(p.day, d.horizon) != 0 {
 				clone := *d
-				clone.prefix, clone.states = bytes.Clone(d.prefix), bytes.Clone(d.states)
+				clone.prefix, clone.states, clone.histograms = bytes.Clone(d.prefix), bytes.Clone(d.states), bytes.Clone(d.histograms)
 				dirty = append(dirty, clone)
 			}
 			if err := p.throttle.pace(ctx); err != nil {
@@ -109,7 +111,7 @@ func (p *dayPass) computeDirty(ctx context.Context, set storage.RowSet) (err err
 	return nil
 }
 
-// computeSeries computes the given series. it is the scan that they come from.
+// computeSeries computes the given series. it is the scan that yields them.
 func (p *dayPass) computeSeries(ctx context.Context, it storage.RowIter, dirty []storedDay) (err error) {
 	if len(dirty) == 0 {
 		return nil
@@ -140,7 +142,7 @@ func (p *dayPass) merge(
 		if err := p.checkAwake(); err != nil {
 			return err
 		}
-		// A failed read must not look like one that found nothing.
+		// A failed read must not look like an empty one.
 		if err := errors.Join(samples.it.Err(), it.Err()); err != nil {
 			return err
 		}
@@ -189,7 +191,11 @@ func (p *dayPass) addSeries(ctx context.Context, prefix []byte, sampled *sampled
 	if stored.states != nil {
 		p.keepOrphans(&states, sampled.found, key, stored)
 	}
-	empty := true
+	kept, err := p.histogramsOf(sampled, key, stored)
+	if err != nil {
+		return fmt.Errorf("row %s: %w", key, err)
+	}
+	empty := len(kept) == 0
 	for h := range states {
 		if damaged>>h&1 != 0 {
 			states[h] = rollup.State{}
@@ -200,7 +206,6 @@ func (p *dayPass) addSeries(ctx context.Context, prefix []byte, sampled *sampled
 	if empty && damaged|stored.gone == 0 && horizon > 0 {
 		return p.remove(ctx, p.removal(key, stored))
 	}
-	var err error
 	value := p.alloc(func(dst []byte) []byte {
 		dst, err = p.encoder.Append(dst, key, p.qualifier, p.day*dayMs, keyschema.HourMs, rollup.FieldsAll, states[:])
 		return dst
@@ -208,7 +213,10 @@ func (p *dayPass) addSeries(ctx context.Context, prefix []byte, sampled *sampled
 	if err != nil {
 		return fmt.Errorf("row %s: %w", key, err)
 	}
-	entries := []storage.Entry{p.setCell(p.qualifier, value)}
+	entries, err := p.appendHistograms([]storage.Entry{p.setCell(p.qualifier, value)}, key, kept, stored)
+	if err != nil {
+		return err
+	}
 	horizonCell := p.setCell(store.HorizonQualifier(store.DayOfMonth(p.day)), store.HorizonValue(horizon))
 	entries = p.j.store.AppendHorizon(entries, horizonCell, horizon, stored.horizon)
 	for h := range keyschema.DayHours {
@@ -230,7 +238,7 @@ func (p *dayPass) setCell(qualifier, value []byte) storage.Entry {
 	}
 }
 
-// removal removes everything that is stored of a series and day.
+// removal removes all stored cells of a series and day.
 func (p *dayPass) removal(key []byte, stored *storedDay) storage.RowMutation {
 	m := storage.RowMutation{Key: key}
 	remove := func(qualifier []byte) {
@@ -241,6 +249,9 @@ func (p *dayPass) removal(key []byte, stored *storedDay) storage.RowMutation {
 	}
 	if stored.states != nil {
 		remove(p.qualifier)
+	}
+	if stored.histograms != nil {
+		remove(p.histograms.qualifier)
 	}
 	if stored.horizon != 0 {
 		remove(store.HorizonQualifier(store.DayOfMonth(p.day)))
@@ -267,8 +278,8 @@ func (p *dayPass) clearTimedMarks(entries []storage.Entry, marks [][]byte) []sto
 }
 
 // keepOrphans keeps the stored states of hours whose rows retention has dropped, unless they contain deleted samples. The
-// retention of now does not tell which rows it has dropped, because it may have been shorter before. But everything else
-// that removes a row either marks it as gone or is a deletion.
+// current retention does not show which rows were dropped, because it may have been shorter before. But every other
+// removal of a row marks it as gone or is a deletion.
 func (p *dayPass) keepOrphans(states *[keyschema.DayHours]rollup.State, found uint32, key []byte, stored *storedDay) {
 	dropped := store.AllHours &^ found &^ stored.gone
 	if dropped == 0 {

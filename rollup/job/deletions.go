@@ -12,7 +12,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// deletionsDue reports whether states are to reflect more deletions, and the last deletion was made some time ago.
+// deletionsDue reports whether states must reflect more deletions, and the last deletion was made some time ago.
 func (j *Job) deletionsDue() bool {
 	if j.shared != nil {
 		return j.settledDeletionsDue()
@@ -27,8 +27,8 @@ func (j *Job) deletionsDue() bool {
 }
 
 // ApplyDeletions computes again the states that deletions invalidated, or removes them where no samples are left. When it
-// returns, stored states durably reflect all deletions made before the call, which may then be forgotten. One of several
-// processes does what it may; see [store.Store.DeletionHorizon].
+// returns, stored states durably reflect all deletions made before the call, so the caller may drop these deletions. If
+// several processes share the tables, see [store.Store.DeletionHorizon].
 func (j *Job) ApplyDeletions(ctx context.Context) error {
 	j.pass.Lock()
 	defer j.pass.Unlock()
@@ -130,7 +130,8 @@ func (p *deletionPass) compute(ctx context.Context) error {
 	return nil
 }
 
-// computeDay computes the hours of a day. It repeats that until no series was left out because samples arrived.
+// computeDay computes the hours of a day. It repeats that until it has omitted no series because of new
+// samples.
 func (p *deletionPass) computeDay(ctx context.Context, day int64) error {
 	for {
 		manifest := p.j.store.Manifest

@@ -9,12 +9,12 @@
 //
 // A pass computes states that reflect only durable deletions that every running query already sees. It removes states
 // whose samples are all deleted. When all states reflect a deletion, the pass stores it as the deletion horizon of the
-// manifest; the deletion may then be forgotten.
+// manifest. Then the deletion may be dropped.
 //
 // # Crashes
 //
-// A pass ends with the change of the manifest that says so. After a crash before that, the next run repeats the pass with
-// the same result.
+// A pass ends with a change of the manifest that records it. After a crash before that, the next run repeats the pass
+// with the same result.
 //
 // # Concurrency
 //

@@ -72,7 +72,7 @@ func (j *Job) newMonthPass(month int64, view *tombstone.View, share float64) *mo
 	}
 }
 
-// scan loads each series of a set and computes those that are wanted.
+// scan loads each series of a set and computes the wanted ones.
 func (p *monthPass) scan(ctx context.Context, set storage.RowSet, wanted func(storage.Row) (bool, error)) (err error) {
 	it := p.j.store.Table.ReadRows(ctx, set, storage.ReadOptions{Filter: storage.Filter{
 		FromMs: p.firstDay * dayMs, ToMs: (p.firstDay + int64(p.days)) * dayMs,
@@ -179,7 +179,7 @@ func (p *monthPass) addSeries(ctx context.Context, row storage.Row) error {
 	return p.writeSeries(ctx, row.Key, unknown, horizon)
 }
 
-// removal removes everything that is stored of the days of the current series.
+// removal removes all stored cells of the days of the current series.
 func (p *monthPass) removal(rowKey []byte) storage.RowMutation {
 	m := storage.RowMutation{Key: p.alloc(func(dst []byte) []byte { return append(dst, rowKey...) })}
 	remove := func(qualifier []byte) {

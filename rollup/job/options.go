@@ -12,8 +12,8 @@ import (
 
 // Options configure New. Zero fields take the default named beside them.
 type Options struct {
-	// Settle is how long a day must have had no late writes before it is computed again, unless it has waited twelve
-	// times as long; 5 minutes. Negative means not at all.
+	// Settle is the time without late writes that a day needs before it is computed again; 5 minutes. The job waits
+	// at most twelve times as long. Negative means no wait.
 	Settle time.Duration
 	// Interval is the time between two runs; 1 minute.
 	Interval time.Duration
@@ -26,7 +26,7 @@ type Options struct {
 	Registerer prometheus.Registerer // none
 }
 
-// Validate lists everything that is wrong.
+// Validate lists all faults.
 func (o Options) Validate() error {
 	var errs []error
 	check := func(bad bool, format string, args ...any) {

@@ -7,11 +7,11 @@ import (
 	"halite/rollup/store"
 )
 
-// Rebuild computes the days from first to last that have samples again, and their months. Until a day is done, queries
-// use its samples.
+// Rebuild computes the days from first to last that have samples again, and their months. Queries use the samples of a
+// day until the day is computed.
 //
-// If several processes share the tables, the one with the turn computes. Rebuild returns when it has done so, which
-// takes longer than Shared.Margin. If no other process has the turn, this one must have it.
+// If several processes share the tables, the one with the turn computes. Rebuild returns when that process is done,
+// after more than Shared.Margin. Some process must have the turn.
 func (j *Job) Rebuild(ctx context.Context, first, last int64) error {
 	last = min(last, j.store.LastClosed())
 	if j.shared != nil {

@@ -17,10 +17,12 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/stretchr/testify/require"
 
 	"halite/keyschema"
 	"halite/keyschema/chunk"
+	"halite/keyschema/histchunk"
 	"halite/rollup/store"
 	"halite/storage"
 	"halite/storage/pebble"
@@ -121,6 +123,8 @@ type series struct {
 	prefix  []byte
 	samples map[int64]float64
 	seq     uint32
+	// histograms adds a native histogram to each sample that is written.
+	histograms bool
 }
 
 func newSeries(n int) *series {
@@ -180,10 +184,35 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 			require.NoError(t, err)
 			m.Entries = append(m.Entries, entry(keyschema.AppendChunkQualifier(nil, s.seq), packed))
 		}
+		if s.histograms {
+			m.Entries = append(m.Entries, s.histogramEntry(t, hour, tsMs, samples))
+		}
 		muts = append(muts, m)
 	}
 	slices.SortFunc(muts, func(a, b storage.RowMutation) int { return bytes.Compare(a.Key, b.Key) })
 	return muts
+}
+
+// histogramEntry packs a counter at each time, which grows and resets as the values do.
+func (s *series) histogramEntry(t testing.TB, hour int64, tsMs []int64, values map[int64]float64) storage.Entry {
+	t.Helper()
+	var all []histchunk.Sample
+	for _, ts := range tsMs {
+		all = append(all, histogramAt(ts, int64(math.Abs(values[ts]))))
+	}
+	s.seq++
+	packed, err := new(histchunk.Encoder).Append(nil, keyschema.HourStartMs(hour), all)
+	require.NoError(t, err)
+	return storage.Entry{Kind: storage.SetCell, Family: storage.FamilyHistograms, TsMs: keyschema.HourCellMs(hour),
+		Qualifier: keyschema.AppendChunkQualifier(nil, s.seq), Value: packed}
+}
+
+// histogramAt makes a histogram with n observations in each of two buckets.
+func histogramAt(tsMs, n int64) histchunk.Sample {
+	return histchunk.Sample{TsMs: tsMs, H: &histogram.Histogram{
+		Schema: 3, Count: uint64(2 * n), Sum: float64(n), ZeroThreshold: 1e-9,
+		PositiveSpans: []histogram.Span{{Offset: 1, Length: 1}, {Offset: 9, Length: 1}}, PositiveBuckets: []int64{n, 0},
+	}}
 }
 
 // write writes samples through the invalidating store, by Load or Apply.

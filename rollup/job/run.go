@@ -17,7 +17,7 @@ func (j *Job) Start() {
 	j.runs.Go(func() { periodic.Repeat(ctx, j.opts.Interval, j.drain) })
 }
 
-// drain works until there is nothing to do.
+// drain calls Step until no work is left.
 func (j *Job) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		worked, err := j.Step(ctx)
@@ -30,7 +30,7 @@ func (j *Job) drain(ctx context.Context) {
 	}
 }
 
-// Close stops the background job and waits for it. The next run computes what is left.
+// Close stops the background job and waits for it. The next run continues.
 func (j *Job) Close() {
 	if j.stop != nil {
 		j.stop()
@@ -38,8 +38,8 @@ func (j *Job) Close() {
 	}
 }
 
-// Step does one piece of work. It closes days that are over, then computes one day, one month, or what deletions
-// invalidated. It reports whether there was something to compute.
+// Step does one piece of work. It closes days that are over. Then it computes one day, one month, or states that
+// deletions invalidated. It reports whether it found work.
 func (j *Job) Step(ctx context.Context) (worked bool, err error) {
 	j.pass.Lock()
 	defer j.pass.Unlock()

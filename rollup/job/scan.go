@@ -2,39 +2,48 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"halite/keyschema"
 	"halite/keyschema/chunk"
+	"halite/keyschema/histchunk"
 	"halite/rollup"
+	"halite/rollup/histograms"
 	"halite/rollup/store"
 	"halite/storage"
 	"halite/storage/tombstone"
 )
 
-// sampledDay holds the states that the rows of a series and day give.
+// sampledDay holds the states computed from the rows of a series and day.
 type sampledDay struct {
 	prefix  []byte
 	states  [keyschema.DayHours]rollup.State
-	found   uint32 // hours that have a row
-	damaged uint32 // found hours whose row cannot be read
+	found   uint32 // hours that have floats
+	damaged uint32 // hours whose row cannot be read
 	samples int
+
+	histograms      [keyschema.DayHours]histograms.Hour
+	foundHistograms uint32 // hours that have histograms
 }
 
 // sampleScan computes the hour states of all series that have rows of a day, in key order.
 type sampleScan struct {
 	j    *Job
 	it   storage.RowIter
-	more bool // it is at a row that was not read yet
+	more bool // it stands at an unread row
 	row  chunk.Row
 	day  sampledDay
+
+	decoder histchunk.Decoder
 }
 
 // scanSamples starts to read rows of a day without the samples that the view's deletions removed.
 func (j *Job) scanSamples(ctx context.Context, view *tombstone.View, day int64, ranges []storage.RowRange) *sampleScan {
 	it := j.store.Data.ReadRows(ctx, storage.RowSet{Ranges: ranges}, storage.ReadOptions{Deletions: view, Filter: storage.Filter{
-		Families: []string{storage.FamilySamples}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs,
+		Families: []string{storage.FamilySamples, storage.FamilyHistograms}, FromMs: day * dayMs, ToMs: (day + 1) * dayMs,
 	}})
 	return &sampleScan{j: j, it: it, more: it.Next()}
 }
@@ -72,26 +81,60 @@ func (s *sampleScan) next() *sampledDay {
 func (s *sampleScan) addRow(row storage.Row, hour int64) {
 	d, slot := &s.day, hour%keyschema.DayHours
 	s.row.Reset(keyschema.HourStartMs(hour))
-	d.found |= 1 << slot
+	var of []histchunk.Sample
+	err := error(nil)
 	for i := range row.Cells {
-		if err := s.row.Add(row.Cells[i].Qualifier, row.Cells[i].Value); err != nil {
-			d.damaged |= 1 << slot
-			s.j.metrics.unreadable.Inc()
-			s.j.opts.Logger.Error("row is damaged; its hour gets no rollup state", "row", string(row.Key), "err", err)
-			return
+		c := &row.Cells[i]
+		if c.Family == storage.FamilyHistograms {
+			d.foundHistograms |= 1 << slot
+			of, err = s.addHistograms(of, c, hour)
+		} else {
+			d.found |= 1 << slot
+			err = s.row.Add(c.Qualifier, c.Value)
 		}
+		if err != nil {
+			break
+		}
+	}
+	if err == nil {
+		d.histograms[slot], err = histograms.Reduce(of)
+	}
+	if err != nil {
+		d.damaged |= 1 << slot
+		s.j.metrics.unreadable.Inc()
+		s.j.opts.Logger.Error("row is damaged; its hour gets no rollup state", "row", string(row.Key), "err", err)
+		return
 	}
 	tsMs, values := s.row.Columns()
 	d.states[slot] = rollup.Compute(tsMs, values)
-	d.samples += len(tsMs)
+	d.samples += len(tsMs) + len(of)
+}
+
+// addHistograms merges a chunk of histograms into earlier chunks of its row. Cells come in the order of sequences.
+func (s *sampleScan) addHistograms(before []histchunk.Sample, c *storage.Cell, hour int64) ([]histchunk.Sample, error) {
+	all, err := s.decoder.Decode(c.Value, keyschema.HourStartMs(hour), before)
+	if err != nil || len(before) == 0 {
+		return all, err
+	}
+	slices.SortStableFunc(all, func(a, b histchunk.Sample) int { return cmp.Compare(a.TsMs, b.TsMs) })
+	kept := all[:1]
+	for _, sample := range all[1:] {
+		if last := &kept[len(kept)-1]; last.TsMs == sample.TsMs {
+			*last = sample
+		} else {
+			kept = append(kept, sample)
+		}
+	}
+	return kept, nil
 }
 
 func (s *sampleScan) close() error { return errors.Join(s.it.Err(), s.it.Close()) }
 
-// storedDay is what the table of states has of a series and day.
+// storedDay has the cells of a series and day in the table of states.
 type storedDay struct {
 	prefix     []byte
 	states     []byte   // the cell; nil if there is none
+	histograms []byte   // the cell; nil if there is none
 	dirty      uint32   // hours with a dirty mark
 	gone       uint32   // dirty hours whose rows were removed, but not by retention
 	marks      uint32   // hours with a mark of any kind
@@ -135,6 +178,8 @@ func (d *storedDay) addCell(c *storage.Cell) {
 	switch {
 	case store.IsStates(c.Qualifier):
 		d.states = c.Value
+	case store.IsHistograms(c.Qualifier):
+		d.histograms = c.Value
 	case store.IsHorizon(c):
 		d.horizon = store.ParseHorizon(c.Value)
 	case store.IsMark(c.Qualifier):

@@ -21,7 +21,7 @@ func (j *Job) prepareShared(ctx context.Context) (mine bool, err error) {
 	return true, j.shared.Fresh(ctx)
 }
 
-// settledDeletionsDue reports whether states are to reflect more settled deletions, and no other process writes states
+// settledDeletionsDue reports whether states must reflect more settled deletions, and no other process writes states
 // any more.
 func (j *Job) settledDeletionsDue() bool {
 	m := j.store.Manifest

@@ -25,20 +25,21 @@ type Difference struct {
 	Bucket int64
 	// Stored is the state that queries use. Computed is the state of the samples of an hour, or of the hours of a day.
 	Stored, Computed rollup.State
-	// Err is set if the stored cell is damaged; queries then use the samples.
+	// Err is set if the stored cell is damaged, so that queries use the samples, or if native histograms differ.
 	Err error
 }
 
 // Verification is the result of Verify.
 type Verification struct {
-	// Hours and Days count the compared buckets, Different those that differ.
+	// Hours and Days count the compared buckets. Different counts the different ones.
 	Hours, Days, Different int
 	// Orphans counts states of hours whose samples retention has dropped.
 	Orphans int
-	// Missing counts series and days that have samples but no cell. Stale counts hours that are dirty or whose samples
-	// were deleted since. Queries use the samples of both.
+	// Missing counts series and days that have samples but no cell. Stale counts hours that are dirty or lost samples
+	// by a later deletion. Queries use the samples in both cases.
 	Missing, Stale int
-	// PendingDays and PendingMonths count what was left out because it is to be computed.
+	// PendingDays and PendingMonths count days and months that were omitted because their computation is
+	// pending.
 	PendingDays, PendingMonths int
 }
 
@@ -110,6 +111,7 @@ type verifier struct {
 	invalidated store.Invalidated
 	decoder     cell.Decoder
 	columns     rollup.Columns
+	histograms  cell.HistogramDecoder
 }
 
 // verifyDay compares a day's hours with the samples.
@@ -160,6 +162,11 @@ func (v *verifier) compareHours(ctx context.Context, day int64, sampled *sampled
 	if difference.Err != nil {
 		v.out.Different++
 		return v.report(difference)
+	}
+	if stale == 0 {
+		if err := v.compareHistograms(day, key, sampled, stored); err != nil {
+			return err
+		}
 	}
 	for h := range sampled.states {
 		hour := day*keyschema.DayHours + int64(h)

@@ -81,7 +81,8 @@ func (v *verifier) compareAgain(ctx context.Context, day int64, prefix []byte) e
 		if !v.j.store.Manifest.View().HasHours(day) {
 			break
 		}
-		if before.horizon == after.horizon && before.dirty == after.dirty && bytes.Equal(before.states, after.states) {
+		if before.horizon == after.horizon && before.dirty == after.dirty && bytes.Equal(before.states, after.states) &&
+			bytes.Equal(before.histograms, after.histograms) {
 			return v.compareHours(ctx, day, sampled, after)
 		}
 	}
@@ -96,7 +97,7 @@ func (v *verifier) readStored(ctx context.Context, day int64, prefix []byte) (st
 	stored = &storedDay{prefix: prefix}
 	if found := scan.next(); found != nil {
 		*stored = *found
-		stored.prefix, stored.states = prefix, bytes.Clone(found.states)
+		stored.prefix, stored.states, stored.histograms = prefix, bytes.Clone(found.states), bytes.Clone(found.histograms)
 	}
 	return stored, nil
 }
@@ -143,8 +144,8 @@ func (v *verifier) verifyMonthShared(ctx context.Context, month int64) error {
 	return nil
 }
 
-// compareRowsAgain compares the days of some rows. It reports whether the month has become pending; then the differences
-// do not count.
+// compareRowsAgain compares the days of some rows. It reports whether the computation of the month has become pending.
+// Then it ignores the differences.
 func (v *verifier) compareRowsAgain(ctx context.Context, month int64, keys [][]byte) (pending bool, err error) {
 	if err := v.refresh(ctx); err != nil {
 		return false, err

@@ -12,16 +12,17 @@ import (
 
 // Kinds of cells. The bytes are stored: never change them. In the family of hours, the day of the month precedes them.
 const (
-	kindStates  = 's'
-	kindHorizon = 't' // the deletion horizon of the states
-	kindMark    = 'x' // followed by the hour or day: its state is dirty unless the value is MarkClean
+	kindHistograms = 'n' // native histograms, beside states of hours only
+	kindStates     = 's'
+	kindHorizon    = 't' // the deletion horizon of the states
+	kindMark       = 'x' // followed by the hour or day: its state is dirty unless the value is MarkClean
 )
 
 // Values of marks. They are stored: never change them.
 const (
 	MarkClean = 0
 	MarkDirty = 1
-	// MarkGone marks the state of a row that was removed, but not by retention, which marks nothing.
+	// MarkGone marks the state of a removed row. Retention removes rows without marks.
 	MarkGone = 2
 )
 
@@ -33,6 +34,9 @@ const (
 
 // StatesQualifier names the states of the hours of a day of the month, counted from 1.
 func StatesQualifier(dayOfMonth int) []byte { return []byte{byte(dayOfMonth), kindStates} }
+
+// HistogramsQualifier names the native histograms of the hours of a day of the month. An empty cell has none.
+func HistogramsQualifier(dayOfMonth int) []byte { return []byte{byte(dayOfMonth), kindHistograms} }
 
 // MarkQualifier names the mark of an hour.
 func MarkQualifier(dayOfMonth, hour int) []byte {
@@ -53,6 +57,11 @@ func DayMarkQualifier(dayOfMonth int) []byte { return []byte{kindMark, byte(dayO
 
 // IsStates reports whether a qualifier in the family of hours names the states of a day's hours.
 func IsStates(qualifier []byte) bool { return len(qualifier) == 2 && qualifier[1] == kindStates }
+
+// IsHistograms reports whether a qualifier in the family of hours names the native histograms of a day's hours.
+func IsHistograms(qualifier []byte) bool {
+	return len(qualifier) == 2 && qualifier[1] == kindHistograms
+}
 
 // IsDays reports whether a cell holds the states of a month's days.
 func IsDays(c *storage.Cell) bool {
@@ -100,6 +109,12 @@ func CheckCell(row []byte, stored *storage.Cell) error {
 		return fmt.Errorf("%w: table %s has row %q", storage.ErrCorrupt, storage.TableRollup, row)
 	}
 	q := stored.Qualifier
+	if stored.Family == storage.FamilyHours && IsHistograms(q) {
+		if _, err := new(histogramReader).decode(row, stored, nil); err != nil {
+			return fmt.Errorf("%w: table %s, row %q: %w", storage.ErrCorrupt, storage.TableRollup, row, err)
+		}
+		return nil
+	}
 	if len(q) == 0 || q[len(q)-1] != kindStates {
 		return nil
 	}

@@ -1,9 +1,9 @@
 // Package store keeps rollup states in a table of their own: the states of each series' hours and days.
 //
 // [Store] reads states for queries ([Store.Read]), marks them dirty when their samples change ([Store.Invalidating]), and
-// keeps the manifest, which says what is to be computed. Package job computes the states. Both use the tables through
-// the contract of package storage. They know row keys but not labels, do not see samples in memory, and evaluate no
-// queries.
+// keeps the manifest, the list of days and months to compute. Package job computes the states. Both use the tables
+// through the contract of package storage. They know row keys but not labels, do not see samples in memory, and evaluate
+// no queries.
 //
 // # What a reader may rely on
 //
@@ -12,8 +12,8 @@
 // are in the row of the states, so a reader sees both together. A day with many dirty series, or without states, is
 // recorded in the manifest as a whole. Readers see dirty hours as unknown until the job has computed them again.
 //
-// Rows that disappeared without a mark were dropped by retention, whatever the retention is now. Their states stay until
-// they are too old themselves. So everything else that removes rows goes through the invalidating store or is a deletion.
+// If a row disappeared without a mark, retention dropped it, whatever the current retention. Its state stays until the
+// state itself is too old. So every other removal of rows goes through the invalidating store or is a deletion.
 //
 // A reader that also reads samples in memory reads these first. It does not use the state of an hour with samples there.
 //
@@ -23,8 +23,13 @@
 // # Deletions
 //
 // A deletion of samples marks nothing. Each cell of states stores a deletion horizon: the last deletion that the states
-// reflect. Readers leave out states that may contain samples deleted later. The job computes these states again, or
+// reflect. Readers ignore states that may contain samples deleted later. The job computes these states again, or
 // removes them where retention has dropped the samples.
+//
+// # Native histograms
+//
+// A cell beside the states of a day holds the native histograms that they keep ([Store.ReadHistograms]). Readers use it only for
+// times whose histograms retention has dropped, so it may be dirty. A deletion hides each of its histograms by time.
 //
 // # Durability
 //

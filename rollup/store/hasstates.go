@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"halite/keyschema"
+	"halite/keyschema/histchunk"
 	"halite/rollup"
 )
 
@@ -16,9 +17,9 @@ type HoursQuery struct {
 	Hours  map[int64]bool
 }
 
-// HasStates sets to true the hours that have a state with samples. If an hour has no state, the state of its day counts.
-// Dirty states count, because they stay if their samples have expired. Expired states count too, because the job may
-// still compute a day from them. Each prefix occurs once. HasStates sorts the queries.
+// HasStates sets to true the hours that have a state with samples or native histograms. For an hour without state, it uses
+// the state of the day. It includes dirty states, because they stay if their samples have expired. It includes expired
+// states, because the job may still compute a day from them. Each prefix occurs once. HasStates sorts the queries.
 func (s *Store) HasStates(ctx context.Context, queries []HoursQuery) error {
 	if len(queries) == 0 {
 		return nil
@@ -31,8 +32,19 @@ func (s *Store) HasStates(ctx context.Context, queries []HoursQuery) error {
 			req.From, req.To = min(req.From, hour), max(req.To, hour)
 		}
 	}
+	err := s.ReadHistograms(ctx, req, func(i int, samples []histchunk.Sample) error {
+		for _, sample := range samples {
+			if _, asked := queries[i].Hours[keyschema.HourOf(sample.TsMs)]; asked {
+				queries[i].Hours[keyschema.HourOf(sample.TsMs)] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
 	unknown := make([]map[int64]bool, len(queries)) // hours
-	err := s.Read(ctx, req, func(i int, c *rollup.Columns) error {
+	err = s.Read(ctx, req, func(i int, c *rollup.Columns) error {
 		for hour, found := range queries[i].Hours {
 			switch at := hour - req.From; {
 			case found:

@@ -16,7 +16,8 @@ type Invalidated struct {
 	series []*tombstone.Tombstone // of the current series
 }
 
-// NewInvalidated knows the tombstones of a view, which the caller keeps open. A nil view has none.
+// NewInvalidated returns an Invalidated with the tombstones of a view, which the caller keeps open. A nil
+// view has none.
 func NewInvalidated(view *tombstone.View) Invalidated {
 	if view == nil || view.Len() == 0 {
 		return Invalidated{}
@@ -52,6 +53,16 @@ func (v *Invalidated) Hours(day int64, horizon uint64) (hours uint32) {
 func (v *Invalidated) Covers(s *rollup.State, horizon uint64) bool {
 	for _, t := range v.series {
 		if t.ID > horizon && t.Overlaps(s.FirstMs, s.LastMs) {
+			return true
+		}
+	}
+	return false
+}
+
+// Deletes reports whether a deletion after the horizon removed a sample.
+func (v *Invalidated) Deletes(tsMs int64, horizon uint64) bool {
+	for _, t := range v.series {
+		if t.ID > horizon && t.Overlaps(tsMs, tsMs) {
 			return true
 		}
 	}

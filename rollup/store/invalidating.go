@@ -17,7 +17,7 @@ import (
 const AllHours = 1<<keyschema.DayHours - 1
 
 // Invalidating returns the store through which all writes to the data table must go. Before rows of closed days change,
-// it marks their states dirty. Everything else goes straight to tables.
+// it marks their states dirty. All other calls go directly to tables.
 func (s *Store) Invalidating(tables storage.Store) storage.Store {
 	return &invalidatingStore{tables, s}
 }
@@ -46,7 +46,7 @@ func (s *invalidatingStore) wrap(table storage.Table, err error) (storage.Table,
 	return &invalidatingTable{table, s.states}, nil
 }
 
-// invalidatingTable is the data table. Reads go straight through.
+// invalidatingTable is the data table. Reads go directly to the table below.
 type invalidatingTable struct {
 	storage.Table
 	states *Store
@@ -65,8 +65,8 @@ func (t *invalidatingTable) Apply(ctx context.Context, muts []storage.RowMutatio
 	return err
 }
 
-// nothingApplied reports all rows as failed because their states could not be marked. The error about the marks names
-// rows of another table, so it must not be returned as it is.
+// nothingApplied reports all rows as failed because their states could not be marked. err may name
+// rows of the table of states, so it is the error of each row.
 func nothingApplied(rows int, err error) error {
 	failed := &storage.ApplyError{Rows: make([]storage.RowError, rows)}
 	for i := range failed.Rows {
@@ -97,7 +97,7 @@ func (t *invalidatingTable) DropRows(ctx context.Context, r storage.RowRange) er
 	return t.states.invalidateRange(ctx, r, func() error { return t.Table.DropRows(ctx, r) })
 }
 
-// rowKeys are the keys of rows that will change, and whether nothing may be left of the row.
+// rowKeys yields the keys of rows that will change, and whether the row may lose all cells.
 type rowKeys = iter.Seq2[[]byte, bool]
 
 func keysOf(muts []storage.RowMutation) rowKeys {
@@ -110,7 +110,7 @@ func keysOf(muts []storage.RowMutation) rowKeys {
 	}
 }
 
-// mayRemove reports whether a mutation may leave nothing of a row: its last entry sets no cell.
+// mayRemove reports whether a mutation may remove the whole row: its last entry sets no cell.
 func mayRemove(m *storage.RowMutation) bool {
 	n := len(m.Entries)
 	return n > 0 && m.Entries[n-1].Kind != storage.SetCell
@@ -160,7 +160,7 @@ func dirtyHoursOf(keys rowKeys, closed int64) (dirty []dirtyHours) {
 	return dirty
 }
 
-// markDirty makes sure that no reader uses these states. The caller holds the manifest's writers lock.
+// markDirty prevents readers from using these states. The caller holds the manifest's writers lock.
 func (s *Store) markDirty(ctx context.Context, dirty []dirtyHours) error {
 	m, now := s.Manifest, s.opts.Now()
 	counts := map[int64]int{}
@@ -172,7 +172,7 @@ func (s *Store) markDirty(ctx context.Context, dirty []dirtyHours) error {
 	changed := false
 	for day, n := range counts {
 		if m.record.Days[day] == "" {
-			// The job writes no states of a day without work, so the day has no more states than now.
+			// The job writes no states of a day without work, so the day gets no more states.
 			has, err := s.hasStates(ctx, day)
 			if err != nil {
 				return err
@@ -198,7 +198,7 @@ func (s *Store) markDirty(ctx context.Context, dirty []dirtyHours) error {
 		if inPass {
 			m.touched[string(d.prefix)] = struct{}{}
 			if m.record.Days[d.day] == WorkWhole {
-				// The pass leaves out the series, whose other hours may be outdated without a mark.
+				// The pass omits the series, so its other hours may be outdated without a mark.
 				d.hours = AllHours
 			}
 		}

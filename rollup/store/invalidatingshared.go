@@ -10,7 +10,7 @@ import (
 	"halite/storage"
 )
 
-// lastLate is the last day whose rows are marked: some process may soon consider it closed.
+// lastLate returns the last day whose rows need marks, because some process may soon consider it closed.
 func (s *Store) lastLate() int64 {
 	return DayOf(s.opts.Now().Add(-s.opts.CloseDelay/3).UnixMilli()) - 1
 }
@@ -29,8 +29,8 @@ func (s *Store) invalidateShared(ctx context.Context, keys rowKeys, write func(c
 	return write(ctx)
 }
 
-// markDirtyShared marks states and records their days. Of days with many dirty series or no states it records only the
-// day.
+// markDirtyShared marks states and records their days. For a day with many dirty series or no states, it only records
+// the day.
 func (s *Store) markDirtyShared(ctx context.Context, dirty []dirtyHours) error {
 	counts := map[int64]int{}
 	for i := range dirty {
@@ -58,7 +58,7 @@ func (s *Store) markDirtyShared(ctx context.Context, dirty []dirtyHours) error {
 	return ApplyAll(ctx, s.Table, muts)
 }
 
-// timedMark is markMutation with a mark that no other process or time makes.
+// timedMark returns a mutation with a unique mark: no other process or time makes it.
 func timedMark(d *dirtyHours, now time.Time) storage.RowMutation {
 	m := markMutation(d)
 	for i := range m.Entries {

@@ -29,7 +29,7 @@ func manifestCell() jsoncell.Cell {
 // Manifest knows which days and months have valid states, and which pass is under way.
 //
 // Locks: writers before mu. A writer of rows holds writers shared from marking until its rows are in the table. So
-// whoever takes writers exclusively sees all rows whose marks were made before.
+// an exclusive holder of writers sees all rows whose marks were made before.
 type Manifest struct {
 	store storage.Store
 	meta  storage.Table
@@ -43,7 +43,7 @@ type Manifest struct {
 	record     Record
 	lateWrites map[int64]lateWrites // by day to compute
 	postponed  map[int64]time.Time  // until when the job leaves out days with damaged rows
-	dirtyDays  dirtyDays            // recorded by several processes
+	dirtyDays  dirtyDays            // records of several processes
 	shared     *sharedManifest      // nil if there is one process
 	passDay    int64                // the day that the pass computes, −1 if there is no pass
 	touched    map[string]struct{}  // series that were marked during the pass

@@ -30,7 +30,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 	var errs []error
 	for _, c := range []prometheus.Collector{
 		m.marks, m.corrupt,
-		gauge("pending_days", "Days whose states are to be computed.", func() float64 { return float64(len(view().Days)) }),
+		gauge("pending_day_passes", "Days whose states are to be computed.", func() float64 { return float64(len(view().Days)) }),
 		gauge("pending_months", "Months whose states are to be computed, including the open one.", func() float64 {
 			return float64(len(view().Months))
 		}),

@@ -19,14 +19,15 @@ import (
 type Options struct {
 	// Tables holds the data, rollup and meta tables. Required; the caller closes it after the Store.
 	Tables storage.Store
-	// Raw, Hours and Days are how long samples, hourly states and daily states are kept; 0 is for ever. No tier may be
-	// shorter than the tier before it, and none shorter than a day.
+	// Raw, Hours and Days are the retention of samples, hourly states and daily states; 0 keeps them forever. No tier
+	// may be shorter than the previous tier or than a day.
 	Raw, Hours, Days time.Duration
 	// Deletions are the deletions in force, which reads of Tables apply; nil if nothing can be deleted.
 	Deletions *tombstone.Set
-	// RetentionByMetric overrides Raw, Hours and Days by metric, with nothing longer; nil means no overrides.
+	// RetentionByMetric overrides Raw, Hours and Days by metric. Its ages are not longer than these. nil
+	// means no overrides.
 	RetentionByMetric *keyschema.RetentionByMetric
-	// CloseDelay is how long after its end a day closes; 30 minutes.
+	// CloseDelay is the time from the end of a day until it closes; 30 minutes.
 	CloseDelay time.Duration
 	// Reset discards the manifest, which may be damaged, and plans all days that have samples again.
 	Reset bool
@@ -42,7 +43,7 @@ type Options struct {
 	Registerer prometheus.Registerer // none
 }
 
-// Validate lists everything that is wrong.
+// Validate lists all faults.
 func (o Options) Validate() error {
 	var errs []error
 	check := func(bad bool, format string, args ...any) {
@@ -62,7 +63,8 @@ func (o Options) Validate() error {
 	return nil
 }
 
-// CheckRetention returns an error if samples, hours and days cannot be kept for these times; 0 is for ever.
+// CheckRetention returns an error if the retention of samples, hours and days is invalid; 0 keeps data
+// forever.
 func CheckRetention(raw, hours, days time.Duration) error {
 	ages := keyschema.NewRetentionByTier(raw, hours, days)
 	var errs []error
@@ -87,21 +89,22 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Shared says how several processes keep the same states. Each of them writes through its own invalidating store. One at
-// a time computes.
+// Shared describes several processes that keep the same states. Each process writes through its own invalidating store.
+// One process at a time computes.
 //
 // A writer marks states before it writes late rows, as in a single process. But it decides by the clock which days are
 // closed, and each of its marks is a cell of its own with the time. It also records the dirty day in the manifest's row.
-// The job removes only marks and records that are older than Margin when it begins. The rows that they announce are
-// written by then, because a writer gives up a sixth of Margin after it has marked. The job writes states within the same
-// time of reading the rows, so that it never replaces newer states. The clocks may differ by two thirds of Margin.
+// The job removes only marks and records that are older than Margin when it begins. The rows of these marks are written
+// by then, because a writer fails if it has not written them a sixth of Margin after the mark. The job writes states
+// within the same time after it has read the rows, so it never replaces newer states. The clocks may differ by two thirds
+// of Margin.
 //
 // A reader reads the manifest before it begins ([Store.Refresh]) and finds states and marks in one row. So it uses a state
 // only if the state contains all samples that were acknowledged before the reader began.
 type Shared struct {
-	// Turn reports whether this process is the one that computes.
+	// Turn reports whether this process computes now.
 	Turn func() bool
-	// Margin is how old marks are before the job removes them.
+	// Margin is the age of marks at which the job may remove them.
 	Margin time.Duration
 	// Tick is a clock that measures durations; nil is time.Now.
 	Tick func() time.Time
@@ -109,5 +112,5 @@ type Shared struct {
 	Fresh func(ctx context.Context) error
 }
 
-// Limit is how long marks protect the rows that are written after them.
+// Limit is the time for which marks protect the rows that are written after them.
 func (s *Shared) Limit() time.Duration { return s.Margin / 6 }

@@ -4,11 +4,11 @@ import (
 	"context"
 
 	"halite/keyschema"
+	"halite/keyschema/histchunk"
 	"halite/rollup"
 )
 
-// Orphans counts the states that a deletion removes and that cannot be computed again, because retention has dropped
-// their samples.
+// Orphans counts states that a deletion removes for good, because retention has dropped their samples.
 type Orphans struct {
 	// Hours counts states of hours. Days counts states of days that have no states of hours left.
 	Hours, Days int64
@@ -32,6 +32,20 @@ func (o *orphanCounter) add(s rollup.State, states *int64) {
 	}
 }
 
+// histogramHours are the hours of one series that have kept histograms.
+type histogramHours map[int64]*rollup.State
+
+// of collects the hours with histograms. Of their states it knows only the first and last time.
+func (h histogramHours) of(samples []histchunk.Sample) {
+	for _, s := range samples {
+		hour := keyschema.HourOf(s.TsMs)
+		if h[hour] == nil {
+			h[hour] = &rollup.State{FirstMs: s.TsMs}
+		}
+		h[hour].Count, h[hour].LastMs = h[hour].Count+1, s.TsMs
+	}
+}
+
 // CountOrphans counts the orphans of a deletion from fromMs to toMs, among the states of series from the day first to the
 // day last. Prefixes are as in a Request; has reports whether series i has a row of an hour. The rows decide what
 // retention has dropped, because it may have been shorter before.
@@ -44,7 +58,16 @@ func (s *Store) CountOrphans(
 	req := Request{
 		Prefixes: prefixes, From: first * keyschema.DayHours, To: (last+1)*keyschema.DayHours - 1, stored: true,
 	}
-	err := s.Read(ctx, req, func(i int, c *rollup.Columns) error {
+	histograms := make([]histogramHours, len(prefixes))
+	err := s.ReadHistograms(ctx, req, func(i int, samples []histchunk.Sample) error {
+		histograms[i] = histogramHours{}
+		histograms[i].of(samples)
+		return nil
+	})
+	if err != nil {
+		return counter.Orphans, err
+	}
+	err = s.Read(ctx, req, func(i int, c *rollup.Columns) error {
 		daysWithHours[i] = map[int64]bool{}
 		cutoffMs := retention.cutoffMs(prefixes[i])
 		for n, known := range c.Known {
@@ -54,9 +77,14 @@ func (s *Store) CountOrphans(
 			hour := req.From + int64(n)
 			day := hour / keyschema.DayHours
 			daysWithHours[i][day] = true
-			if c.Count[n] > 0 && DayCellMs(day) >= cutoffMs && !has(i, hour) {
-				counter.add(c.State(n), &counter.Hours)
+			if DayCellMs(day) < cutoffMs || has(i, hour) {
+				continue
 			}
+			state := c.State(n)
+			if kept := histograms[i][hour]; kept != nil && state.Count == 0 {
+				state = *kept
+			}
+			counter.add(state, &counter.Hours)
 		}
 		return nil
 	})

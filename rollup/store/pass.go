@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// CloseDays makes day the last closed one and plans to compute all of days. It returns once every write that took one of
-// them for open is in the table.
+// CloseDays makes day the last closed one and plans to compute days. It returns once every write that saw one of them as
+// open is in the table.
 func (m *Manifest) CloseDays(ctx context.Context, day int64, days []int64) error {
 	m.writers.Lock()
 	defer m.writers.Unlock()
@@ -74,8 +74,8 @@ func (m *Manifest) FinishPass(ctx context.Context, day int64, succeeded bool) er
 	return m.saveSynced(ctx)
 }
 
-// WriteStates calls write while no series of the pass can be marked. It passes the series marked since the pass began,
-// whose states are outdated; write must leave these out.
+// WriteStates calls write while no series of the pass can be marked. It passes the series marked since the pass began.
+// write must omit them, because their states are outdated.
 func (m *Manifest) WriteStates(write func(touched map[string]struct{}) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -100,10 +100,10 @@ func (m *Manifest) NextDay(now time.Time, settle time.Duration) (day int64, ok b
 	return 0, false
 }
 
-// damagedDelay is how long the job leaves out a day with damaged rows, so that it computes other days.
+// damagedDelay is the time for which the job skips a day with damaged rows, to compute other days.
 const damagedDelay = time.Hour
 
-// PostponeDamaged makes NextDay leave out a day whose rows are damaged for some time.
+// PostponeDamaged makes NextDay skip a day with damaged rows for some time.
 func (m *Manifest) PostponeDamaged(day int64, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +125,7 @@ func (m *Manifest) CloseMonths(ctx context.Context) error {
 	return m.saveSynced(ctx)
 }
 
-// NextMonth returns the newest closed month to compute. A month waits while one of its days is to be computed.
+// NextMonth returns the newest closed month to compute. A month waits until all its days are computed.
 func (m *Manifest) NextMonth() (month int64, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -139,7 +139,7 @@ func (m *Manifest) NextMonth() (month int64, ok bool) {
 	return 0, false
 }
 
-// FinishMonth ends the pass over a month, unless one of its days is to be computed now.
+// FinishMonth ends the pass over a month, unless one of its days needs computation again.
 func (m *Manifest) FinishMonth(ctx context.Context, month int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// ErrBadRequest is wrapped by errors about requests that Read cannot answer.
+// Errors about invalid requests wrap ErrBadRequest.
 var ErrBadRequest = errors.New("bad rollup request")
 
 // Unit is the length of a bucket.
@@ -72,27 +72,32 @@ func (r *Request) check() error {
 // expired, lacks a field, or is not stored. The columns are valid until each returns. An error of each ends the read and
 // is returned.
 //
-// The caller has looked up samples in memory before, and does not use states of hours that have some.
+// The caller has read the samples in memory before, and does not use states of hours with such samples.
 func (s *Store) Read(ctx context.Context, req Request, each func(i int, c *rollup.Columns) error) error {
+	return s.read(ctx, &req, func(r *reader, it storage.RowIter) error { return r.readSeries(ctx, it, each) })
+}
+
+// read opens the rows of a request for use.
+func (s *Store) read(ctx context.Context, req *Request, use func(r *reader, it storage.RowIter) error) error {
 	if err := req.check(); err != nil {
 		return err
 	}
 	if len(req.Prefixes) == 0 {
 		return nil
 	}
-	r := s.newReader(&req)
+	r := s.newReader(req)
 	if s.opts.Deletions != nil {
 		view, done := s.opts.Deletions.Within(req.Deletions, r.firstDay*dayMs, (r.lastDay+1)*dayMs)
 		defer done()
 		r.invalidated = NewInvalidated(view)
 	}
 	it := s.Table.ReadRows(ctx, r.rows(), r.options())
-	err := r.readSeries(ctx, it, each)
+	err := use(r, it)
 	return errors.Join(err, it.Close())
 }
 
-// reader is one Read in progress. It takes the record before it reads the table. Whatever becomes dirty later is about
-// samples that the caller has seen in memory, or that arrived after its lookup.
+// reader is one Read in progress. It loads the record before it reads the table. Later marks concern samples that the
+// caller has read in memory, or that arrived after that.
 type reader struct {
 	store             *Store
 	req               *Request
@@ -140,10 +145,25 @@ func (r *reader) options() storage.ReadOptions {
 
 // readSeries reads the rows of one series after the other.
 func (r *reader) readSeries(ctx context.Context, it storage.RowIter, each func(i int, c *rollup.Columns) error) error {
-	more := it.Next()
-	for i, prefix := range r.req.Prefixes {
+	begin := func() {
 		r.columns.Reset(r.req.From*r.req.Unit.Ms(), r.req.Unit.Ms(), int(r.req.To-r.req.From+1), r.req.Fields)
 		r.unusable = r.unusable[:0]
+	}
+	return r.eachSeries(ctx, it, begin, r.addRow, func(i int) error {
+		for _, bucket := range r.unusable {
+			r.columns.Unset(bucket)
+		}
+		return each(i, &r.columns)
+	})
+}
+
+// eachSeries makes one series after the other the current one: it calls begin, add for each row, and end.
+func (r *reader) eachSeries(
+	ctx context.Context, it storage.RowIter, begin func(), add func(row storage.Row, month int64) error, end func(i int) error,
+) error {
+	more := it.Next()
+	for i, prefix := range r.req.Prefixes {
+		begin()
 		if r.cutoffMs = 0; !r.req.stored {
 			r.cutoffMs = r.retention.cutoffMs(prefix)
 		}
@@ -159,16 +179,15 @@ func (r *reader) readSeries(ctx context.Context, it storage.RowIter, each func(i
 			if !bytes.Equal(rowPrefix, prefix) {
 				break
 			}
-			r.addRow(row, month)
+			if err := add(row, month); err != nil {
+				return err
+			}
 			more = it.Next()
 		}
 		if err := it.Err(); err != nil {
 			return fmt.Errorf("read rollups: %w", err)
 		}
-		for _, bucket := range r.unusable {
-			r.columns.Unset(bucket)
-		}
-		if err := each(i, &r.columns); err != nil {
+		if err := end(i); err != nil {
 			return err
 		}
 	}
@@ -176,7 +195,7 @@ func (r *reader) readSeries(ctx context.Context, it storage.RowIter, each func(i
 }
 
 // addRow decodes the cells of one row.
-func (r *reader) addRow(row storage.Row, month int64) {
+func (r *reader) addRow(row storage.Row, month int64) error {
 	start := MonthStart(month)
 	for i := range row.Cells {
 		c := &row.Cells[i]
@@ -199,6 +218,7 @@ func (r *reader) addRow(row storage.Row, month int64) {
 	if len(r.invalidated.series) > 0 {
 		r.excludeInvalidated(row, start)
 	}
+	return nil
 }
 
 // decode decodes a cell. The buckets of a cell that is damaged or lacks a field stay unknown.
@@ -218,16 +238,7 @@ func (r *reader) decode(key []byte, c *storage.Cell, fromMs int64, buckets int) 
 
 // excludeInvalidated excludes the states of a row that may contain deleted samples.
 func (r *reader) excludeInvalidated(row storage.Row, firstDay int64) {
-	var horizons [cell.BucketsMax + 1]uint64 // by day of the month; of the month's days in 0
-	for i := range row.Cells {
-		switch c := &row.Cells[i]; {
-		case !IsHorizon(c):
-		case c.Family == storage.FamilyDays:
-			horizons[0] = ParseHorizon(c.Value)
-		case int(c.Qualifier[0]) < len(horizons):
-			horizons[c.Qualifier[0]] = ParseHorizon(c.Value)
-		}
-	}
+	horizons := horizonsOf(row)
 	for day := max(firstDay, r.firstDay); day <= min(r.lastDay, MonthStart(MonthOfDay(firstDay)+1)-1); day++ {
 		if r.req.Unit == Days {
 			r.excludeCovered(day, horizons[0])
@@ -238,6 +249,20 @@ func (r *reader) excludeInvalidated(row storage.Row, firstDay int64) {
 			r.excludeCovered(day*keyschema.DayHours+int64(bits.TrailingZeros32(hours)), horizon)
 		}
 	}
+}
+
+// horizonsOf returns the deletion horizons of a row, by day of the month. The horizon of the month's days is in 0.
+func horizonsOf(row storage.Row) (horizons [cell.BucketsMax + 1]uint64) {
+	for i := range row.Cells {
+		switch c := &row.Cells[i]; {
+		case !IsHorizon(c):
+		case c.Family == storage.FamilyDays:
+			horizons[0] = ParseHorizon(c.Value)
+		case int(c.Qualifier[0]) < len(horizons):
+			horizons[c.Qualifier[0]] = ParseHorizon(c.Value)
+		}
+	}
+	return horizons
 }
 
 // excludeCovered excludes a bucket if its state may contain samples that were deleted after the horizon.
@@ -267,8 +292,9 @@ func (s *Store) Has(unit Unit, day int64) bool {
 }
 
 // AppendVersions appends the versions of the hours of the days from first to last, or of the days of these months. A
-// later Read returns states of these versions or newer ones. A reader may cache them. They are valid as long as the
-// versions stay the same, read after the samples in memory, and as long as retention keeps their cells.
+// later Read returns states of these versions or newer ones. A reader may cache them. Cached states are valid while
+// retention keeps their cells and the versions stay the same. The reader compares versions after it has read the
+// samples in memory.
 func (s *Store) AppendVersions(dst []uint64, unit Unit, first, last int64) []uint64 {
 	if unit == Days {
 		return s.versions.months.Append(dst, first, last)

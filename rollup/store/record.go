@@ -8,13 +8,13 @@ import (
 	"halite/storage"
 )
 
-// Work says which states of a day are to be computed. The words are stored: never change them.
+// Work says which states of a day the job must compute. The words are stored: never change them.
 type Work string
 
 // The kinds of work.
 const (
-	WorkWhole Work = "whole" // all: no state of the day is valid
-	WorkPart  Work = "part"  // the dirty ones: states without a mark are valid
+	WorkWhole Work = "whole" // all states; none is valid
+	WorkPart  Work = "part"  // dirty states; states without a mark are valid
 )
 
 // Record is the manifest as stored.
@@ -22,7 +22,7 @@ type Record struct {
 	// Closed is the last closed day, since 1970; later days have no states. ClosedMonth is the last closed month.
 	Closed      int64 `json:"closed"`
 	ClosedMonth int64 `json:"closed_month"`
-	// Days and Months are to be computed. A month waits until it is closed.
+	// Days and Months are the work of the job. A month waits until it is closed.
 	Days   map[int64]Work `json:"days,omitempty"`
 	Months map[int64]bool `json:"months,omitempty"`
 	// DeletionHorizon is the last deletion that all states reflect.
@@ -55,7 +55,7 @@ func (r *Record) HasMonth(month int64) bool {
 	return month <= r.ClosedMonth && !r.Months[month] && !r.hasDays(month)
 }
 
-// hasDays reports whether a day of the month is to be computed.
+// hasDays reports whether the job must compute a day of the month.
 func (r *Record) hasDays(month int64) bool {
 	for day := range r.Days {
 		if MonthOfDay(day) == month {
@@ -65,7 +65,8 @@ func (r *Record) hasDays(month int64) bool {
 	return false
 }
 
-// Pending counts the given days without valid states, and the months of the given days that are to be computed.
+// Pending counts the given days without valid states, and the months of the given days that the job must
+// compute.
 func (r *Record) Pending(days []int64) (pending int) {
 	months := map[int64]bool{}
 	for _, day := range days {

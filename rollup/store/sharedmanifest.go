@@ -19,7 +19,7 @@ const (
 	tokenKind      = 't'
 	tokenBytes     = 9
 	refreshTimeout = 30 * time.Second
-	patienceTimes  = 12 // of Margin; then a day is computed although its records are young
+	patienceTimes  = 12 // times Margin; then the job computes a day in spite of young records
 )
 
 // addCell adds a cell of the row other than the record.
@@ -115,7 +115,7 @@ func (s *sharedManifest) due(day int64) bool {
 	return s.m.work(day) == WorkPart && s.cutoffMs-since > patienceTimes*s.marginMs
 }
 
-// ErrOvertaken is returned when another process has taken over the computation.
+// ErrOvertaken says that another process has taken over the computation.
 var ErrOvertaken = errors.New("another server has changed the rollup manifest meanwhile")
 
 // save stores the manifest if no other process has changed it since it was read. The caller holds Manifest.mu.
@@ -151,13 +151,12 @@ func (s *sharedManifest) save(ctx context.Context, m storage.RowMutation) error 
 	return nil
 }
 
-// RecordDirty records a dirty day, so that whichever process computes will compute it. Only one of several processes
-// calls it.
+// RecordDirty records a dirty day for the process that computes. Only one of several processes calls it.
 func (m *Manifest) RecordDirty(ctx context.Context, day int64, work Work, now time.Time) error {
 	return m.shared.recordDirty(ctx, day, work, now, 0)
 }
 
-// recordDirty records a dirty day, unless a record of this process still protects what is written now.
+// recordDirty records a dirty day, unless a record of this process still protects the current writes.
 func (s *sharedManifest) recordDirty(ctx context.Context, day int64, work Work, now time.Time, limit time.Duration) error {
 	d := dirtyDay{day, work}
 	s.mu.Lock()
@@ -183,8 +182,8 @@ func (s *sharedManifest) recordDirty(ctx context.Context, day int64, work Work, 
 	return nil
 }
 
-// reset replaces a manifest that may be damaged. The new one has no closed days, but there may be states: deletions are
-// not forgotten before these reflect them. A process that computes is overtaken.
+// reset replaces a manifest that may be damaged. The new one has no closed days, but states may exist. Deletions stay
+// until these states reflect them. The reset overtakes a process that computes.
 func (s *sharedManifest) reset(ctx context.Context) error {
 	row, err := s.m.read(ctx, true)
 	if err != nil {
@@ -196,17 +195,17 @@ func (s *sharedManifest) reset(ctx context.Context) error {
 	return s.m.save(ctx)
 }
 
-// One of several processes computes. It may be cut off, and continue after another one has taken its place. The fence
+// One of several processes computes. It may be suspended, and continue after another process has taken over. The fence
 // token in the manifest's row separates them. A process that takes over replaces the token. No process writes states
 // unless the token is its own, which it checks within Shared.Limit of the write. So twice that time after a process has
-// taken over, the table has all states that others wrote, and no more will come as long as the token stays.
+// taken over, the table has all states of other processes, and gets no more as long as the token stays.
 //
-// Deletions wait for that. A process that took over that long ago computes the states that a deletion invalidates, and
-// its change of the manifest, the new deletion horizon, finds its token still there. Then all states reflect the
+// Deletions wait for that moment. After it, the process computes the states that a deletion invalidates. Then it
+// changes the deletion horizon in the manifest, if the token is still its own. From then on all states reflect the
 // deletion. Later processes read the manifest first and the deletions second. So they compute states that reflect this
 // deletion, or read rows that it was cleaned from.
 
-// TakeOver makes this process the one that computes, unless it is already. tick is a clock.
+// TakeOver gives the computation to this process, unless it has it already. tick is a clock.
 func (m *Manifest) TakeOver(ctx context.Context, tick func() time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -225,7 +224,7 @@ func (m *Manifest) TakeOver(ctx context.Context, tick func() time.Time) error {
 func (m *Manifest) TookOver() time.Time { return m.shared.since }
 
 // CutoffMs returns the time up to which the pass may remove marks. shared is false for a single process, which may remove
-// all. The job calls it during a pass.
+// all marks. The job calls it during a pass.
 func (m *Manifest) CutoffMs() (ms int64, shared bool) {
 	if m.shared == nil {
 		return 0, false

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"halite/storage"
@@ -12,8 +13,8 @@ import (
 // Store holds the states of hours and days. See the package comment. Package job uses Data, Table and Manifest, which
 // Open sets and nobody changes.
 type Store struct {
-	Data     storage.Table // of samples, without what was deleted
-	Table    storage.Table // of states
+	Data     storage.Table // samples, without the deleted ones
+	Table    storage.Table // states
 	Manifest *Manifest
 
 	opts     Options
@@ -66,7 +67,7 @@ func (s *Store) OldestSampled() int64 { return s.oldest(s.opts.Raw) }
 // OldestHourly is the first day that can have states of hours.
 func (s *Store) OldestHourly() int64 { return s.oldest(s.opts.Hours) }
 
-// oldest is the first day within a retention; 0 is for ever.
+// oldest is the first day within a retention; 0 is forever.
 func (s *Store) oldest(retention time.Duration) int64 {
 	if retention == 0 {
 		return 0
@@ -83,13 +84,20 @@ func (s *Store) Plan(ctx context.Context, first, last int64) error {
 	return s.Manifest.CloseDays(ctx, last, days)
 }
 
-// SampledDays lists the days from first to last that have samples.
+// SampledDays lists the days from first to last that have floats or histograms.
 func (s *Store) SampledDays(ctx context.Context, first, last int64) ([]int64, error) {
-	return DaysWith(ctx, s.Data, storage.FamilySamples, first, last)
+	days, err := DaysWith(ctx, s.Data, storage.FamilySamples, first, last)
+	if err != nil {
+		return nil, err
+	}
+	more, err := DaysWith(ctx, s.Data, storage.FamilyHistograms, first, last)
+	days = append(days, more...)
+	slices.Sort(days)
+	return slices.Compact(days), err
 }
 
-// DaysWith lists the days from first to last that have cells of a family. It halves the span: an engine that does not
-// separate days reads the whole table to find none, and most of a long span has none.
+// DaysWith lists the days from first to last that have cells of a family. It halves the span, because some engines
+// read the whole table to find no cell, and most of a long span has none.
 func DaysWith(ctx context.Context, table storage.Table, family string, first, last int64) ([]int64, error) {
 	if first > last {
 		return nil, nil
@@ -113,7 +121,8 @@ func DaysWith(ctx context.Context, table storage.Table, family string, first, la
 	return append(days, more...), err
 }
 
-// hasCell reports whether a table has a cell of the family in a span of days. A span that cannot be read counts.
+// hasCell reports whether a table has a cell of the family in a span of days. It returns true for an unreadable
+// span.
 func hasCell(ctx context.Context, table storage.Table, family string, first, last int64) (bool, error) {
 	has, err := storage.HasRow(ctx, table, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.Filter{
 		Families: []string{family}, FromMs: first * dayMs, ToMs: (last + 1) * dayMs, KeysOnly: true,

@@ -9,7 +9,8 @@ import (
 	"halite/storage/changes"
 )
 
-// versions counts the changes of each day's hours, and of each month's days, over all series. Retention does not count.
+// versions counts the changes of each day's hours, and of each month's days, over all series. Retention changes no
+// version.
 type versions struct{ days, months changes.Clock }
 
 // during counts a change of some days' hours, and of some months' days, before and after it. A nil list means all.
@@ -60,7 +61,8 @@ func difference(a, b *Record) (days, months []int64) {
 	return days, months
 }
 
-// changedDaysMax is the largest number of days that are counted one by one. More count as a change of all days.
+// changedDaysMax is the largest number of days that are counted one by one. A change of more days counts as a
+// change of all days.
 const changedDaysMax = 1 << 10
 
 // versionedTable is the table of states. It counts all writes as changes.

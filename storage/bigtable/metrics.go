@@ -48,7 +48,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Buckets: prometheus.ExponentialBuckets(1<<10, 4, 10)}),
 		readRanges: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "tsdb_bigtable_read_request_ranges",
 			Help: "Keys and ranges of one read request.", Buckets: prometheus.ExponentialBuckets(1, 4, 9)}),
-		readsResumed: counter("reads_resumed_total", "Reads resumed here after the client had given up on a stream."),
+		readsResumed: counter("reads_resumed_total", "Reads that this engine resumed after the client gave up."),
 	}
 	if r == nil {
 		return m, nil

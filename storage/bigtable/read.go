@@ -251,7 +251,7 @@ func (r *request) take(row gcp.Row) {
 	r.batchBytes += rowBytes(decoded)
 }
 
-// hand passes the batch to the reader. It returns false if the reader has gone.
+// hand passes the batch to the reader. It returns false if the reader has stopped.
 func (r *request) hand(ctx context.Context) bool {
 	if len(r.batch) == 0 {
 		return true

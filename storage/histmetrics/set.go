@@ -32,7 +32,7 @@ func (s span) holds(o span) bool { return s.first <= o.first && o.last <= s.last
 
 func (s span) with(o span) span { return span{min(s.first, o.first), max(s.last, o.last)} }
 
-// state is what is known of one metric.
+// state is the state of one metric.
 type state struct {
 	hours  span
 	stored span // in table meta; valid if kept is set
@@ -175,8 +175,8 @@ func (s *Set) Persist(ctx context.Context) error {
 	return nil
 }
 
-// Expire removes the metrics without histograms from firstHour on. The caller does not mark hours before firstHour any more.
-// A metric leaves the set once table meta has lost its cell, so that a failure keeps it.
+// Expire removes the metrics without histograms from firstHour on. The caller no longer marks hours before firstHour. Expire
+// first deletes a metric's cell in table meta, so a failure keeps the metric in the set.
 func (s *Set) Expire(ctx context.Context, firstHour int64) error {
 	s.persisting.Lock()
 	defer s.persisting.Unlock()
@@ -225,7 +225,7 @@ func (s *Set) remove(metrics []string, firstHour int64) {
 	}
 }
 
-// unstored returns the hours to store of each metric that table meta lacks hours of.
+// unstored returns the hours of each metric whose cell in table meta is missing or out of date.
 func (s *Set) unstored() map[string]span {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -242,7 +242,7 @@ func (s *Set) unstored() map[string]span {
 	return changed
 }
 
-// keep notes what table meta holds now.
+// keep notes the hours that table meta now holds.
 func (s *Set) keep(metrics []string, stored map[string]span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

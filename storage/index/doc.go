@@ -22,12 +22,12 @@
 //     hours in memory, and readers look at memory first. So no series is missed; duplicates are joined.
 //   - After Persist and a Sync of the store, every hour marked before survives. Later hours must be marked again; the replay
 //     of the log does so. The hours of a series are exact, until a deletion removes samples: then RemoveHours has to follow.
-//   - A month contains its days as they were in some generation, which it names. A day with a newer generation is read
-//     by itself. A month that is late, damaged or missing costs time, never an answer.
+//   - A month's manifest names the generation of each day that the month contains. Look-ups read a day with a newer
+//     generation from the day's own segment. So a late, damaged or missing month costs time, but no answer is wrong.
 //   - Only two operations remove hours. [Index.RemoveHours] rewrites days without the hours that have no samples. A
 //     [MetricDrop] marks a metric as dropped in the manifests of days; the next compaction leaves it out.
-//   - One cell switches the generation of a day. After a crash either the old or the new generation is whole. A later
-//     Maintain deletes the rest.
+//   - One cell switches the generation of a day. After a crash, either the old or the new generation is complete. A
+//     later Maintain deletes the other cells.
 //   - The checksum of a stored value covers its place. Open rebuilds a damaged journal from the keys of the data rows. If a
 //     damaged block of the table holds the manifest and the journal of a day, Open rebuilds that day in memory. Reads of a
 //     damaged segment fail with storage.ErrCorrupt, which names row and qualifier, until [Index.Rebuild].
@@ -37,8 +37,8 @@
 //
 // With [Options.Writer] any number of processes share the tables. Each process writes journal records under its own name and
 // reads the records of the others with [Index.Refresh]. One process at a time compacts, with [Index.Compact]. A reservation in
-// the manifest's row fences compactions: two at once cost work and nothing else. In this mode a series may have an hour too
-// many, as a process may fail after it has announced a series and before it has stored the samples. Other processes may still
+// the manifest's row fences compactions, so two concurrent ones only waste work. In this mode a series may list an hour
+// without samples: a process may fail after it announces a series and before it stores the samples. Other processes may still
 // hold removed hours in memory; [Index.IsPersisted] ignores those.
 //
 // # Concurrency

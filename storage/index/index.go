@@ -25,7 +25,7 @@ import (
 // HourSpan is a range of unix hours, both inclusive.
 type HourSpan = presence.Span
 
-// Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
+// Ref is the dense number of an active series, counted from 1. A process never reuses a Ref for another series.
 type Ref = memory.Ref
 
 // Loader adds many series in turn, faster than Index.Add. It is for one goroutine.
@@ -34,7 +34,7 @@ type Loader = memory.Loader
 // ErrBadLabels reports a label set that cannot be indexed; it must be rejected.
 var ErrBadLabels = memory.ErrBadLabels
 
-// cacheBytesDefault nearly holds 30 closed days of a million series.
+// cacheBytesDefault suffices for almost 30 closed days of a million series.
 const cacheBytesDefault = 128 << 20
 
 // Options configure an Index.
@@ -49,12 +49,12 @@ type Options struct {
 	RetentionByMetric *keyschema.TierRetention
 	// Writer, if not empty, is the unique name of this process among several that share the tables; NewWriter makes one. The
 	// caller then calls Refresh every few seconds, and Compact on one process at a time; Maintain compacts nothing. It must be
-	// empty in a process that has the tables for itself.
+	// empty if only one process uses the tables.
 	Writer string
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
 	// MonthSeriesMax bounds the series of a month's segment, because a compaction holds their label values in memory. Look-ups
-	// read the days beyond it one by one. 0 means no limit.
+	// read one by one the days that the month omits. 0 means no limit.
 	MonthSeriesMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -119,7 +119,8 @@ type Index struct {
 	// maint serialises everything that writes to the tables or moves rows of the active index. Add, MarkActive, Retire and reads
 	// never take it.
 	maint sync.Mutex
-	// sharedMu admits one operation with a collector; compactedAt is when the collectors have compacted partitions.
+	// sharedMu admits one operation with a collector. compactedAt holds the last compaction of each partition by a
+	// collector.
 	sharedMu    sync.Mutex
 	compactedAt map[presence.Partition]time.Time
 }
@@ -128,7 +129,7 @@ type Index struct {
 type tables struct{ series, labels, meta storage.Table }
 
 // Open ensures the index's tables and restores the days that are not compacted yet from their journals. It rebuilds a damaged
-// journal from the data rows. Nothing runs in the background: the caller calls Persist and Maintain.
+// journal from the data rows. Open starts no goroutine: the caller calls Persist and Maintain.
 func Open(ctx context.Context, opts Options) (*Index, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -159,8 +160,8 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// newIndex makes an empty Index over the tables. It counts in metrics, or in new ones if that is nil. With collect it notes the
-// keys of the journal records of several writers, for compactions.
+// newIndex makes an empty Index over the tables. nil metrics mean new ones. With collect, the Index notes the keys of the
+// journal records of all writers, for compactions.
 func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Index {
 	x := &Index{
 		opts: opts, tables: t, metrics: metrics, active: memory.New(), open: memory.NewOpenDays(),
@@ -203,8 +204,8 @@ func (x *Index) newCompactor(compactedAt map[presence.Partition]time.Time) *comp
 	})
 }
 
-// collect calls fn with the Compactor of an empty index over the same tables. It reads what it needs from the tables, so that
-// nobody waits for it.
+// collect calls fn with the Compactor of an empty index over the same tables. It reads all input from the tables, so no other
+// operation waits for it.
 func (x *Index) collect(fn func(c *compaction.Compactor) error) error {
 	x.sharedMu.Lock()
 	defer x.sharedMu.Unlock()

@@ -17,16 +17,16 @@ import (
 // HourRemoval says which hours RemoveHours removes.
 type HourRemoval = compaction.HourRemoval
 
-// MetricDrop takes whole metrics out of the lists at once.
+// MetricDrop removes whole metrics from the lists at once.
 type MetricDrop = compaction.MetricDrop
 
-// Difference is what Verify found for a day.
+// Difference is the result of Verify for a day.
 type Difference = recovery.Difference
 
 // NewWriter returns a random name for Options.Writer.
 func NewWriter() string { return segment.NewWriter() }
 
-// annotate says that an error comes from the index.
+// annotate adds to an error that it comes from the index.
 func annotate(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("index: %s%w", what, err)
@@ -35,17 +35,17 @@ func annotate(what string, err error) error {
 }
 
 // Persist writes the series and hours marked before the call that the tables do not hold yet: new series of a day once, hours
-// whenever there are new ones. They are durable after the caller's Store.Sync. After an error call Persist again: what is not
-// written stays due.
+// whenever there are new ones. They are durable after the caller's Store.Sync. After an error, the next call writes the
+// remaining records.
 func (x *Index) Persist(ctx context.Context) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	return annotate("", x.journal.Persist(ctx))
 }
 
-// Maintain compacts the closed days and their months, deletes what interrupted compactions have left, forgets days beyond
-// retention, and frees the memory of retired series. A failed compaction leaves its day as it was. The others go on, and Maintain
-// returns the first error. With Options.Writer it compacts nothing: see Compact.
+// Maintain compacts the closed days and their months, deletes the cells of interrupted compactions, forgets days beyond
+// retention, and frees the memory of retired series. A failed compaction leaves its day as it was. The others go on, and
+// Maintain returns the first error. With Options.Writer it compacts nothing: see Compact.
 func (x *Index) Maintain(ctx context.Context) (err error) {
 	if x.opts.shared() {
 		x.maint.Lock()
@@ -59,8 +59,8 @@ func (x *Index) Maintain(ctx context.Context) (err error) {
 }
 
 // Compact compacts the closed days and their months where several processes share the tables; without Options.Writer it does
-// nothing. One process at a time should call it; if two do, the work of one is lost. No other operation waits for it. This Index,
-// like other processes, learns of the result by Refresh.
+// nothing. One process at a time should call it; if two do, the work of one is lost. No other operation waits for it. This
+// Index and other processes see the result after Refresh.
 func (x *Index) Compact(ctx context.Context) error {
 	if !x.opts.shared() {
 		return nil
@@ -68,8 +68,8 @@ func (x *Index) Compact(ctx context.Context) error {
 	return annotate("", x.collect(func(c *compaction.Compactor) error { return c.CompactShared(ctx) }))
 }
 
-// Refresh reads what other processes have written since the last call. Their series and hours become visible, and compacted days
-// are read from their segments. Without Options.Writer it does nothing.
+// Refresh reads the records of other processes since the last call. Their series and hours become visible. Look-ups then read
+// compacted days from their segments. Without Options.Writer it does nothing.
 func (x *Index) Refresh(ctx context.Context) error {
 	if !x.opts.shared() {
 		return nil
@@ -78,7 +78,7 @@ func (x *Index) Refresh(ctx context.Context) error {
 }
 
 // RemoveHours removes hours without samples from the lists and rewrites their days. It is durable when it returns. If it fails,
-// some days may be done: call it again.
+// some days may already be rewritten: call it again.
 func (x *Index) RemoveHours(ctx context.Context, r HourRemoval) error {
 	if !x.opts.shared() {
 		return annotate("remove hours: ", x.compactor.RemoveHours(ctx, r))
@@ -86,16 +86,17 @@ func (x *Index) RemoveHours(ctx context.Context, r HourRemoval) error {
 	return annotate("remove hours: ", x.collect(func(c *compaction.Compactor) error { return c.RemoveHoursShared(ctx, r) }))
 }
 
-// FenceShared stops every earlier RemoveHours, in any process, from removing hours from first to last: it fails, or calls Held.
+// FenceShared makes every earlier RemoveHours of the hours from first to last fail or call Held, in any process.
 func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 	return annotate("fence days: ", x.collect(func(c *compaction.Compactor) error { return c.FenceShared(ctx, first, last) }))
 }
 
-// StartDrop begins a drop in an index that one process writes. Close it when done.
+// StartDrop begins a drop in an index with one writing process. The caller closes it.
 func (x *Index) StartDrop() MetricDrop { return x.compactor.StartDrop() }
 
-// Rebuild makes the index of the unix days fromDay to toDay, both inclusive, from the keys of the data rows, and of the rollup
-// rows for series without samples. If a segment is damaged, flush the active series first: Rebuild may not find them.
+// Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the keys
+// of the rollup rows for series without samples. If a segment is damaged, flush the active series first: Rebuild may not find
+// them.
 func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	return annotate("", x.recovery.Rebuild(ctx, fromDay, toDay))
 }
@@ -106,7 +107,7 @@ func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 	return diff, annotate("", err)
 }
 
-// IsPersisted reports whether the index's tables hold that the series has samples in the hour. A false may be out of date.
+// IsPersisted reports whether the index's tables list the hour of the series. A result of false may be out of date.
 // MarkActive and Persist make it true, unless the day is compacted meanwhile.
 func (x *Index) IsPersisted(ref memory.Ref, hour int64) bool {
 	d := x.open.Get(presence.DayOf(hour))
@@ -124,12 +125,13 @@ func (x *Index) Reannounce(ref memory.Ref, hour int64) {
 	}
 }
 
-// LabelSet returns the tags that a hash stands for in the row keys of a metric, stored or active.
+// LabelSet returns the label set whose hash stands in the row keys of a metric. It looks in the tables and in
+// the active index.
 func (x *Index) LabelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
 	return journal.LabelSet(ctx, x.tables.meta, x.active, metric, hash)
 }
 
-// StoredLabelSet reads from table meta the tags that a hash stands for in row keys.
+// StoredLabelSet reads from table meta the label set whose hash stands in row keys.
 func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]keyschema.Tag, error) {
 	return journal.StoredLabelSet(ctx, meta, hash)
 }

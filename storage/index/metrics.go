@@ -30,7 +30,7 @@ func newMetrics(x *Index) *indexMetrics {
 			Failures: counter("compaction_failures_total", "Compactions that failed; they are tried again."),
 			Seconds:  counter("compaction_seconds_total", "Time spent compacting days and months."),
 			DamagedDays: prometheus.NewGauge(prometheus.GaugeOpts{
-				Name: "tsdb_index_damaged_days", Help: "Days left out of their month because their segment is damaged; rebuild them.",
+				Name: "tsdb_index_damaged_day_segments", Help: "Days that months omit because their segment is damaged; rebuild them.",
 			}),
 		},
 		added:        counter("series_added_total", "Series added to the active index."),
@@ -42,17 +42,17 @@ func newMetrics(x *Index) *indexMetrics {
 		cacheEvicted: counter("cache_evictions_total", "Parts of segments evicted from the cache."),
 		repairs:      counter("repairs_total", "Repairs of damaged journals and months."),
 		cacheHits:    counter("cache_hits_total", "Parts of segments found in the cache."),
-		cacheMisses:  counter("cache_misses_total", "Parts of segments that had to be read."),
+		cacheMisses:  counter("cache_misses_total", "Parts of segments read from the tables."),
 		series: gauge("active_series", "Series in the active index.", func() float64 {
 			return float64(x.active.SeriesCount())
 		}),
-		cacheBytes: gauge("cache_bytes", "Memory taken by parts of segments.", func() float64 {
+		cacheBytes: gauge("cache_bytes", "Memory of cached parts of segments.", func() float64 {
 			return float64(x.store.Cache.SizeBytes())
 		}),
-		memory: gauge("memory_bytes", "Memory taken by the active index and the open days.", func() float64 {
+		memory: gauge("memory_bytes", "Memory of the active index and the open days.", func() float64 {
 			return float64(x.SizeBytes())
 		}),
-		waiting: gauge("open_days", "Days with hours that are not in a segment yet.", func() float64 {
+		waiting: gauge("open_day_segments", "Days with hours that are not in a segment yet.", func() float64 {
 			return float64(len(x.open.All()))
 		}),
 	}

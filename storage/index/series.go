@@ -13,10 +13,10 @@ import (
 // Idle returns the active series that Retire would forget now if none is busy, ascending.
 func (x *Index) Idle(idleBeforeHour int64) []memory.Ref { return x.active.Idle(x.open, idleBeforeHour) }
 
-// Retire forgets the idle series among refs: neither added nor active in idleBeforeHour or later, with all their days in
-// segments, and busy reports false. It returns them. The caller drops its own state for them and no longer uses these refs:
-// from the moment busy has returned false, the caller may not mark the series active. busy must not call the Index. Retired
-// series stay in the segments of their days; Maintain frees their memory.
+// Retire removes idle series from the active index and returns them. A series is idle if it was neither added nor active in
+// idleBeforeHour or later, all its days are in segments, and busy returns false. Once busy has returned false, the caller
+// no longer marks the series active; after Retire it no longer uses the refs. busy must not call the Index. Retired series
+// stay in the segments of their days; Maintain frees their memory.
 //
 // Retire takes about 100 ns a series and does not wait for compactions. An Add beside it waits for less than a millisecond.
 func (x *Index) Retire(refs []memory.Ref, idleBeforeHour int64, busy func(memory.Ref) bool) []memory.Ref {
@@ -32,8 +32,8 @@ func (x *Index) FreeRetired() {
 	x.active.FreeRetired()
 }
 
-// SizeBytes is the memory of active series and open days: the part of the index that grows with series. It is kept up to
-// date, so that a call costs next to nothing.
+// SizeBytes is the memory of active series and open days: the part of the index that grows with series. The Index
+// maintains the sum, so a call is cheap.
 func (x *Index) SizeBytes() int64 { return x.active.SizeBytes() + x.open.SizeBytes() }
 
 // ActiveSeries returns the number of active series of a metric.
@@ -44,15 +44,15 @@ func (x *Index) EachMetric(seriesMin int, fn func(metric string, series int)) {
 	x.active.EachMetric(seriesMin, fn)
 }
 
-// NewLoader returns a loader for series that are not retired before the present hour has become idle.
+// NewLoader returns a loader. Its series are not retired while the hour of the call counts as active.
 func (x *Index) NewLoader() *memory.Loader {
 	return memory.NewLoader(x.active, keyschema.HourOf(max(0, x.opts.Now().UnixMilli())), x.metrics.added.Inc)
 }
 
-// Add returns the Ref of a label set, taking it into the active index if it is new there. Labels are sorted, have
-// a metric name and no empty value; they may be reused afterwards. Errors wrap ErrBadLabels, or say that the process
-// has used up its refs. A series that was added shows up in reads once it is touched; it is not retired before the
-// hour of the call has become idle.
+// Add returns the Ref of a label set, and adds a new set to the active index. Labels are sorted, have a metric name
+// and no empty value. The caller may reuse them. Errors wrap ErrBadLabels, or say that the process has used up its
+// refs. Reads see the series after MarkActive. The series is not retired while the hour of the call counts as
+// active.
 func (x *Index) Add(ls labels.Labels) (ref memory.Ref, created bool, err error) {
 	ref, created, err = x.active.Add(ls, keyschema.HourOf(max(0, x.opts.Now().UnixMilli())))
 	if created {
@@ -61,9 +61,9 @@ func (x *Index) Add(ls labels.Labels) (ref memory.Ref, created bool, err error) 
 	return ref, created, err
 }
 
-// MarkActive records that the series has samples in the unix hour; readers see it as soon as MarkActive has returned. Call it
-// once for each series and hour before the sample is acknowledged; calling it again costs next to nothing. An unknown
-// ref and an hour outside of what row keys can hold are ignored.
+// MarkActive records that the series has samples in the unix hour. Readers see it when MarkActive returns. Call it for each
+// series and hour before the sample is acknowledged. Repeated calls are cheap. MarkActive ignores an unknown ref and an hour
+// that row keys cannot hold.
 func (x *Index) MarkActive(ref memory.Ref, hour int64) {
 	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
 		return
@@ -92,14 +92,14 @@ func (x *Index) Metric(ref memory.Ref) string {
 	return metric
 }
 
-// ReadLabels is Labels for many series in turn: it builds in b and overwrites the memory of into, which must not be in use
-// elsewhere. It reports whether ref is active.
+// ReadLabels is Labels for many series in turn. It builds the labels in b and overwrites the memory of into, which nobody
+// else may use. It reports whether ref is active.
 func (x *Index) ReadLabels(ref memory.Ref, b *labels.ScratchBuilder, into *labels.Labels) bool {
 	return x.active.Row(ref, func(v *memory.View, row uint32) { v.Build(row, b); b.Overwrite(into) })
 }
 
-// AppendRowKey appends the series' logical row key of an hour, under the rule in force at that hour; nothing if ref is
-// unknown or retired.
+// AppendRowKey appends the series' logical row key of an hour, under the rule in force at that hour. It appends
+// nothing if ref is unknown or retired.
 func (x *Index) AppendRowKey(dst []byte, ref memory.Ref, hour int64) []byte {
 	tags := tagPool.Get().(*[]keyschema.Tag)
 	defer tagPool.Put(tags)

@@ -18,21 +18,21 @@ type NameCount struct {
 
 // Stats describes the active index, as /api/v1/status/tsdb shows it.
 type Stats struct {
-	// Series counts the active series, LabelPairs their distinct name=value pairs.
+	// Series counts the active series. LabelPairs counts their distinct name=value pairs.
 	Series, LabelPairs int
-	// SeriesByMetric counts the series of each metric, ValuesByLabel the distinct values of each label name, BytesByLabel the
-	// bytes of a label's values over all series, SeriesByPair the series with each name=value pair. Each list has the largest
-	// counts, descending.
+	// SeriesByMetric counts the series of each metric. ValuesByLabel counts the distinct values of each label name.
+	// BytesByLabel counts the bytes of a label's values over all series. SeriesByPair counts the series with each name=value
+	// pair. Each list has the largest counts, descending.
 	SeriesByMetric, ValuesByLabel, BytesByLabel, SeriesByPair []NameCount
-	// ActiveBytes is roughly the memory of the active index, CacheBytes the memory of segments.
+	// ActiveBytes is roughly the memory of the active index. CacheBytes is the memory of cached segments.
 	ActiveBytes, CacheBytes int64
-	// OpenDays and ClosedDays count the days held in memory and those with segments.
+	// OpenDays counts the days in memory. ClosedDays counts the days with segments.
 	OpenDays, ClosedDays int
 }
 
 const statsLimitDefault = 10
 
-// Stats describes the active index; limit bounds each ranking, 0 means 10. It looks at every series.
+// Stats describes the active index. limit bounds each ranking; 0 means 10. Stats reads every series.
 func (x *Index) Stats(limit int) Stats {
 	if limit <= 0 {
 		limit = statsLimitDefault

@@ -34,7 +34,7 @@ func (c Cell) String() string {
 	return fmt.Sprintf("table %s, row %.*q, qualifier %q", storage.TableMeta, rowShownMax, c.Row, c.Qualifier)
 }
 
-// Corrupt returns an error that wraps storage.ErrCorrupt and why, and names the cell.
+// Corrupt returns an error that names the cell and wraps storage.ErrCorrupt and why.
 func (c Cell) Corrupt(why error) error {
 	if c.Remedy != "" {
 		return fmt.Errorf("%w: %s: %w; %s", storage.ErrCorrupt, c, why, c.Remedy)

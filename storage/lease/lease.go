@@ -13,7 +13,7 @@ const (
 	rowPrefix    = "lease#"
 	holderPrefix = 'h'
 	holderMax    = 256
-	// TTLDefault is how long a lease lasts after its last renewal.
+	// TTLDefault is the duration of a lease after its last renewal.
 	TTLDefault = 90 * time.Second
 )
 
@@ -21,9 +21,10 @@ const (
 type Options struct {
 	// Meta is the table storage.TableMeta.
 	Meta storage.Table
-	// Name names the lease, Holder the process. No two processes may have the same Holder.
+	// Name names the lease. Holder names the process; no two processes may have the same Holder.
 	Name, Holder string
-	// TTL is how long the lease lasts after its last renewal; 0 means 90 s. Renew it three times per TTL.
+	// TTL is the duration of the lease after its last renewal; 0 means 90 s. Renew the lease three times per
+	// TTL.
 	TTL time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -78,7 +79,7 @@ func (l *Lease) Hold(ctx context.Context) (bool, error) {
 	return held, nil
 }
 
-// Release gives the lease back if this process holds it.
+// Release ends the lease if this process holds it.
 func (l *Lease) Release(ctx context.Context) error {
 	_, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), storage.RowMutation{Entries: []storage.Entry{
 		{Kind: storage.DeleteFamily, Family: storage.FamilyMeta},
@@ -91,7 +92,8 @@ func (l *Lease) Release(ctx context.Context) error {
 
 func (l *Lease) qualifier() []byte { return append([]byte{holderPrefix}, l.opts.Holder...) }
 
-// mine passes the cell of a lease of this process, also after its end: it stays until another process takes the lease.
+// mine passes the cell of a lease of this process. The cell stays after the lease's end until another process takes
+// the lease.
 func (l *Lease) mine() storage.Filter {
 	return storage.Filter{Families: []string{storage.FamilyMeta}, QualifierStart: l.qualifier(),
 		QualifierEnd: append(slices.Clone(l.qualifier()), 0)}

@@ -15,7 +15,7 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// Apply is part of storage.Table. It writes rows in batches and never divides a row between two.
+// Apply is part of storage.Table. It writes rows in batches. One batch holds all cells of a row.
 func (t *Table) Apply(ctx context.Context, muts []storage.RowMutation) error {
 	if err := storage.CheckApply(muts); err != nil {
 		return err

@@ -149,8 +149,8 @@ func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation)
 	return nil
 }
 
-// rowCells returns a row's cells in one partition, in the order of the tree. Of several cells at one address, the last
-// counts.
+// rowCells returns a row's cells in one partition, in the order of the tree. If several cells have one address, the
+// last one wins.
 func (w *loadWriter) rowCells(p loadPartition, entries []storage.Entry) []*storage.Entry {
 	w.cells = w.cells[:0]
 	for j := range entries {

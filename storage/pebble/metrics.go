@@ -126,19 +126,19 @@ func (c *collector) describeTree() {
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Compact.Count) })
 	c.add("compactions_running", "Compactions under way.", gauge,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Compact.NumInProgress) })
-	c.add("compaction_debt_bytes", "Estimated bytes to compact until the tree is in shape.", gauge,
+	c.add("compaction_debt_bytes", "Estimated bytes that compactions still have to rewrite.", gauge,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Compact.EstimatedDebt) })
 	c.add("compaction_seconds_total", "Time spent in compactions.", counter,
 		func(m *pebble.Metrics, _ *Store) float64 { return m.Compact.Duration.Seconds() })
 	c.add("ingestions_total", "Loads taken.", counter,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Ingest.Count) })
-	c.add("read_amplification", "Sorted runs that a read may have to look at.", gauge,
+	c.add("read_amplification", "Sorted runs that a read may have to search.", gauge,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.ReadAmp()) })
 }
 
 func (c *collector) describeHealth() {
 	const gauge, counter = prometheus.GaugeValue, prometheus.CounterValue
-	c.add("stalls_total", "Times that writes were held back.", counter,
+	c.add("stalls_total", "Times that the tree stalled writes.", counter,
 		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.Stalls.Load()) })
 	c.add("background_errors_total", "Failures of flushes and compactions.", counter,
 		func(_ *pebble.Metrics, s *Store) float64 { return float64(s.health.BackgroundErrors.Load()) })
@@ -167,9 +167,9 @@ func (c *collector) describeDayChunks() {
 		c.add("daychunk_"+name, help, prometheus.CounterValue,
 			func(_ *pebble.Metrics, s *Store) float64 { return figure(&s.dayChunkFigures) })
 	}
-	add("days_total", "Days of a family that were packed.", func(b *dayChunkFigures) float64 { return float64(b.days.Load()) })
-	add("cells_total", "Cells that went into day chunks.", func(b *dayChunkFigures) float64 { return float64(b.cells.Load()) })
-	add("bytes_before_total", "Size of what was packed.",
+	add("partitions_total", "Days of a family that were packed.", func(b *dayChunkFigures) float64 { return float64(b.days.Load()) })
+	add("cells_total", "Cells packed into day chunks.", func(b *dayChunkFigures) float64 { return float64(b.cells.Load()) })
+	add("bytes_before_total", "Size of cells before they were packed.",
 		func(b *dayChunkFigures) float64 { return float64(b.bytesBefore.Load()) })
 	add("bytes_after_total", "Size of the files with day chunks.",
 		func(b *dayChunkFigures) float64 { return float64(b.bytesAfter.Load()) })

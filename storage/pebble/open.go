@@ -221,8 +221,8 @@ func (s *Store) spanEnd(key []byte) []byte {
 	return cellkey.AppendPartitionStart(nil, cellkey.NewHeader(id+1, 0, cellkey.DayMax))
 }
 
-// compression returns a profile that keeps a compressed block even if it saves little. Values are packed already and do not
-// shrink, but keys do, which are a tenth of a block or more.
+// compression returns a profile that keeps a compressed block even if it saves little. Packed values do not shrink. Keys
+// do, and they are a tenth of a block or more.
 func compression(of *sstable.CompressionProfile) *sstable.CompressionProfile {
 	p := *of
 	p.MinReductionPercent = reductionPercentMin

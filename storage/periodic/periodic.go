@@ -18,8 +18,8 @@ func Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Repeat calls do at once and then once per interval, until ctx ends. If do takes longer than the interval, Repeat skips
-// the missed calls but one. interval must be above 0.
+// Repeat calls do at once and then once per interval, until ctx ends. If do takes longer than the interval, Repeat makes
+// one call for all missed ones. interval must be above 0.
 func Repeat(ctx context.Context, interval time.Duration, do func(ctx context.Context)) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

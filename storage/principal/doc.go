@@ -1,5 +1,6 @@
-// Package principal says who asks: a Principal has a name, scopes, and matchers that restrict what it reads.
+// Package principal describes the sender of a request: a Principal has a name, scopes, and matchers that
+// restrict its reads.
 //
 // Package api/auth makes the Principal of each request and puts it into the context. The packages below read it from there.
-// A context without a Principal belongs to the server itself, which nothing restricts.
+// A context without a Principal belongs to the server itself and has no restriction.
 package principal

@@ -13,7 +13,8 @@ import (
 // Scopes is a set of rights.
 type Scopes uint8
 
-// Read permits queries, look-ups and status pages, Write remote write, Admin what changes or ends the server or its data.
+// Read permits queries, look-ups and status pages. Write permits writes of samples. Admin permits changes of the server
+// and deletions.
 const (
 	Read Scopes = 1 << iota
 	Write
@@ -26,7 +27,7 @@ const (
 // scopeNames are the names of the scopes, in the order of their bits.
 func scopeNames() []string { return []string{"read", "write", "admin"} }
 
-// ParseScopes parses names of scopes. The error says which name is unknown or given twice, or that there is none.
+// ParseScopes parses names of scopes. The error names the unknown or repeated scope, or says that there is none.
 func ParseScopes(names []string) (s Scopes, err error) {
 	for _, name := range names {
 		bit := slices.Index(scopeNames(), name)
@@ -61,17 +62,21 @@ func (s Scopes) String() string {
 	return strings.Join(list, ",")
 }
 
-// Principal is who asks. It must not change once it is in a context.
+// Principal is the sender of a request. It must not change once it is in a context.
 type Principal struct {
 	// Name is the user, the token or the client certificate; "" if nobody has to log in.
 	Name string
 	// Scopes are the rights.
 	Scopes Scopes
-	// Match restricts what the Principal reads: each selector gets these matchers. Empty restricts nothing.
+	// Match restricts the Principal's reads: each selector gets these matchers. An empty list restricts
+	// nothing.
 	Match []*labels.Matcher
+	// Tenants are whose series the Principal writes and reads, without repetition. A server without tenants has none. On a server
+	// with tenants, a Principal without any sees no series; it may look after the server.
+	Tenants []string
 }
 
-// Restricted reports whether the Principal reads a part of the series only. Nil is not restricted.
+// Restricted reports whether matchers restrict what the Principal reads. Nil is not restricted.
 func (p *Principal) Restricted() bool { return p != nil && len(p.Match) > 0 }
 
 // Restrict returns matchers with the restrictions of the Principal. It does not change matchers.
@@ -82,9 +87,9 @@ func (p *Principal) Restrict(matchers []*labels.Matcher) []*labels.Matcher {
 	return slices.Concat(matchers, p.Match)
 }
 
-// CacheKey is equal for Principals that read the same series, and "" for those that nothing restricts.
+// CacheKey is equal for Principals that read the same series. It is "" for Principals without a restriction.
 func (p *Principal) CacheKey() string {
-	if !p.Restricted() {
+	if p == nil || len(p.Match)+len(p.Tenants) == 0 {
 		return ""
 	}
 	list := make([]string, 0, len(p.Match))
@@ -92,7 +97,7 @@ func (p *Principal) CacheKey() string {
 		list = append(list, m.String())
 	}
 	slices.Sort(list)
-	return "{" + strings.Join(list, ",") + "}"
+	return p.Tenancy() + "{" + strings.Join(list, ",") + "}"
 }
 
 type contextKey struct{}
@@ -102,7 +107,7 @@ func With(ctx context.Context, p *Principal) context.Context {
 	return context.WithValue(ctx, contextKey{}, p)
 }
 
-// From returns who asks; nil for the server itself.
+// From returns the Principal of a request, or nil for the server itself.
 func From(ctx context.Context) *Principal {
 	p, _ := ctx.Value(contextKey{}).(*Principal)
 	return p

@@ -19,7 +19,7 @@ type Cost struct {
 	// OldestMs is the beginning of the first day with data, hidden or not; 0 without data.
 	OldestMs int64 `json:"oldestMs"`
 	Bytes    int64 `json:"bytes"`
-	// BytesADay is the mean over the newest closed days with data, at most seven.
+	// BytesADay is the mean size of the newest closed days with data, at most seven.
 	BytesADay int64 `json:"bytesADay"`
 	// HiddenBytes is the size of the days that are already too old; a sweep will free them.
 	HiddenBytes int64 `json:"hiddenBytes"`

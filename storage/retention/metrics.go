@@ -26,7 +26,7 @@ func newMetrics(r prometheus.Registerer, ages *keyschema.RetentionByMetric) (*me
 		bytes:  counter("freed_bytes_total", "Estimated bytes freed in the files; 0 if the engine has no estimate."),
 		ranges: counter("freed_ranges_total", "Range deletions; each drops one metric for one day."),
 		ages: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "tsdb_retention_age_seconds",
-			Help: "How long the metrics of a rule are kept; 0 is for ever."}, []string{"tier", "pattern"}),
+			Help: "Retention of the metrics of a rule; 0 keeps them forever."}, []string{"tier", "pattern"}),
 		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "tsdb_retention_failures_total",
 			Help: "Failed sweeps; the next sweep continues."}),
 		lastSweep: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tsdb_retention_last_sweep_timestamp_seconds",

@@ -17,13 +17,14 @@ import (
 type Options struct {
 	// Store is the engine; its tables are storage.SpanTables. Required. The caller closes it after the Sweeper.
 	Store storage.Store
-	// RetentionByMetric says how long each metric is kept. Required.
+	// RetentionByMetric has the retention of each metric. Required.
 	RetentionByMetric *keyschema.RetentionByMetric
 	// Needed returns the first day of a tier that a later computation reads, if there is one; nil means there is none.
 	Needed func(t keyschema.Tier) (day int64, some bool)
-	// Turn reports whether this process may sweep now, if several processes share the tables; nil means always.
+	// Turn reports whether this process may sweep now. nil means always. Set it if several processes share the
+	// tables.
 	Turn func() bool
-	// Grace is how much longer than its age data stays in the files, for rows that are still in memory at that age; 6 hours.
+	// Grace is the time that data stays in the files beyond its age, for rows that are still in memory at that age; 6 hours.
 	// Negative means none.
 	Grace time.Duration
 	// Interval is the time between two sweeps; 10 minutes.
@@ -81,7 +82,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// place is where a tier is stored.
+// place has the table and families of a tier.
 type place struct {
 	table    string
 	families []string

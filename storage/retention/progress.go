@@ -20,7 +20,7 @@ func agesCell() jsoncell.Cell {
 	return jsoncell.Cell{Row: metaRow, Qualifier: "ages", Remedy: "start the server once, which writes the cell again"}
 }
 
-// progress is how far each of the listed rules was swept: by tier and pattern, the first day that was not swept.
+// progress holds the first day that was not swept, for each tier and pattern of the listed rules.
 type progress struct {
 	Rules []ruleRetention             `json:"rules"`
 	Days  map[string]map[string]int64 `json:"days"`
@@ -36,7 +36,8 @@ type ruleRetention struct {
 	Histograms keyschema.Age `json:"histograms"`
 }
 
-// newRuleRetention cuts ages to milliseconds, as their text does, so that a stored retention equals the one read back.
+// newRuleRetention cuts ages to milliseconds, like their text, so that a stored retention does not change when it is
+// read.
 func newRuleRetention(pattern string, ages keyschema.RetentionByTier) ruleRetention {
 	whole := func(t keyschema.Tier) keyschema.Age {
 		return keyschema.Age(time.Duration(ages[t]).Truncate(time.Millisecond))
@@ -107,7 +108,7 @@ func StoreServerRetention(ctx context.Context, store storage.Store, ages keysche
 	return agesCell().Write(ctx, meta, newRuleRetention("*", ages))
 }
 
-// ServerRetention returns what StoreServerRetention stored last; found is false if it never did.
+// ServerRetention returns the last retention of StoreServerRetention. found is false if there is none.
 func ServerRetention(ctx context.Context, store storage.Store) (ages keyschema.RetentionByTier, found bool, err error) {
 	meta, err := store.Table(ctx, storage.TableMeta)
 	if errors.Is(err, storage.ErrNoTable) {

@@ -5,29 +5,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"halite/keyschema"
 	"halite/storage"
 )
 
-// rangesByRule lists, for each rule, the ranges of row keys of its metrics. Ranges of different rules are disjoint. A pattern
-// whose only wildcard is a last '*' is one range. For other patterns it reads the metrics of the table.
+// rangesByRule lists, for each rule, the ranges of row keys of its metrics. Ranges of different rules are disjoint. Where
+// the pattern does not match all metrics of a range, it reads the metrics of the table.
 func rangesByRule(ctx context.Context, table storage.Table, ages *keyschema.RetentionByMetric) ([][]storage.RowRange, error) {
 	rules := ages.Rules()
 	out := make([][]storage.RowRange, len(rules))
 	var claimed []storage.RowRange
 	for i := range rules {
 		var mine []storage.RowRange
-		start, end := rules[i].KeyRange()
-		switch literal := strings.TrimSuffix(rules[i].Pattern, "*"); {
-		case !strings.ContainsAny(literal, "*?"):
-			mine = []storage.RowRange{{Start: start, End: end}}
-		default:
-			var err error
-			if mine, err = metricsOf(ctx, table, ages, i); err != nil {
+		for _, r := range rules[i].KeyRanges() {
+			rows := storage.RowRange{Start: r.Start, End: r.End}
+			if r.Exact {
+				mine = append(mine, rows)
+				continue
+			}
+			metrics, err := metricsOf(ctx, table, ages, i, rows)
+			if err != nil {
 				return nil, err
 			}
+			mine = append(mine, metrics...)
 		}
 		for _, r := range mine {
 			out[i] = append(out[i], without(r, claimed)...)
@@ -37,15 +38,13 @@ func rangesByRule(ctx context.Context, table storage.Table, ages *keyschema.Rete
 	return out, nil
 }
 
-// metricsOf lists the rows of each metric of a rule.
+// metricsOf lists the rows of each metric of a rule within a range.
 func metricsOf(
-	ctx context.Context, table storage.Table, ages *keyschema.RetentionByMetric, rule int,
+	ctx context.Context, table storage.Table, ages *keyschema.RetentionByMetric, rule int, within storage.RowRange,
 ) ([]storage.RowRange, error) {
-	rules := ages.Rules()
 	var out []storage.RowRange
-	start, end := rules[rule].KeyRange()
 	for {
-		it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{Start: start, End: end}}}, storage.ReadOptions{
+		it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{within}}, storage.ReadOptions{
 			RowsMax: 1, Filter: storage.Filter{KeysOnly: true}})
 		var key []byte
 		if it.Next() {
@@ -63,7 +62,7 @@ func metricsOf(
 		if ages.RuleOf(metric) == rule {
 			out = append(out, r)
 		}
-		start = r.End
+		within.Start = r.End
 	}
 }
 

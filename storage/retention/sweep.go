@@ -15,9 +15,9 @@ import (
 
 // Freed counts what a sweep has dropped.
 type Freed struct {
-	// Rows is the number of rows with dropped cells, Ranges the number of pairs of a metric and a day.
+	// Rows is the number of rows with dropped cells. Ranges is the number of pairs of a metric and a day.
 	Rows, Ranges int64
-	// Bytes is about how much smaller the files are; 0 if the engine has no estimate.
+	// Bytes estimates the freed space in the files; 0 if the engine has no estimate.
 	Bytes int64
 }
 
@@ -48,7 +48,8 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
 	}
 	policies, rules := s.opts.RetentionByMetric.Longest(), s.opts.RetentionByMetric.Rules()
-	// The family of histograms has the policy of raw samples, since exemplars and start times may go with histograms.
+	// The family of histograms has the policy of raw samples, because the pass for histograms may also drop exemplars
+	// and start times.
 	policies[keyschema.NativeHistograms] = policies[keyschema.Raw]
 	for tier := keyschema.Raw; tier < keyschema.TierCount; tier++ {
 		for i := range rules {
@@ -136,7 +137,7 @@ func (p *pass) run(ctx context.Context) (Freed, error) {
 	return p.freed, nil
 }
 
-// windows returns the days to sweep: one by one if the engine lists its days, else all at once.
+// windows returns the days to sweep: one by one if the engine lists its days, otherwise as one window.
 func (p *pass) windows(ctx context.Context, family string) ([]storage.CellSpan, error) {
 	days, err := p.table.Days(ctx, family)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -155,11 +156,12 @@ func (p *pass) windows(ctx context.Context, family string) ([]storage.CellSpan, 
 func (p *pass) window(ctx context.Context, w storage.CellSpan) error {
 	p.span, p.bounds = w, storage.RowRange{}
 	rules := p.opts.RetentionByMetric.Rules()
-	start, end := rules[p.rule].KeyRange()
-	for more := true; more; {
-		var err error
-		if start, more, err = p.scan(ctx, storage.RowRange{Start: start, End: end}); err != nil {
-			return err
+	for _, r := range rules[p.rule].KeyRanges() {
+		for more := true; more; {
+			var err error
+			if r.Start, more, err = p.scan(ctx, storage.RowRange{Start: r.Start, End: r.End}); err != nil {
+				return err
+			}
 		}
 	}
 	if err := p.drop(ctx); err != nil {

@@ -29,8 +29,8 @@ func New(opts Options) (*Sweeper, error) {
 	return s, err
 }
 
-// Start sweeps in the background, at once and then at each interval, until Close. A process that gets the turn from another one
-// sweeps at its next call of Turn, since the other one may have died during a sweep.
+// Start sweeps in the background, at once and then at each interval, until Close. A process that takes over the turn sweeps at
+// its next call of Turn, because the previous process may have died during a sweep.
 func (s *Sweeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop

@@ -52,7 +52,7 @@ func testConditional(t *testing.T, s *suite) {
 	b.want(everything(), storage.ReadOptions{})
 }
 
-// testConcurrency has writers, readers and checkers on the same rows at once.
+// testConcurrency runs writers, readers and checkers on the same rows concurrently.
 func testConcurrency(t *testing.T, s *suite) {
 	t.Run("check and apply counts every step", func(t *testing.T) {
 		b := s.start(t, plainSchema(storage.GCPolicy{}))
@@ -137,7 +137,7 @@ func testWholeRows(t *testing.T, s *suite) {
 	writers.Wait()
 }
 
-// testTearing lets deletes of a whole row compete with writes of two cells: both cells are there or neither.
+// testTearing runs deletes of a whole row beside writes of two cells. A reader sees both cells or neither.
 func testTearing(t *testing.T, s *suite) {
 	b := s.start(t, plainSchema(storage.GCPolicy{}))
 	inParallel(t, 4, func(worker int) error {

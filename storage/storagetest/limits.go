@@ -10,7 +10,7 @@ import (
 	"halite/storage"
 )
 
-// testLimits tries each limit and one more.
+// testLimits tries values at each limit and one beyond it.
 func testLimits(t *testing.T, s *suite) {
 	b := s.start(t, plainSchema(storage.GCPolicy{}))
 	long := func(n int) string { return strings.Repeat("x", n) }
@@ -91,7 +91,7 @@ func testTableLimit(t *testing.T, s *suite) {
 		t.Skip("creates a thousand tables")
 	}
 	if s.caps.SharedTables {
-		t.Skip("other users have tables beside the store's")
+		t.Skip("other users have tables in the same instance")
 	}
 	b := s.start(t, plainSchema(storage.GCPolicy{}))
 	schema := storage.TableSchema{Families: []storage.Family{{Name: "f"}}}

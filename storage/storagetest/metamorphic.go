@@ -22,21 +22,21 @@ const (
 	runsDefault  = 8
 	runsShort    = 2
 	stepsDefault = 400
-	// stepsShown is how many operations before a failure are printed.
+	// stepsShown is the number of operations before a failure that are printed.
 	stepsShown = 40
 )
 
 // testMetamorphic does the same random operations to the engine and to the model and compares every answer.
 func testMetamorphic(t *testing.T, s *suite) {
 	runs := uint64(cmp.Or(s.caps.Runs, runsDefault))
-	// The same seeds each time: a failure then belongs to the change that caused it. More seeds find more.
+	// Each run has the same seeds, so a new failure belongs to the last change. More seeds find more.
 	first, count := seeds.Range(t, seeds.Default{Full: runs, Short: min(runs, runsShort)})
 	for seed := first; seed < first+count; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { s.randomRun(t, seed) })
 	}
 }
 
-// pair is the two stores of a run, and what was done to them.
+// pair has the two stores of a run and the log of their operations.
 type pair struct {
 	t      *testing.T
 	ctx    context.Context
@@ -73,14 +73,14 @@ func (s *suite) randomRun(t *testing.T, seed uint64) {
 
 func (p *pair) note(format string, args ...any) { p.log = append(p.log, fmt.Sprintf(format, args...)) }
 
-// both runs fn on model and engine and demands errors of the same kind.
+// both runs fn on model and engine. Their errors must be of the same kind.
 func (p *pair) both(what string, fn func(i int) error) {
 	p.t.Helper()
 	model, engine := fn(0), fn(1)
 	require.Equal(p.t, errorKind(model), errorKind(engine), "%s: model %v, engine %v", what, model, engine)
 }
 
-// errorKind names the sentinels in an error, and the rows that it blames.
+// errorKind names the sentinels and the failed rows in an error.
 func errorKind(err error) string {
 	if err == nil {
 		return ""
@@ -185,8 +185,8 @@ func (p *pair) step() {
 	}
 }
 
-// changePolicy replaces the number of versions. A longer age is no business of a test: what it shows again depends on
-// what was collected.
+// changePolicy replaces the number of versions. It never raises the age: the cells that then reappear depend on
+// earlier garbage collection.
 func (p *pair) changePolicy(name string) {
 	if p.caps.InexactGC {
 		return

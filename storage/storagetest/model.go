@@ -15,8 +15,8 @@ import (
 	"halite/storage"
 )
 
-// NewModel returns a store of plain maps under one lock. It is slow, keeps nothing after Close, and is written to be
-// obviously right: the suite compares engines with it.
+// NewModel returns a store of plain maps under one lock. It is slow, keeps nothing after Close, and is simple enough
+// to be obviously correct. The suite compares engines with it.
 func NewModel(now func() time.Time) storage.Store {
 	return &model{now: now, tables: map[string]*modelTable{}}
 }
@@ -109,7 +109,7 @@ func (m *model) Sync(context.Context) error {
 	return nil
 }
 
-// CollectGarbage removes exactly what reads without a time range hide.
+// CollectGarbage removes exactly the cells that reads without a time range hide.
 func (m *model) CollectGarbage(context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"halite/storage"
 )
 
-// alphabet is what random keys and qualifiers are made of: the bytes that encodings treat as special.
+// alphabet has the bytes of random keys and qualifiers: those that encodings treat as special.
 const alphabet = "\x00\x01#=,%a\xfe\xff"
 
 func (p *pair) text(lengthMax int) string {
@@ -36,8 +36,8 @@ func (p *pair) key(name string) []byte {
 	return []byte(hourKey(prefix, p.hour()))
 }
 
-// hourKeys tells whether a table has them. In even_hours all cells carry the end of their row's hour, as they do in the
-// life of a series.
+// hourKeys reports whether a table has hour keys. In even_hours the timestamp of each cell is the end of its row's
+// hour, as in real use.
 func (p *pair) hourKeys(name string) bool { return name == "hours" || name == "even_hours" }
 
 // hour returns an hour near the clock, sometimes one far away.
@@ -80,7 +80,7 @@ func (p *pair) family(name string) storage.Family {
 	return families[p.rng.IntN(len(families))]
 }
 
-// rowMutation returns a mutation; with plain it is one that Load takes, where the table has plain families at all.
+// rowMutation returns a mutation. With plain it is valid for Load, if the table has plain families.
 func (p *pair) rowMutation(name string, plain bool) storage.RowMutation {
 	m := storage.RowMutation{Key: p.key(name)}
 	for range 1 + p.rng.IntN(4) {
@@ -124,7 +124,7 @@ func (p *pair) entry(name string, key []byte, plain bool) storage.Entry {
 	return e
 }
 
-// bound returns a key, or something near one that no row need have.
+// bound returns a key, or a byte string near a key.
 func (p *pair) bound(name string) []byte {
 	key := p.key(name)
 	switch p.rng.IntN(6) {

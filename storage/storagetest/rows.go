@@ -84,7 +84,7 @@ func testSchemaMismatch(t *testing.T, s *suite) {
 	b.want(everything(), storage.ReadOptions{}, `"k" a:"q"@1="v"`)
 }
 
-// oddKeys are keys in byte order that break engines which join key parts carelessly.
+// oddKeys are keys in byte order. They break engines that join key parts carelessly.
 func oddKeys() []string {
 	return []string{"\x00", "\x00\x00", "\x00\x00\x01", "\x00\x01", "\x00\xff", "\x01", "!", "#", "##", "###",
 		"###0000000", "a", "a\x00", "a\x00\x00", "a\x00\x00\x00", "a\x00\x01", "a\x00\xff", "a\x01", "a#", "a#b", "aa",
@@ -181,7 +181,7 @@ func testHourKeys(t *testing.T, s *suite) {
 			names = append(names, key)
 			tsMs := hourEndMs(hour)
 			if hour%2 == 0 {
-				tsMs = (tsMs + 5*dayMs) % storage.TsMsMax // anything goes, not only the hour's end
+				tsMs = (tsMs + 5*dayMs) % storage.TsMsMax // any time, not only the hour's end
 			}
 			b.set(key, "s", "\x00\x01", tsMs, key)
 			b.set(key, "x", "", hourEndMs(hour), key)

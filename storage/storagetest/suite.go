@@ -14,8 +14,8 @@ import (
 	"halite/storage"
 )
 
-// Caps names what an engine lacks, and what the suite may use beyond the contract. The zero value lacks nothing and
-// offers nothing.
+// Caps names the promises that an engine does not keep, and extra calls that the suite may use. The zero value has
+// neither.
 type Caps struct {
 	// NoMinMax: only sums merge.
 	NoMinMax bool
@@ -25,17 +25,18 @@ type Caps struct {
 	NoReverse bool
 	// NoAtomicLoad: rows of one Load may become visible one after another.
 	NoAtomicLoad bool
-	// InexactGC: garbage may be freed before CollectGarbage is called or after it has returned, so that deleting a newer
-	// version may or may not bring back an older one.
+	// InexactGC: the engine may free garbage before CollectGarbage or after it. So deleting a newer version may or may
+	// not bring back an older one.
 	InexactGC bool
-	// OwnClock: the engine collects garbage by its own clock, for which the samples of the tests are years old. Random runs
-	// then have no policies on age.
+	// OwnClock: the engine collects garbage by its own clock. By that clock the samples of the tests are years old, so
+	// random runs have no policies on age.
 	OwnClock bool
-	// SharedTables: others have tables where a store has its own, so that it may hold fewer than the limit.
+	// SharedTables: other users have tables in the same place, so a store may hold fewer tables than the
+	// limit.
 	SharedTables bool
-	// Reopen closes the store and opens it again on the same data; nil if the engine keeps nothing.
+	// Reopen closes the store and opens it again on the same data. It is nil if the engine keeps nothing.
 	Reopen func(t testing.TB, s storage.Store, now func() time.Time) storage.Store
-	// Compact rewrites the store's files; nil if there is nothing of the kind.
+	// Compact rewrites the store's files. It is nil if the engine has no such call.
 	Compact func(t testing.TB, s storage.Store)
 	// StepsMax is the length of a random run; 0 is 400.
 	StepsMax int
@@ -59,7 +60,7 @@ const (
 	hourMax = 9_999_999
 )
 
-// clock is a test's time; it moves only when told to.
+// clock is a test's time. It moves only if the test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -154,7 +155,8 @@ func (b *bench) read(set storage.RowSet, opts storage.ReadOptions) []storage.Row
 	return rows
 }
 
-// readAll also checks what every read owes: Row is empty after the end, rows have cells, slices do not share capacity.
+// readAll also checks the promises of every read: Row is empty after the end, rows have cells, and slices do not share
+// capacity.
 func readAll(
 	ctx context.Context, table storage.Table, set storage.RowSet, opts storage.ReadOptions,
 ) ([]storage.Row, error) {
@@ -218,5 +220,5 @@ func number(cell storage.Cell) int64 { return int64(binary.BigEndian.Uint64(cell
 // hourKey returns the key of a row in a table with HourKeys, for a unix hour.
 func hourKey(prefix string, hour int64) string { return fmt.Sprintf("%s%07d", prefix, hourMax-hour) }
 
-// hourEndMs is the timestamp that cells of such a row usually carry.
+// hourEndMs is the usual timestamp of cells in such a row.
 func hourEndMs(hour int64) int64 { return (hour+1)*hourMs - 1 }

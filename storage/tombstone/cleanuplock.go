@@ -14,8 +14,8 @@ import (
 
 // The cleanup lock covers days on which a process removes hours without samples from an index that other processes write. It
 // is a cell in the row of tombstones. A process takes the lock before it looks for samples, and releases it at the end. Each
-// change of the row raises its version. A writer that finds the version it knew, and no lock on its times, knows that the
-// index still has its hours. Otherwise it announces the hours again.
+// change of the row raises its version. If a writer finds an unchanged version and no lock on its times, the index still has
+// its hours. Otherwise the writer announces the hours again.
 //
 // The owner of an old lock is dead or suspended. A process that steals the lock must keep the owner from removing more hours
 // (CleanupLock.StoleLock). The owner checks the lock before each step (CleanupLock.Check).
@@ -172,7 +172,7 @@ func anyOverlaps(marks iter.Seq[lockCell], fromMs, toMs int64) bool {
 // dropShared is Drop for a shared set. Tombstones that overlap a lock stay.
 func (s *Set) dropShared(ctx context.Context, ids []uint64) (dropped int, err error) {
 	err = s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
-		dropped = len(ids) // including tombstones that are gone already, perhaps by a try whose answer was lost
+		dropped = len(ids) // including tombstones that an earlier try may have removed before its answer was lost
 		for _, t := range r.list {
 			if !slices.Contains(ids, t.ID) {
 				continue

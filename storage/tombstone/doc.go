@@ -1,4 +1,4 @@
-// Package tombstone stores which samples were deleted until their rows have been rewritten without them.
+// Package tombstone stores deletions until the rows are rewritten without the deleted samples.
 //
 // A [Tombstone] names series by matchers, a span of time, and a sequence number. In chunks of the data table with a lower number
 // the samples of the span are deleted. Chunks with a higher number were written later and keep their samples. The [Set] keeps
@@ -14,7 +14,7 @@
 //   - If no tombstone concerns the time of a read, the read costs one more atomic load.
 //   - Single samples (keyschema.KindSample) have the number of the last deletion before them. A tombstone hides single samples
 //     with a lower number than its own, or with none.
-//   - An id is never given twice, even after its tombstone was dropped.
+//   - No id is used twice, even after its tombstone was dropped.
 //
 // # Several processes
 //

@@ -59,7 +59,7 @@ func (f *Filter) Row(ctx context.Context, row *storage.Row) (kept, changed bool,
 	return !changed && len(row.Cells) > 0 || slices.ContainsFunc(row.Cells, notMark), changed, nil
 }
 
-// notMark reports whether a cell is no mark. Marks hold no samples.
+// notMark reports whether a cell holds samples. Marks hold none.
 func notMark(c storage.Cell) bool {
 	q, err := keyschema.ParseQualifier(c.Qualifier)
 	return c.Family != storage.FamilySamples || err != nil || q.Kind != keyschema.KindMark

@@ -81,7 +81,7 @@ type Set struct {
 	next   uint64              // id
 	dirty  map[uint64][]byte   // unsaved changes by id; nil removes the tombstone
 	saved  uint64              // the next id in the meta table
-	unsure map[uint64]struct{} // ids that a loss of power may lose
+	unsure map[uint64]struct{} // ids that a power loss may lose
 
 	saving sync.Mutex // admits one Save at a time
 
@@ -150,8 +150,8 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 	return r, it.Err()
 }
 
-// SetLabelSets sets the resolver of hashed tags. Before, a read fails if a tombstone may concern the metric of a row with
-// hashed tags.
+// SetLabelSets sets the resolver of hashed tags. Before this call, a read fails if a tombstone may concern the metric of
+// a row with hashed tags.
 func (s *Set) SetLabelSets(find LabelSets) { s.labelSets.Store(&find) }
 
 // SetChanged sets a function that is called when tombstones of a shared set have changed, before this process applies them.
@@ -208,8 +208,8 @@ func (s *Set) Find(id uint64) *Tombstone {
 }
 
 // Add runs cut, which removes samples from memory, and puts the tombstone in force, at one moment for all callers of Read. If
-// cut fails, nothing has changed. Add does not store the tombstone: see Save. Until Confirm, a loss of power may lose the
-// tombstone, so nothing that depends on it may be stored.
+// cut fails, nothing has changed. Add does not store the tombstone: see Save. Until Confirm, a power loss may lose the
+// tombstone. So nobody may store results that depend on it.
 func (s *Set) Add(t *Tombstone, cut func() error) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()

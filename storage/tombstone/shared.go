@@ -21,8 +21,8 @@ import (
 // announcement to the row, takes a number above all numbers given out so far, and replaces the announcement by the tombstone.
 //
 // A writer of chunks takes a number first, then calls Refresh, and stops if there is an announcement (View.Announced). So its
-// number is above all tombstones that it knows, which it has applied to the row, and below all others. A writer of single
-// samples puts View.Floor into their qualifiers. After the write it checks that the view is still current.
+// number is above all tombstones that it knows and has applied to the row, and below all others. A writer of single samples
+// puts View.Floor into their qualifiers. After the write it checks that the view is still current.
 
 const (
 	versionMark    = 'v' // then the version in 8 bytes; the value is random
@@ -30,7 +30,7 @@ const (
 	markedBytes    = 9
 	floorQualifier = "floor"
 	floorBytes     = 4
-	// changeTriesMax bounds the tries of a change that others overtake.
+	// changeTriesMax bounds the tries of a change when other processes change the row first.
 	changeTriesMax = 32
 	// refreshTimeout bounds one reading of the row.
 	refreshTimeout = 30 * time.Second
@@ -50,7 +50,7 @@ type row struct {
 	locks     map[string]lockCell
 }
 
-// take reads a cell that is no tombstone; ok is false for a tombstone.
+// take reads a cell that is not a tombstone. ok is false for a tombstone.
 func (r *row) take(c *storage.Cell) (ok bool, err error) {
 	switch q := c.Qualifier; {
 	case string(q) == nextQualifier && len(c.Value) == idBytes && binary.BigEndian.Uint64(c.Value) < math.MaxInt64:

@@ -54,12 +54,12 @@ func (t *filteredTable) ReadRows(ctx context.Context, set storage.RowSet, opts s
 	}
 	it := &rowIter{table: t.Table, ctx: ctx, filter: view.NewFilter(), opts: opts, done: done, rows: opts.RowsMax}
 	below := opts
-	below.RowsMax = 0 // rows without cells left do not count
+	below.RowsMax = 0 // rows whose cells are all deleted do not count
 	it.below = t.Table.ReadRows(ctx, set, below)
 	return it
 }
 
-// rowIter yields the rows with cells left.
+// rowIter yields the rows that still have cells.
 type rowIter struct {
 	table  storage.Table
 	below  storage.RowIter
@@ -105,7 +105,7 @@ func (it *rowIter) keep() (kept bool, err error) {
 	return kept, err
 }
 
-// lookInto reads a row with values whose keys alone do not show whether anything is left.
+// lookInto reads a row with its values, because its keys alone do not show whether samples are left.
 func (it *rowIter) lookInto() (kept bool, err error) {
 	opts := storage.ReadOptions{Filter: it.opts.Filter}
 	opts.Filter.KeysOnly = false

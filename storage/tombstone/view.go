@@ -9,8 +9,8 @@ import (
 	"halite/keyschema"
 )
 
-// View holds the tombstones in force at one moment. Release it when done: rows are rewritten for a tombstone only after all
-// views without it are released.
+// View holds the tombstones in force at one moment. The caller releases it. Rows are rewritten for a tombstone only after
+// all views without it are released.
 type View struct {
 	set      *Set
 	list     []*Tombstone            // by id
@@ -116,7 +116,7 @@ func (v *View) concerns(mintMs, endMs int64) bool {
 	return len(v.list) > 0 && v.toMs >= mintMs && (endMs == 0 || v.fromMs < endMs)
 }
 
-// of appends the tombstones that concern a series.
+// of appends the tombstones that concern a series to dst.
 func (v *View) of(dst []*Tombstone, metric string, tags []keyschema.Tag) []*Tombstone {
 	for _, list := range [][]*Tombstone{v.byMetric[metric], v.others} {
 		for _, t := range list {

@@ -11,7 +11,7 @@ import (
 	"halite/storage/periodic"
 )
 
-// ErrUnsure is returned if a loss of power may lose a deletion. The caller must not store results that depend on it, and may
+// ErrUnsure is returned if a power loss may lose a deletion. The caller must not store results that depend on it, and may
 // retry.
 var ErrUnsure = errors.New("a deletion is not durable yet")
 
@@ -21,7 +21,7 @@ const (
 	sureWait    = time.Millisecond
 )
 
-// Confirm records that no loss of power can lose an added tombstone.
+// Confirm records that no power loss can lose an added tombstone.
 func (s *Set) Confirm(id uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

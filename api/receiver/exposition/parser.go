@@ -28,6 +28,7 @@ type Parser struct {
 
 	extra  []label
 	prefix []byte // extra as label fields, for the keys
+	key    [keyBytes]byte
 	format format
 	types  model.MetricType
 	lines  lines
@@ -56,12 +57,7 @@ const (
 // Parse adds the series of a body to a batch. The error names the line.
 func (p *Parser) Parse(body []byte, b *batch.Batch) error {
 	body = append(body, '\n')[:len(body)] // the parser appends as well, and its parts stay parts of body
-	parser, err := textparse.New(body, p.ContentType, labels.NewSymbolTable(), textparse.ParserOptions{
-		FallbackContentType: "text/plain",
-	})
-	if parser == nil {
-		return err
-	}
+	p.lines, p.key[0] = lines{body: body}, keyMark
 	switch media, _, _ := strings.Cut(p.ContentType, ";"); strings.TrimSpace(media) {
 	case "application/openmetrics-text":
 		p.format = formatOpenMetrics
@@ -71,11 +67,41 @@ func (p *Parser) Parse(body []byte, b *batch.Batch) error {
 	if p.format != formatProtobuf {
 		b.SetLabels(p.appendFields)
 	}
-	p.lines = lines{body: body}
+	defer p.describe(b, nil)
+	if p.format != formatText || bytes.IndexByte(body, 0) >= 0 { // the parser ends at a byte 0
+		return p.parse(body, b)
+	}
+	for len(body) > 0 {
+		rest, err := p.scanText(body, b)
+		if err != nil {
+			return err
+		}
+		head, next := comments(rest)
+		if len(head) == 0 {
+			head, next = rest, nil
+		}
+		if len(head) > 0 {
+			// The parser appends a line break in place of the last one.
+			if err := p.parse(bytes.TrimSuffix(head, []byte{'\n'}), b); err != nil {
+				return err
+			}
+		}
+		body = next
+	}
+	return nil
+}
+
+// parse adds the series of a part of the body to a batch by Prometheus's parser.
+func (p *Parser) parse(body []byte, b *batch.Batch) error {
+	parser, err := textparse.New(body, p.ContentType, labels.NewSymbolTable(), textparse.ParserOptions{
+		FallbackContentType: "text/plain",
+	})
+	if parser == nil {
+		return err
+	}
 	for {
 		entry, err := parser.Next()
 		if errors.Is(err, io.EOF) {
-			p.describe(b, nil)
 			return nil
 		}
 		if err == nil {
@@ -218,7 +244,8 @@ func (p *Parser) appendFields(dst, key []byte) ([]byte, error) {
 	case numbersSummary:
 		text.WriteString("# TYPE x summary\n")
 	}
-	text.Write(key[keyBytes+len(p.prefix):])
+	series := key[keyBytes+len(p.prefix):]
+	text.Write(series)
 	text.WriteString(" 0\n")
 	contentType := "text/plain"
 	if format(key[1]) == formatOpenMetrics {
@@ -233,11 +260,14 @@ func (p *Parser) appendFields(dst, key []byte) ([]byte, error) {
 	for {
 		entry, err := parser.Next()
 		if err != nil {
-			return dst, fmt.Errorf("series %q: %w", key[keyBytes+len(p.prefix):], err)
+			return dst, fmt.Errorf("%s: %w", p.lines.place(series), err)
 		}
 		if entry == textparse.EntrySeries {
 			break
 		}
+	}
+	if found, _, _ := parser.Series(); len(found) != len(series) {
+		return dst, fmt.Errorf("%s: more than a series, a value and a time", p.lines.place(series))
 	}
 	var ls labels.Labels
 	parser.Labels(&ls)
@@ -272,6 +302,12 @@ func (l *lines) number() int {
 		return 1
 	}
 	return 2 + bytes.Count(l.body[:from], []byte("\n"))
+}
+
+// place describes where a series is.
+func (l *lines) place(series []byte) string {
+	line := 1 + bytes.Count(l.body[:max(0, bytes.Index(l.body, series))], []byte("\n"))
+	return fmt.Sprintf("line %d: series %.200q", line, series)
 }
 
 // decodeBase64 decodes the alphabet of URLs, with or without padding. A single = stands for the empty text.

@@ -37,20 +37,19 @@ func Import(now func() time.Time) receiver.Open {
 	return func(r *http.Request) receiver.Request {
 		x := &request{protocol: ProtocolImport, stored: http.StatusNoContent}
 		x.parser = Parser{ContentType: r.Header.Get("Content-Type"), TsMs: now().UnixMilli()}
-		query := r.URL.Query()
-		if text := query.Get("timestamp"); text != "" {
+		if text := r.URL.Query().Get("timestamp"); text != "" {
 			ms, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
 				x.fault = fmt.Errorf("parameter timestamp: %q is no number of milliseconds since 1970", text)
 			}
 			x.parser.TsMs = ms
 		}
-		for _, text := range query["extra_label"] {
-			name, value, ok := strings.Cut(text, "=")
-			if !ok || name == "" {
-				x.fault = fmt.Errorf("parameter extra_label: %q is not of the form name=value", text)
-			}
-			x.parser.addLabel(name, value)
+		extra, err := receiver.ExtraLabels(r)
+		if err != nil {
+			x.fault = err
+		}
+		for _, l := range extra {
+			x.parser.addLabel(l.Name, l.Value)
 		}
 		return x
 	}

@@ -5,11 +5,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/otlptranslator"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/proto"
 
+	"halite/api/receiver"
 	"halite/ingest"
 	"halite/ingest/batch"
 	"halite/ingest/remotewrite"
@@ -30,9 +35,15 @@ const document = `{"resourceMetrics":[{"resource":{"attributes":[
 // parsed returns the series by their labels, and the request.
 func parsed(t testing.TB, contentType string, body []byte) (map[string]batch.Series, *request, error) {
 	t.Helper()
+	return parsedBy(t, DefaultOptions(5*time.Minute), contentType, body)
+}
+
+// parsedBy is parsed with options.
+func parsedBy(t testing.TB, o Options, contentType string, body []byte) (map[string]batch.Series, *request, error) {
+	t.Helper()
 	r := httptest.NewRequest("POST", "/v1/metrics", nil)
 	r.Header.Set("Content-Type", contentType)
-	x, ok := Export(Settings(false, 5*time.Minute))(r).(*request)
+	x, ok := Export(func() Options { return o })(r).(*request)
 	require.True(t, ok)
 	require.NoError(t, x.Check())
 	b := &batch.Batch{}
@@ -73,10 +84,48 @@ func TestExport(t *testing.T) {
 	again, _, err := parsed(t, protobufType, packed)
 	require.NoError(t, err)
 	require.Len(t, again, 3)
-	_, x, err = parsed(t, protobufType, []byte("no protobuf"))
+	_, _, err = parsed(t, protobufType, []byte("no protobuf"))
 	require.Error(t, err)
-	require.JSONEq(t, `{"message":"why"}`, string(x.Refuse(400, errText("why")).Body))
-	require.Error(t, Export(Settings(false, 0))(httptest.NewRequest("POST", "/", nil)).Check())
+}
+
+// TestRefuse: errors are a google.rpc.Status in the encoding of the request.
+func TestRefuse(t *testing.T) {
+	open := func(contentType string) receiver.Request {
+		r := httptest.NewRequest("POST", "/", nil)
+		r.Header.Set("Content-Type", contentType)
+		return Export(func() Options { return DefaultOptions(0) })(r)
+	}
+	for _, contentType := range []string{"", "text/plain", ";"} {
+		x := open(contentType)
+		require.ErrorIs(t, x.Check(), receiver.ErrContentType)
+		require.Equal(t, jsonType, x.Refuse(415, x.Check()).Type)
+	}
+	answer := open("application/json; charset=utf-8").Refuse(400, errText("why"))
+	require.Equal(t, jsonType, answer.Type)
+	require.JSONEq(t, `{"code":3,"message":"why"}`, string(answer.Body))
+	answer = open(protobufType).Refuse(503, errText("wh\xffy"))
+	require.Equal(t, protobufType, answer.Type)
+	var status rpcstatus.Status
+	require.NoError(t, proto.Unmarshal(answer.Body, &status))
+	require.Equal(t, int32(codes.Unavailable), status.Code)
+	require.Equal(t, "wh�y", status.Message)
+}
+
+// TestOptions: the options reach the translation.
+func TestOptions(t *testing.T) {
+	o := DefaultOptions(5 * time.Minute)
+	o.PromoteResourceAttributes, o.KeepIdentifyingResourceAttributes = []string{"region"}, true
+	o.TranslationStrategy, o.StoreDelta = otlptranslator.NoTranslation, true
+	series, x, err := parsedBy(t, o, jsonType, []byte(document))
+	require.NoError(t, err)
+	require.Empty(t, x.dropped)
+	for _, name := range []string{
+		`{__name__="orders", instance="i1", job="shop", kind="a", region="eu"}`,
+		`{__name__="delta", instance="i1", job="shop", region="eu"}`,
+		`{__name__="target_info", instance="i1", job="shop", region="eu", "service.instance.id"="i1", "service.name"="shop"}`,
+	} {
+		require.Contains(t, series, name)
+	}
 }
 
 type errText string

@@ -2,10 +2,10 @@ package otlp
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"mime"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/prometheus/config"
@@ -14,6 +14,10 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/storage/remote/otlptranslator/prometheusremotewrite"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"halite/api/receiver"
 	"halite/ingest"
@@ -37,27 +41,43 @@ type request struct {
 	dropped     string // what the translation left out
 }
 
-// Settings are Prometheus's defaults. delta takes sums and histograms with delta temporality, which are refused otherwise.
-func Settings(delta bool, lookback time.Duration) prometheusremotewrite.Settings {
-	c := config.DefaultOTLPConfig
+// Options are options of the translation. The zero value is not valid; see DefaultOptions.
+type Options struct {
+	config.OTLPConfig
+	// StoreDelta stores sums and histograms of delta temporality as they are. Otherwise they are left out.
+	StoreDelta bool
+	// Lookback is the look-back of queries. Samples of target_info come twice in that time.
+	Lookback time.Duration
+}
+
+// DefaultOptions are Prometheus's defaults.
+func DefaultOptions(lookback time.Duration) Options {
+	return Options{OTLPConfig: config.DefaultOTLPConfig, Lookback: lookback}
+}
+
+// settings returns the options in the form of Prometheus's translation.
+func (o *Options) settings() prometheusremotewrite.Settings {
 	return prometheusremotewrite.Settings{
-		AddMetricSuffixes: c.TranslationStrategy.ShouldAddSuffixes(), AllowUTF8: !c.TranslationStrategy.ShouldEscape(),
-		PromoteResourceAttributes:         prometheusremotewrite.NewPromoteResourceAttributes(c),
-		KeepIdentifyingResourceAttributes: c.KeepIdentifyingResourceAttributes,
-		ConvertHistogramsToNHCB:           c.ConvertHistogramsToNHCB, PromoteScopeMetadata: c.PromoteScopeMetadata,
-		AllowDeltaTemporality: delta, LookbackDelta: lookback,
-		LabelNameUnderscoreSanitization:      c.LabelNameUnderscoreSanitization,
-		LabelNamePreserveMultipleUnderscores: c.LabelNamePreserveMultipleUnderscores,
+		AddMetricSuffixes: o.TranslationStrategy.ShouldAddSuffixes(), AllowUTF8: !o.TranslationStrategy.ShouldEscape(),
+		PromoteResourceAttributes:         prometheusremotewrite.NewPromoteResourceAttributes(o.OTLPConfig),
+		KeepIdentifyingResourceAttributes: o.KeepIdentifyingResourceAttributes,
+		ConvertHistogramsToNHCB:           o.ConvertHistogramsToNHCB, PromoteScopeMetadata: o.PromoteScopeMetadata,
+		AllowDeltaTemporality: o.StoreDelta, LookbackDelta: o.Lookback,
+		LabelNameUnderscoreSanitization:      o.LabelNameUnderscoreSanitization,
+		LabelNamePreserveMultipleUnderscores: o.LabelNamePreserveMultipleUnderscores,
 	}
 }
 
-// Export returns the protocol with settings of the translation.
-func Export(settings prometheusremotewrite.Settings) receiver.Open {
+// Export returns the protocol. It asks for the options at each request.
+func Export(options func() Options) receiver.Open {
 	return func(r *http.Request) receiver.Request {
-		x := &request{settings: settings}
-		x.contentType, _, x.fault = mime.ParseMediaType(r.Header.Get("Content-Type"))
-		if x.fault == nil && x.contentType != protobufType && x.contentType != jsonType {
-			x.fault = fmt.Errorf("content type %q is neither %s nor %s", x.contentType, protobufType, jsonType)
+		o := options()
+		x := &request{settings: o.settings()}
+		var err error
+		if x.contentType, _, err = mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil {
+			x.fault = fmt.Errorf("%w: %w", receiver.ErrContentType, err)
+		} else if x.contentType != protobufType && x.contentType != jsonType {
+			x.fault = fmt.Errorf("%w: %q is neither %s nor %s", receiver.ErrContentType, x.contentType, protobufType, jsonType)
 		}
 		return x
 	}
@@ -110,13 +130,38 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 	return receiver.Answer{Status: http.StatusOK, Type: x.contentType, Body: body}
 }
 
-// Refuse is a google.rpc.Status.
+// Refuse is a google.rpc.Status in the encoding of the request, or in JSON if that is unknown.
 func (x *request) Refuse(status int, err error) receiver.Answer {
-	body, fault := json.Marshal(map[string]string{"message": err.Error()})
-	if fault != nil {
-		body = nil
+	message := &rpcstatus.Status{Code: int32(codeOf(status)), Message: strings.ToValidUTF8(err.Error(), "�")}
+	answer := receiver.Answer{Status: status, Type: jsonType}
+	var fault error
+	if x.contentType == protobufType {
+		answer.Type = protobufType
+		answer.Body, fault = proto.Marshal(message)
+	} else {
+		answer.Body, fault = protojson.Marshal(message)
 	}
-	return receiver.Answer{Status: status, Type: jsonType, Body: body}
+	if fault != nil {
+		return receiver.Text(status, err.Error())
+	}
+	return answer
+}
+
+// codeOf returns the code of gRPC for an HTTP status.
+func codeOf(status int) codes.Code {
+	switch status {
+	case http.StatusBadRequest, http.StatusUnsupportedMediaType:
+		return codes.InvalidArgument
+	case http.StatusUnauthorized:
+		return codes.Unauthenticated
+	case http.StatusForbidden:
+		return codes.PermissionDenied
+	case http.StatusRequestEntityTooLarge, http.StatusTooManyRequests:
+		return codes.ResourceExhausted
+	case http.StatusServiceUnavailable:
+		return codes.Unavailable
+	}
+	return codes.Internal
 }
 
 // appender adds samples of the translation to a batch.

@@ -184,11 +184,7 @@ func newOverPrometheus(tb testing.TB) http.Handler {
 
 type noWriter struct{}
 
-func (n noWriter) WriteRemoteV2(ctx context.Context, body []byte) (ingest.Result, error) {
-	return n.WriteRemote(ctx, body)
-}
-
-func (noWriter) WriteRemote(context.Context, []byte) (ingest.Result, error) {
+func (noWriter) Write(context.Context, ingest.Input) (ingest.Result, error) {
 	return ingest.Result{}, errors.New("read only")
 }
 

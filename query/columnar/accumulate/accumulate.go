@@ -10,8 +10,8 @@ import (
 	"halite/query/columnar/window"
 )
 
-// State is the state of a group: columns with one value a step. The first column has a value for each step that has had one,
-// and is absent elsewhere.
+// State is the state of a group: columns with one value a step. The first column has a value for each step at which the
+// group has had a value, and is absent elsewhere.
 type State struct {
 	Values, second, third []float64
 	// incremental marks, for averages, the steps that use an incremental mean; nil if no step does.
@@ -22,7 +22,7 @@ type State struct {
 type Function struct {
 	Columns int // number of columns of a state
 	Add     func(g *State, values []float64)
-	// Finish puts the results into the first column; nil if they are already there.
+	// Finish puts the results into the first column. It is nil if the first column already has the results.
 	Finish func(g *State)
 }
 

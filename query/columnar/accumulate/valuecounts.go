@@ -6,7 +6,7 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// ValueCounts counts, for each value, how often it comes at each step. It holds a point only for steps at which a value comes.
+// ValueCounts counts how often each value occurs at each step. It has points only for steps at which a value occurs.
 type ValueCounts struct {
 	Values []float64
 	counts [][]stepCount // of each value, by step
@@ -18,12 +18,12 @@ type stepCount struct {
 	step, n int32
 }
 
-// Add counts a value at a step. Steps come in order. likely is the number of a value that may be the same; Add returns the number
-// of the value.
+// Add counts a value at a step. Steps come in order. likely is the number of a value that is probably equal. Add returns the
+// number of the value.
 func (c *ValueCounts) Add(step int, v float64, likely int) int {
 	bits := math.Float64bits(v)
 	if v != v {
-		bits = math.Float64bits(math.NaN()) // all are written alike
+		bits = math.Float64bits(math.NaN()) // all NaNs have the same text
 	}
 	i := likely
 	if i >= len(c.Values) || math.Float64bits(c.Values[i]) != bits {
@@ -39,7 +39,7 @@ func (c *ValueCounts) Add(step int, v float64, likely int) int {
 	return i
 }
 
-// number returns the number of a value, and gives it one if it is new.
+// number returns the number of a value, and numbers a new value.
 func (c *ValueCounts) number(bits uint64) int {
 	if c.index == nil {
 		c.index = map[uint64]int{}
@@ -53,16 +53,16 @@ func (c *ValueCounts) number(bits uint64) int {
 	return i
 }
 
-// Points is the number of steps with a count, of all values.
+// Points is the sum over all values of the steps with a count.
 func (c *ValueCounts) Points() int { return c.points }
 
-// valueBytes and pointBytes are about what a value and a point cost.
+// valueBytes and pointBytes estimate the memory of a value and of a point.
 const (
 	valueBytes = 100
 	pointBytes = 16
 )
 
-// Bytes is about the memory of the counts.
+// Bytes estimates the memory of the counts.
 func (c *ValueCounts) Bytes() int64 {
 	return int64(len(c.Values))*valueBytes + int64(c.points)*pointBytes
 }

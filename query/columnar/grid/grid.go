@@ -38,7 +38,8 @@ type Series struct {
 	// Dropped says that the series no longer has the metric name. An operator rewrites the labels only if the difference
 	// shows. An aggregation by other labels never needs the name.
 	Dropped bool
-	// Group is the number of Labels that are only a part; all knows the rest; see read.Column.
+	// Group is the number of Labels if these are only a part of the labels; all returns the rest. See
+	// read.Column.
 	Group uint32
 	All   *index.Series
 }
@@ -109,7 +110,7 @@ type Naming uint8
 
 const (
 	Nameless Naming = iota // no series has a name, or names are dropped already
-	OneName                // all have the same name: they differ without it, too
+	OneName                // all series have the same name, so they differ in other labels
 	AnyName
 )
 

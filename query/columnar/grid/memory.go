@@ -16,7 +16,7 @@ func (m *Memory) Get() []float64 {
 	return nil
 }
 
-// Put takes a slice back. Do not use the slice afterwards.
+// Put keeps a slice for a later Get. Do not use the slice afterwards.
 func (m *Memory) Put(rows []float64) {
 	if m != nil && cap(rows) > 0 {
 		rows = rows[:0]

@@ -2,10 +2,10 @@ package grid
 
 // SampleCounts counts the samples that an evaluation uses, for each step of its grid.
 type SampleCounts struct {
-	// Total and Fresh count samples for each step, as the engine's statistics do: all samples of the step's window, and
-	// the samples that no earlier window has.
+	// Total and Fresh count samples for each step, like the engine's statistics. Total counts all samples of the step's
+	// window. Fresh counts the samples that no earlier window has.
 	Total, Fresh []int64
-	// totalRuns and freshRuns are what is to be added to them from a step on.
+	// totalRuns and freshRuns are the amounts by which the counts change at a step.
 	totalRuns, freshRuns []int64
 }
 
@@ -49,7 +49,8 @@ func (c *SampleCounts) AddCounts(part *SampleCounts) {
 	}
 }
 
-// CountOnce adds the statistics of what was evaluated once: every step has its samples, they were read once.
+// CountOnce adds the statistics of an operand that was evaluated once: every step has its samples, but they
+// were read once.
 func (c *SampleCounts) CountOnce(once *SampleCounts) {
 	total, fresh := once.Counts()
 	for k := range c.Total {
@@ -58,7 +59,7 @@ func (c *SampleCounts) CountOnce(once *SampleCounts) {
 	c.Fresh[0] += fresh[0]
 }
 
-// CountTotal adds the samples of all windows without those read.
+// CountTotal adds the samples of all windows, but no read samples.
 func (c *SampleCounts) CountTotal(windows *SampleCounts) {
 	total, _ := windows.Counts()
 	for k := range c.Total {
@@ -66,8 +67,8 @@ func (c *SampleCounts) CountTotal(windows *SampleCounts) {
 	}
 }
 
-// CountSubquery adds what a subquery on the grid inner has read for functions on the grid g. What a step of the subquery has
-// read counts at the first step of g whose window has it. Steps of the subquery between windows do not count.
+// CountSubquery adds the samples that a subquery on the grid inner has read for functions on the grid g. The samples of a
+// subquery's step count at the first step of g whose window contains that step. Steps between windows do not count.
 func (c *SampleCounts) CountSubquery(g Grid, subquery *SampleCounts, inner Grid, offsetMs, rangeMs int64) {
 	_, fresh := subquery.Counts()
 	for i, n := range fresh {

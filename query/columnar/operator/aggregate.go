@@ -16,7 +16,7 @@ import (
 	"halite/query/columnar/window"
 )
 
-// grouping tells series apart by some of their labels.
+// grouping assigns series to groups by some of their labels.
 type grouping struct {
 	without bool
 	labels  []string // sorted
@@ -38,7 +38,7 @@ func newGrouping(e *parser.AggregateExpr) grouping {
 	return g
 }
 
-// names: by labels other than the name leaves none; without drops it, but types and units stay.
+// names returns the naming of the result. Only "by" with the metric's name, type or unit leaves names.
 func (g grouping) names() grid.Naming {
 	if !g.without && len(g.bare) < len(g.labels) {
 		return grid.AnyName
@@ -68,24 +68,28 @@ func (g grouping) key(ev *Eval, s grid.Series, buf []byte) (uint64, []byte) {
 // result is the labels of the group of a series.
 func (g grouping) result(ev *Eval, s grid.Series) labels.Labels {
 	names := g.of(ev, s)
-	b := labels.NewBuilder(s.Labels)
-	switch {
-	case g.without:
+	if !g.without && len(names) == 0 {
+		return labels.EmptyLabels()
+	}
+	if ev.builder == nil {
+		ev.builder = labels.NewBuilder(labels.EmptyLabels())
+	}
+	b := ev.builder
+	b.Reset(s.Labels)
+	if g.without {
 		b.Del(names...)
 		b.Del(model.MetricNameLabel)
-	case len(names) > 0:
+	} else {
 		b.Keep(names...)
-	default:
-		return labels.EmptyLabels()
 	}
 	return b.Labels()
 }
 
-// groups finds the group of each series; groups keep the order in which they appeared.
+// groups finds the group of each series. Groups keep the order of their first series.
 type groups[T any] struct {
 	grouping
 	index map[uint64]int
-	// numbered are the groups of series by the number of what labels they have, plus one.
+	// numbered has the groups by the number of a series' labels, plus one.
 	numbered []int
 	buf      []byte
 	list     []T
@@ -93,7 +97,11 @@ type groups[T any] struct {
 }
 
 func newGroups[T any](g grouping, create func(s grid.Series) (T, error)) *groups[T] {
-	return &groups[T]{grouping: g, index: map[uint64]int{}, buf: make([]byte, 0, 1024), create: create}
+	all := &groups[T]{grouping: g, index: map[uint64]int{}, create: create}
+	if g.without || len(g.labels) > 0 {
+		all.buf = make([]byte, 0, 1024)
+	}
+	return all
 }
 
 func (g *groups[T]) find(ev *Eval, s grid.Series) (*T, error) {
@@ -118,7 +126,7 @@ func (g *groups[T]) find(ev *Eval, s grid.Series) (*T, error) {
 	return &g.list[i], nil
 }
 
-// number notes the group of all series whose labels have a number.
+// number records the group of all series whose labels have the given number.
 func (g *groups[T]) number(n, group int) {
 	if n >= len(g.numbered) {
 		g.numbered = append(g.numbered, make([]int, n+1-len(g.numbered))...)
@@ -184,7 +192,7 @@ func (n *aggregate) accumulator(ev *Eval, s grid.Series, rows *grid.Arena) accum
 	}
 }
 
-// finishAll hands on the groups, in order.
+// finishAll emits the groups in order.
 func (n *aggregate) finishAll(ev *Eval, list []accumulator, before int, emit emitFunc) error {
 	result := 0
 	for i := range list {
@@ -221,7 +229,7 @@ func (g *accumulator) delayDrop(s grid.Series, values []float64) {
 	}
 }
 
-// quantileOf is the quantile aggregation: it has to keep all values.
+// quantileOf is the quantile aggregation, which must keep all values.
 type quantileOf struct {
 	grouping
 	child Vector
@@ -307,7 +315,7 @@ type countValues struct {
 	child    Vector
 }
 
-// countValues compiles count_values. It leaves labels that mean something else to the engine.
+// countValues compiles count_values. It leaves special labels to the engine.
 func (c Compiler) countValues(e *parser.AggregateExpr) Vector {
 	label, ok := text(e.Param)
 	if !ok || !model.UTF8Validation.IsValidLabelName(label) || schema.IsMetadataLabel(label) ||
@@ -365,10 +373,10 @@ func (n *countValues) Run(ev *Eval, emit emitFunc) error {
 	return nil
 }
 
-// emitGroup counts the values of a group and hands them on.
+// emitGroup counts the values of a group and emits the counts.
 func (n *countValues) emitGroup(ev *Eval, all *Matrix, g *memberGroup, emit emitFunc) error {
 	var counts accumulate.ValueCounts
-	numbers := make([]int, len(g.members)) // of the value that each series had last
+	numbers := make([]int, len(g.members)) // by series: the number of its last value
 	bytes := int64(0)
 	defer func() { ev.Budget.Release(bytes) }()
 	for k := range ev.Grid.Steps {

@@ -17,18 +17,18 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// Compiler makes nodes of expressions; what it does not support is nil.
+// Compiler makes nodes of expressions. It returns nil for an unsupported expression.
 type Compiler struct {
-	// Once is set inside of what is evaluated at one step only: there, @ is allowed.
+	// Once is set inside expressions that are evaluated at one step only. There, @ is allowed.
 	Once bool
 	// StartTimes leaves functions that use start timestamps to the engine.
 	StartTimes bool
 
-	grid           grid.Grid // at which the expressions are evaluated
+	grid           grid.Grid // the times at which the expressions are evaluated
 	lookbackMs     int64
 	subqueryStepMs func(rangeMs int64) int64
 	histograms     func(metric string, within column.TimeRange) bool
-	exact          bool // inside of a function that shows the order of additions in its operand
+	exact          bool // inside of what shows the order of additions in its operand
 }
 
 // NewCompiler returns the compiler of expressions that are evaluated on a grid.
@@ -38,8 +38,8 @@ func NewCompiler(o Options, g grid.Grid) Compiler {
 	}
 }
 
-// LeftOut says why the engine must evaluate a selector with windows of rangeMs; 0 means the lookback. The reason is empty if
-// operators can evaluate it.
+// LeftOut returns the reason why the engine must evaluate a selector with windows of rangeMs; 0 means the lookback. The
+// reason is empty if operators can evaluate the selector.
 func (c Compiler) LeftOut(vs *parser.VectorSelector, rangeMs int64) (reason string) {
 	if c.histograms == nil {
 		return ""
@@ -54,7 +54,7 @@ func (c Compiler) LeftOut(vs *parser.VectorSelector, rangeMs int64) (reason stri
 	return ""
 }
 
-// AtOnce returns the compiler for what is evaluated at one step only.
+// AtOnce returns the compiler for expressions that are evaluated at one step only.
 func (c Compiler) AtOnce() Compiler {
 	c.Once, c.grid = true, c.grid.First()
 	return c
@@ -111,7 +111,7 @@ func (c Compiler) Vector(e parser.Expr) Vector {
 	return nil
 }
 
-// selectable reports whether a selector has nothing that is left to the engine.
+// selectable reports whether operators support all parts of a selector.
 func (c Compiler) selectable(vs *parser.VectorSelector, rangeMs int64) bool {
 	return !vs.Anchored && !vs.Smoothed && (vs.Timestamp == nil || c.Once) && vs.OriginalOffset%time.Millisecond == 0 &&
 		c.LeftOut(vs, rangeMs) == ""
@@ -170,6 +170,7 @@ func (c Compiler) binary(e *parser.BinaryExpr) Vector {
 	if arith == nil && compare == nil && !e.Op.IsSetOperator() {
 		return nil
 	}
+	c.exact = c.exact || e.Op == parser.MOD // its result magnifies other last bits by the quotient
 	if e.LHS.Type() == parser.ValueTypeVector && e.RHS.Type() == parser.ValueTypeVector {
 		if m := e.VectorMatching; m.FillValues.LHS != nil || m.FillValues.RHS != nil {
 			return nil
@@ -230,7 +231,7 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 			return &limitK{grouping: g, k: int64(k), child: child}
 		}
 	case parser.TOPK, parser.BOTTOMK:
-		// Numbers beyond an int64, and NaN, are errors; up to a 32-bit one is enough to compute with.
+		// Numbers beyond an int64, and NaN, are errors. 32 bits suffice for the others.
 		if k := param.Val; k > -1e15 && k < 1e15 {
 			return &topK{grouping: g, op: op, bottom: e.Op == parser.BOTTOMK, k: int64(k), child: child}
 		}
@@ -248,7 +249,7 @@ func groupingText(e *parser.AggregateExpr) string {
 	return ""
 }
 
-// counterInfo raises the info that a rate was taken of what may not be a counter, once a metric.
+// counterInfo raises, once for each metric, the info that the operand of a rate may not be a counter.
 func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 	last := ""
 	return func(ev *Eval, ls labels.Labels) {
@@ -266,8 +267,8 @@ func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 	}
 }
 
-// Supports reports whether operators can evaluate all of a preprocessed expression. once says that it lies within what
-// is evaluated at one step only.
+// Supports reports whether operators can evaluate a whole preprocessed expression. once says that the expression is
+// evaluated at one step only.
 func (c Compiler) Supports(e parser.Expr, once bool) bool {
 	if once {
 		c = c.AtOnce()

@@ -40,9 +40,9 @@ func (c Compiler) call(e *parser.Call) Vector {
 		return c.date(name)
 	}
 	if name == "timestamp" {
-		// Of a selector, it is the time of the sample and not of the step.
+		// For a selector, the result is the time of the sample and not of the step.
 		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
-			// With @, Prometheus forgets the offset when it looks for samples, but not when it asks for them.
+			// With @, Prometheus selects series with the offset, but looks up samples without it.
 			if c.selectable(vs, 0) && (vs.Timestamp == nil || vs.OriginalOffset == 0) {
 				return &instantSelector{selector: newSelector(vs), times: true}
 			}
@@ -162,7 +162,7 @@ func (c Compiler) overSubquery(e *parser.Call, q *parser.SubqueryExpr, position 
 	if q.Range%time.Millisecond != 0 || q.Step%time.Millisecond != 0 || q.OriginalOffset%time.Millisecond != 0 {
 		return nil
 	}
-	// Prometheus loses the position of the subquery before it annotates.
+	// Prometheus annotates without the position of the subquery.
 	f := c.overTime(e, position, q.Range, posrange.PositionRange{})
 	if f == nil {
 		return nil
@@ -175,7 +175,7 @@ func (c Compiler) overSubquery(e *parser.Call, q *parser.SubqueryExpr, position 
 	return f.orMissing(n, labels.EmptyLabels())
 }
 
-// showsLastBits reports whether other last bits in the operand of a function may make more of a difference to its result.
+// showsLastBits reports whether a function may amplify a difference in the last bits of its operand.
 func showsLastBits(function string) bool {
 	switch function {
 	case "min_over_time", "max_over_time", "first_over_time", "last_over_time", "quantile_over_time", "count_over_time",
@@ -193,7 +193,7 @@ func (f *overTime) orMissing(n Vector, ls labels.Labels) Vector {
 	return n
 }
 
-// overTime compiles a function of windows; pos is the position of the windows in annotations.
+// overTime compiles a function of windows. pos is the position in its annotations.
 func (c Compiler) overTime(e *parser.Call, position int, rangeOf time.Duration, pos posrange.PositionRange) *overTime {
 	name := e.Func.Name
 	if c.StartTimes && UsesStartTimes(name) {
@@ -224,7 +224,7 @@ func (c Compiler) overTime(e *parser.Call, position int, rangeOf time.Duration, 
 	case "last_over_time", "first_over_time":
 		f.keepsName = true
 	case "absent_over_time":
-		f.keepsName = true // nobody sees it: label sets need not be told apart
+		f.keepsName = true // the result hides names, so equal label sets do not matter
 	}
 	return f
 }
@@ -287,7 +287,8 @@ func rangeFunction(name string, e *parser.Call, rangeMs int64) window.Func {
 	return nil
 }
 
-// smoothing leaves factors that are not written as numbers between 0 and 1 to the engine, which has the words for bad ones.
+// smoothing compiles double_exponential_smoothing. It leaves factors other than literal numbers between 0 and 1 to the
+// engine, which has the error texts.
 func smoothing(e *parser.Call) window.Func {
 	var factors [2]float64
 	for i := range factors {
@@ -320,7 +321,7 @@ func texts(args parser.Expressions) ([]string, bool) {
 	return out, true
 }
 
-// labelReplace compiles label_replace; bad arguments are left to the engine, which has the words.
+// labelReplace compiles label_replace. It leaves bad arguments to the engine, which has the error texts.
 func labelReplace(e *parser.Call, child Vector) Vector {
 	args, ok := texts(e.Args[1:])
 	if !ok || !model.UTF8Validation.IsValidLabelName(args[0]) {

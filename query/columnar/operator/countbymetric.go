@@ -16,8 +16,8 @@ import (
 // namePartsMax is the number of parts into which the metrics of a selector are divided.
 const namePartsMax = 64
 
-// runChild runs the operand. If it selects series of any metric, and the order of the summands does not matter, it runs metric
-// by metric when all series together may be too many to hold.
+// runChild runs the operand. A selector of any metric may have more series than the memory holds. If the order of the summands
+// does not matter, runChild runs such a selector metric by metric.
 func (n *aggregate) runChild(ev *Eval, emit emitFunc) error {
 	s, ok := n.child.(*instantSelector)
 	if !ok || s.times || s.names() != grid.AnyName || ev.Opts.DelayedNames || n.op != "count" && n.op != "group" {
@@ -38,7 +38,7 @@ func (n *aggregate) runChild(ev *Eval, emit emitFunc) error {
 	return err
 }
 
-// runByMetric runs the selector for one part of the metrics after another, and for series without a metric last. This is the
+// runByMetric runs the selector for one part of the metrics after another, and last for series without a metric. This is the
 // order of labels, and so the engine's order of groups, if no label sorts before the metric's.
 func (n *instantSelector) runByMetric(ev *Eval, emit emitFunc) error {
 	names, err := ev.Session.Metrics(ev.Context, n.windows(ev.Grid, ev.Opts.LookbackMs), n.matchers...)
@@ -60,10 +60,10 @@ func (n *instantSelector) runByMetric(ev *Eval, emit emitFunc) error {
 	return n.ofMetrics([]string{""}).Run(ev, check)
 }
 
-// ofMetrics returns the selector for some metrics only.
+// ofMetrics returns the selector restricted to some metrics.
 func (n *instantSelector) ofMetrics(names []string) *instantSelector {
 	one := *n
-	one.needs = nil // groups have numbers within one selection
+	one.needs = nil // numbers of groups are valid within one selection only
 	m := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, names[0])
 	if len(names) > 1 {
 		quoted := make([]string, len(names))

@@ -3,42 +3,47 @@
 // A [Compiler] makes the tree of an expression, or nil if an operator for a part of it is missing. An [Eval] is one
 // evaluation of a tree.
 //
-// Operators hand series on one at a time: labels and a slice with one value for each step, the stale marker
-// meaning "no value". A sum over a rate holds one such slice a group, never one a series. Operators that need more at
-// once (joins, quantiles, classic histograms) collect what they need and charge it to the budget of the query.
+// Operators emit one series at a time: its labels, and a slice with one value for each step. A stale marker means "no
+// value". A sum over a rate holds one such slice for each group, not for each series. Operators that need more at once
+// (joins, quantiles, classic histograms) collect rows and charge them to the budget of the query.
 //
-// Invariants: a series that is handed on has at least one value, and series come in the order in which the engine
-// would have them in an instant query. Floating point operations are done in the engine's order, so that results are
-// equal to the last bit except where windows of many samples are summed block by block (see [window.SumOverTime]).
+// # Invariants
 //
-// Series with many hours come piece by piece, in spans of time. Each piece fills the steps whose windows end in it; only
-// the samples of windows that go on are carried over to the next. So a query holds results and some days of samples,
-// however long its range is.
+//   - An emitted series has at least one value. Series come in the engine's order for an instant query.
+//   - Floating point operations have the engine's order, so results have the same bits. The exception are long windows
+//     that are summed by blocks (see [window.SumOverTime]).
 //
-// Columns may lie in several places. Steps that need one of them are evaluated there; only samples of windows that have some
-// of two are copied.
+// # Columns
 //
-// Batches of series are read and made into rows on several processors; the rows are handed on by one, in order, so that
-// results do not depend on it. Where samples are known to be evenly spaced and a step is a number of them, the bounds of
+// Series with many hours come in slices of time. Each slice fills the steps whose windows end in it. Only the samples of
+// windows that continue are carried over to the next slice. So a query holds results and some days of samples, however
+// long its range is. A column may have several segments. Steps that need one segment are evaluated in place. Other steps
+// need a copy of their samples.
+//
+// Several workers read and evaluate batches of series. One goroutine emits the rows in order, so results do not depend
+// on the number of workers. If samples are evenly spaced and a step is a whole number of sample intervals, the bounds of
 // windows are computed instead of searched.
 //
-// Functions over windows of several hours may take states of hours and days for samples (rollupRun). States of intervals,
-// pieces of time that a window has or has not as a whole, are joined by a queue of two stacks, so that windows that slide
-// cost some joins each. What the order of additions could show in, see [window.Exactly], is evaluated from the samples.
+// # Rollups and subqueries
 //
-// A subquery's operand is evaluated once, on a grid of multiples of the subquery's step, whatever the windows share. Each of
-// its rows becomes a column, and functions over windows work on it as they do on samples. Where a function shows other last
-// bits of its operand (a difference, a count of changes), the windows inside are added up in the engine's order.
+// Functions over windows of several hours may use states of hours and days in place of samples (rollupRun). A two-stack
+// sliding aggregate joins the states of a window's intervals, so a step costs a few joins. If the order of additions
+// could change a result (see [window.Exactly]), the samples are evaluated.
 //
-// The limit on samples is the engine's. Every value that a selector or function hands on counts until the operator above
-// it has its result, whether it is still in memory or not, and so do the samples of the largest window of the series
-// being read: never less than the engine counts. Where that is too much, but not for certain by the engine's count, the
-// engine is asked ([ErrUndecided]).
+// The operand of a subquery is evaluated once, on a grid of multiples of the subquery's step. Each of its rows becomes a
+// column, and functions over windows treat it like samples. Some functions amplify a difference in the last bits of their
+// operand (a difference, a count of changes). Inside these, windows are summed in the engine's order.
 //
-// Counts of series of any metric are made metric by metric where all those series at once are too many to hold.
+// # Limits
 //
-// Aggregations by labels select series with these labels only, numbered where they are the same: a group is found by a number,
-// and topk asks for the other labels of those that it hands on.
+// The limit on samples is the engine's. Every emitted value counts until the operator above has its result, even if it is
+// no longer in memory. The samples of the largest window of the current series count too. So the count is never below the
+// engine's. If it exceeds the limit but the engine's count may not, the engine evaluates the query ([ErrUndecided]).
 //
-// The right operand of a join is read without the series that match none on the left, if it is a plain selector.
+// # Selections
+//
+// A count of series of any metric runs metric by metric if all series together are too many to hold. Aggregations by
+// labels select series with these labels only. Equal label sets have one number, so a number identifies the group. topk
+// reads the other labels of the series that it emits. If the right operand of a join is a plain selector, it is read
+// without the series that match no series on the left.
 package operator

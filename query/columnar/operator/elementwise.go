@@ -12,7 +12,7 @@ type mapped struct {
 	name  string
 	child Vector
 	args  []Scalar
-	// prepare takes the arguments, a row each, and returns the function of value and step; nil drops everything.
+	// prepare takes one row for each argument and returns the function of value and step. nil drops all values.
 	prepare func(ev *Eval, args [][]float64) func(v float64, k int) float64
 }
 
@@ -39,10 +39,7 @@ func (n *mapped) Run(ev *Eval, emit emitFunc) error {
 			}
 		}
 		present := grid.Count(values)
-		if present == 0 {
-			return nil
-		}
-		if err := ev.account(present + 1); err != nil {
+		if err := ev.account(present + 1); err != nil || present == 0 {
 			return err
 		}
 		s.Dropped = true
@@ -55,7 +52,7 @@ func (n *mapped) Run(ev *Eval, emit emitFunc) error {
 	return err
 }
 
-// simple makes the preparation of a function that depends on the value only.
+// simple returns the prepare of a function that depends on the value only.
 func simple(f func(float64) float64) func(*Eval, [][]float64) func(float64, int) float64 {
 	return func(*Eval, [][]float64) func(float64, int) float64 {
 		return func(v float64, _ int) float64 { return f(v) }
@@ -94,7 +91,7 @@ func round(_ *Eval, args [][]float64) func(float64, int) float64 {
 	}
 }
 
-// simpleFunctions are the functions of one value that drop the name.
+// simpleFunctions are the functions of one value. They drop the name.
 func simpleFunctions(name string) func(float64) float64 {
 	switch name {
 	case "abs":
@@ -166,7 +163,7 @@ func sign(v float64) float64 {
 	return v
 }
 
-// dateFunction returns the function with a name of a time in UTC, nil if there is none.
+// dateFunction returns the named function of a time in UTC, or nil.
 func dateFunction(name string) func(t time.Time) float64 {
 	switch name {
 	case "minute":
@@ -230,10 +227,7 @@ func (n *withScalar) Run(ev *Eval, emit emitFunc) error {
 	err = n.child.Run(ev, func(s grid.Series, values []float64) error {
 		n.apply(values, number[0])
 		present := grid.Count(values)
-		if present == 0 {
-			return nil
-		}
-		if err := ev.account(present + 1); err != nil {
+		if err := ev.account(present + 1); err != nil || present == 0 {
 			return err
 		}
 		if n.drops() {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/util/annotations"
 
@@ -40,24 +41,25 @@ func Catch(err *error) {
 	}
 }
 
-// activity names the evaluation in errors, as the engine does.
+// activity names the evaluation in errors, like the engine.
 const activity = "query execution"
 
 // Options configures a plan.
 type Options struct {
-	// LookbackMs is how far an instant selector looks back, in milliseconds; required.
+	// LookbackMs is the lookback of instant selectors, in milliseconds; required.
 	LookbackMs int64
-	// SubqueryStepMs returns the step of a subquery that names none, in milliseconds, of its range; required.
+	// SubqueryStepMs returns the default step of a subquery for its range, both in milliseconds; required.
 	SubqueryStepMs func(rangeMs int64) int64
-	// SamplesMax is the number of samples the query may hold; required.
+	// SamplesMax is the number of samples that the query may hold; required.
 	SamplesMax int
 	// CountAll also reads samples that cannot change the result, so that statistics count them as the engine does.
 	CountAll bool
-	// Concurrency is the number of batches of series that are read and evaluated at once; below 2 one after the other.
+	// Concurrency is the number of batches of series that are read and evaluated concurrently. Below 2, batches run
+	// one after the other.
 	Concurrency int
 	// Tiers says when rollup states of hours and days replace the samples of long windows.
 	Tiers Tiers
-	// Memory is reused by one plan after another; nil allocates it for each plan.
+	// Memory is shared by consecutive plans; nil allocates memory for each plan.
 	Memory *grid.Memory
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
@@ -95,7 +97,7 @@ type emitFunc func(s grid.Series, values []float64) error
 
 // Scalar is a node whose value is a number at every step.
 type Scalar interface {
-	// values has one value for each step; it may be shared and must not be changed.
+	// values has one value for each step. The caller must not change it, because it may be shared.
 	values(ev *Eval) ([]float64, error)
 	Describe(d *Description)
 }
@@ -108,7 +110,8 @@ type State struct {
 	Rollups     *rollups.Session // nil if there are none
 	Opts        Options
 	Annotations annotations.Annotations
-	// held is the number of samples that count against SamplesMax now, Peak its maximum. The engine never holds more.
+	// held is the number of samples that now count against SamplesMax. Peak is its maximum. The engine never holds
+	// more.
 	held, Peak int
 	// lowerBound is a number of samples that the engine certainly holds at once: the values of the largest selector.
 	lowerBound int
@@ -123,7 +126,7 @@ type State struct {
 // ticksBetweenChecks is the number of ticks between two checks of the context.
 const ticksBetweenChecks = 64
 
-// tick is called for each row that an operator works on; it fails when the query has ended.
+// tick is called for each row of an operator. It fails when the query has ended.
 func (s *State) tick() error {
 	if s.ticks++; s.ticks%ticksBetweenChecks == 0 {
 		return s.Context.Err()
@@ -138,6 +141,7 @@ type Eval struct {
 	grid.SampleCounts
 	timesMade []int64
 	segments  window.Segments
+	builder   *labels.Builder // of the labels of groups; nil before the first
 }
 
 // times returns the timestamps of a column, valid until the next call.
@@ -154,7 +158,8 @@ func NewEval(s *State, g grid.Grid) *Eval {
 	return &Eval{State: s, Grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
-// account counts samples against the limit. If the engine might stay below the limit, the engine has to decide.
+// account counts samples against the limit. If the engine might stay below the limit, the engine must evaluate
+// the query.
 func (ev *Eval) account(samples int) error {
 	ev.held += samples
 	ev.Peak = max(ev.Peak, ev.held)
@@ -167,20 +172,20 @@ func (ev *Eval) account(samples int) error {
 	return ErrUndecided
 }
 
-// selected counts values that a selector emits, after the values that it emitted before.
+// selected counts values that a selector emits, in addition to its earlier values.
 func (ev *Eval) selected(before, values int) error {
 	ev.lowerBound = max(ev.lowerBound, before+values)
 	return ev.account(values)
 }
 
-// replace ends an operator: its result replaces the samples held since before.
+// replace ends an operator: its result replaces the samples that were held since before.
 func (ev *Eval) replace(before, result int) error {
 	ev.held = before
 	return ev.account(result)
 }
 
 // CaptureAnnotations evaluates f and returns its annotations. Nodes need it if they evaluate operands in another order than
-// the engine: of two annotations with the same words the later one stays.
+// the engine: of two annotations with the same text, the later one stays.
 func (ev *Eval) CaptureAnnotations(f func() error) (annotations.Annotations, error) {
 	kept := ev.Annotations
 	ev.Annotations = nil
@@ -190,7 +195,7 @@ func (ev *Eval) CaptureAnnotations(f func() error) (annotations.Annotations, err
 	return got, err
 }
 
-// Number evaluates a scalar and counts it, as the engine does.
+// Number evaluates a scalar and counts it like the engine.
 func (ev *Eval) Number(n Scalar) ([]float64, error) {
 	row, err := n.values(ev)
 	if err != nil {
@@ -199,7 +204,7 @@ func (ev *Eval) Number(n Scalar) ([]float64, error) {
 	return row, ev.account(len(row) + 1)
 }
 
-// scalars evaluates several scalars and returns their annotations. Their peak of samples counts from then on, because the
+// scalars evaluates several scalars and returns their annotations. Their peak of samples stays counted, because the
 // engine may evaluate them while it holds other operands.
 func (ev *Eval) scalars(nodes []Scalar) (rows [][]float64, annos annotations.Annotations, err error) {
 	before, peak := ev.held, ev.Peak
@@ -218,7 +223,7 @@ func (ev *Eval) scalars(nodes []Scalar) (rows [][]float64, annos annotations.Ann
 	return rows, annos, err
 }
 
-// Metric is the labels of a series as the engine has them now.
+// Metric returns the labels that the series has in the engine at this point.
 func (ev *Eval) Metric(s grid.Series) grid.Series {
 	if s.Dropped && !ev.Opts.DelayedNames {
 		return grid.Series{Labels: grid.DropNames(s.Labels)}
@@ -226,14 +231,14 @@ func (ev *Eval) Metric(s grid.Series) grid.Series {
 	return s
 }
 
-// DuplicateCheck finds label sets that dropping names has made equal; what then happens depends on times and operators, and is
-// left to the engine.
+// DuplicateCheck finds label sets that became equal when names were dropped. It leaves such queries to the engine, because the
+// result depends on times and operators.
 type DuplicateCheck struct {
 	names grid.Naming
 	seen  map[uint64]struct{}
 }
 
-// NewDuplicateCheck returns a check for series whose names are known as n says.
+// NewDuplicateCheck returns a check for series with the given naming.
 func NewDuplicateCheck(n grid.Naming) *DuplicateCheck {
 	return &DuplicateCheck{names: n, seen: map[uint64]struct{}{}}
 }
@@ -261,11 +266,11 @@ type Matrix struct {
 	Rows   [][]float64
 	bytes  int64
 	arena  grid.Arena // that the rows lie in
-	// signatures are the numbers of the series' signatures; nil if they were not asked for yet.
+	// signatures are the numbers of the series' signatures, or nil before their first use.
 	signatures []int
 }
 
-// seriesBytes is about what a collected series costs beside its values.
+// seriesBytes estimates the memory of a collected series without its values.
 const seriesBytes = 64
 
 // Collect runs a node and keeps copies of its rows.
@@ -293,13 +298,13 @@ func (ev *Eval) Collect(v Vector) (*Matrix, error) {
 	return &m, nil
 }
 
-// free gives the memory of a matrix back, to the budget and for other rows.
+// free releases the memory of a matrix, in the budget too, for other rows.
 func (ev *Eval) free(m *Matrix) {
 	ev.Budget.Release(m.bytes)
 	m.arena.Release()
 }
 
-// Invariant has the same value at every step: it is evaluated once.
+// Invariant is an operand with the same value at every step, so it is evaluated once.
 type Invariant struct{ Child Vector }
 
 func (n Invariant) names() grid.Naming { return n.Child.names() }
@@ -323,7 +328,7 @@ func (n Invariant) Run(ev *Eval, emit emitFunc) error {
 	})
 }
 
-// invariantScalar is invariant for scalars.
+// invariantScalar is Invariant for scalars.
 type invariantScalar struct{ child Scalar }
 
 func (n invariantScalar) Describe(d *Description) { n.child.Describe(d) }
@@ -346,7 +351,7 @@ func constantRow(n int, v float64) []float64 {
 	return row
 }
 
-// Description is the tree of operators of a plan, a line each.
+// Description is the tree of operators of a plan, with a line for each operator.
 type Description struct {
 	Lines []string
 	Depth int

@@ -48,7 +48,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 		q   []float64
 		all *Matrix
 	)
-	// The engine merges the annotations of a step twice. This shows in the number of occurrences that an annotation reports.
+	// The engine merges the annotations of a step twice. The count of occurrences in an annotation depends on that.
 	var ofCall annotations.Annotations
 	ofSteps, err := ev.CaptureAnnotations(func() (err error) {
 		if q, err = ev.Number(n.q); err != nil {
@@ -82,7 +82,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 }
 
 func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int, emit emitFunc) error {
-	// At this moment there are the buckets, the quantiles, the result and a step of each.
+	// At this moment the engine holds the buckets, the quantiles, the result and a step of each.
 	total := 0
 	for _, g := range groups {
 		total += grid.Count(g.out) + len(g.buckets) + 1
@@ -114,7 +114,7 @@ func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int,
 	return nil
 }
 
-// groups joins buckets that differ only in their bound. bad holds the series whose bound is no number.
+// groups joins buckets that differ only in their bound. bad holds the series whose bound is not a number.
 func (n *histogramQuantile) groups(ev *Eval, all *Matrix) (out []*bucketGroup, bad []int, err error) {
 	var (
 		index = map[string]*bucketGroup{}
@@ -128,7 +128,7 @@ func (n *histogramQuantile) groups(ev *Eval, all *Matrix) (out []*bucketGroup, b
 			continue
 		}
 		if math.IsNaN(bound) {
-			return nil, nil, ErrUndecided // it has no place in the order
+			return nil, nil, ErrUndecided // NaN has no place in the order
 		}
 		buf = s.Labels.BytesWithoutLabels(buf, labels.BucketLabel)
 		g, found := index[string(buf)]
@@ -182,7 +182,7 @@ func (n *histogramQuantile) step(
 	}
 }
 
-// warnOfBounds adds the warning for each series at this step whose bound is no number.
+// warnOfBounds adds the warning for each series at this step whose bound is not a number.
 func (n *histogramQuantile) warnOfBounds(
 	ev *Eval, k int, all *Matrix, bad []int, annos *annotations.Annotations,
 ) {

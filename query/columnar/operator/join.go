@@ -69,7 +69,7 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 		}
 		if n.matching.Card == parser.CardOneToOne && n.compare != nil {
 			if matched[sig] {
-				return ErrUndecided // an error if both match at one step, which the result would not show
+				return ErrUndecided // if both match at one step, that is an error
 			}
 			matched[sig] = true
 		}
@@ -158,7 +158,7 @@ func (n *join) combine(row, one []float64) {
 	}
 }
 
-// result returns the series that a pair makes. b is scratch for its labels.
+// result returns the result series of a pair. b is scratch for its labels.
 func (n *join) result(ev *Eval, b *labels.Builder, many, one grid.Series) grid.Series {
 	b.Reset(many.Labels)
 	if n.arithmetic != nil || n.asBool && !ev.Opts.DelayedNames {

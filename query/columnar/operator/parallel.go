@@ -17,15 +17,16 @@ type batchPool struct {
 	windows read.Windows
 	results []chan *batchResult // one a batch
 	held    []*batchResult
-	free    chan *batchResult // elements of held without a batch: bounds the batches in memory
+	free    chan *batchResult // free elements of held; their number bounds the batches in memory
 	next    atomic.Int64      // batch
 }
 
 // batchResult is a batch that a worker has read.
 type batchResult struct {
 	batch *read.Batch
-	rows  []float64 // of the columns, one behind the other, if the worker evaluated them
-	// largest is the number of samples of the largest window of each column, -1 if it has no samples at all.
+	rows  []float64 // rows of the columns, concatenated, if the worker evaluated them
+	// largest is the number of samples in the largest window of each column, or -1 for a column without
+	// samples.
 	largest   []int
 	evaluated bool
 	bytes     int64 // charged
@@ -33,7 +34,8 @@ type batchResult struct {
 	err       error
 }
 
-// resultValuesMax is the number of values up to which workers evaluate a batch. Workers only read larger batches.
+// resultValuesMax is the largest number of values at which workers evaluate a batch. They read larger batches
+// without evaluation.
 const resultValuesMax = 1 << 17
 
 // newBatchPool returns nil if one worker is enough.
@@ -91,7 +93,7 @@ func (p *batchPool) Run(e evaluator) (err error) {
 	return nil
 }
 
-// work reads and evaluates batch after batch, until none is left.
+// work reads and evaluates batches until none is left.
 func (p *batchPool) work(own *Eval, e evaluator) {
 	for {
 		var s *batchResult
@@ -193,7 +195,7 @@ func (p *batchPool) emit(i int, e evaluator, row []float64) error {
 	return nil
 }
 
-// release gives back the batch and the memory of a result.
+// release releases the batch and the memory of a result.
 func (p *batchPool) release(s *batchResult) {
 	if s.batch != nil {
 		s.batch.Release()

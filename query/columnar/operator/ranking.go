@@ -32,7 +32,7 @@ type ranked struct {
 	series int32
 }
 
-// ranking is a heap with the worst value on top, NaN being worse than any.
+// ranking is a heap with the worst value on top. NaN is worse than any number.
 type ranking struct {
 	entries []ranked
 	bottom  bool
@@ -54,12 +54,12 @@ func (r *ranking) Less(i, j int) bool {
 	return a < b
 }
 
-// offer adds an entry if it is among the k best. The heap moves entries as the engine's heap does, so that the same ones of
+// offer adds an entry if it is among the k best. The heap moves entries like the engine's heap, so the same entries of
 // equal values stay.
 func (r *ranking) offer(e ranked, k int64) (grown bool) {
 	if int64(len(r.entries)) < k {
 		if len(r.entries) == cap(r.entries) {
-			// Doubling would take several steps to the few that are mostly asked for, for each step of the query.
+			// Doubling would take several allocations for the usual k, at each step of the query.
 			r.entries = slices.Grow(r.entries, int(min(k-int64(len(r.entries)), 1+4*int64(len(r.entries)))))
 		}
 		r.entries = append(r.entries, e)
@@ -88,7 +88,7 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	if n.k < 1 {
-		// The operand is evaluated nevertheless: it may annotate.
+		// The operand is evaluated nevertheless, because it may annotate.
 		if err := n.child.Run(ev, func(grid.Series, []float64) error { return nil }); err != nil {
 			return err
 		}
@@ -134,7 +134,7 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 	return n.emitSeries(ev, series, gs.list, emit)
 }
 
-// emitInOrder hands on the series of one step, best first in each group.
+// emitInOrder emits the series of one step, best first in each group.
 func (n *topK) emitInOrder(series []grid.Series, groups [][]ranking, emit emitFunc) error {
 	row := make([]float64, 1)
 	for _, steps := range groups {
@@ -152,13 +152,13 @@ func (n *topK) emitInOrder(series []grid.Series, groups [][]ranking, emit emitFu
 	return nil
 }
 
-// emitSeries hands on each series that is among the best at some step.
+// emitSeries emits each series that is among the best at any step.
 func (n *topK) emitSeries(ev *Eval, series []grid.Series, groups [][]ranking, emit emitFunc) error {
 	type point struct {
 		value float64
 		step  int32
 	}
-	ends := make([]int, len(series)) // of each one's points; at first how many it has
+	ends := make([]int, len(series)) // ends of the points of each series; at first their number
 	var order []int32
 	for _, steps := range groups {
 		for k := range steps {
@@ -198,7 +198,7 @@ func (n *topK) emitSeries(ev *Eval, series []grid.Series, groups [][]ranking, em
 	return nil
 }
 
-// sorted is sort and sort_desc. It means something in instant queries only.
+// sorted is sort and sort_desc. It orders the series of instant queries only.
 type sorted struct {
 	child      Vector
 	descending bool
@@ -284,7 +284,7 @@ func (n *limitK) Run(ev *Eval, emit emitFunc) error {
 			return nil, err
 		}
 		bytes += size
-		return make([]int64, ev.Grid.Steps), nil // how many came at each step
+		return make([]int64, ev.Grid.Steps), nil // number of series so far at each step
 	})
 	row := make([]float64, ev.Grid.Steps)
 	return n.child.Run(ev, func(s grid.Series, values []float64) error {

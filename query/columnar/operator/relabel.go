@@ -36,7 +36,7 @@ func (n *relabel) Run(ev *Eval, emit emitFunc) error {
 			b.Reset(s.Labels)
 			b.Set(n.dst, v)
 			s.Labels = b.Labels()
-			// They live as long as the result, and are longer than the labels that they came from.
+			// The new labels live as long as the result, and are longer than the original labels.
 			if err := ev.Budget.Reserve(int64(s.Labels.ByteSize())); err != nil {
 				return err
 			}

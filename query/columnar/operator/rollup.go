@@ -38,7 +38,7 @@ func newRollupRun(ev *Eval, r *rangeRun) *rollupRun {
 		return nil
 	}
 	t := &rollupRun{rangeRun: r, ev: ev, fn: fn}
-	t.plan = ev.Rollups.Plan(r.window.Windows, neededFields(fn), ev.Opts.Tiers == TiersAlways, r.matchers...)
+	t.plan = ev.Rollups.Plan(ev.Context, r.window.Windows, neededFields(fn), ev.Opts.Tiers == TiersAlways, r.matchers...)
 	if t.plan == nil || r.exact && !t.plan.Retired() {
 		return nil
 	}

@@ -74,7 +74,7 @@ func (n scalarBinary) Describe(d *Description) {
 	n.right.Describe(d)
 }
 
-// only evaluates scalar(): the value of the only series at a step, NaN if there is not exactly one.
+// only evaluates scalar(): the value of the only series at a step, or NaN if the number of series is not one.
 type only struct{ child Vector }
 
 func (n only) values(ev *Eval) ([]float64, error) {
@@ -109,7 +109,7 @@ func (n only) values(ev *Eval) ([]float64, error) {
 
 func (n only) Describe(d *Description) { d.Node("scalar", n.child) }
 
-// arithmetic returns the function of an operator, nil if it is not arithmetic.
+// arithmetic returns the function of an operator, or nil if it is not arithmetic.
 func arithmetic(op parser.ItemType) func(a, b float64) float64 {
 	switch op {
 	case parser.ADD:
@@ -130,7 +130,7 @@ func arithmetic(op parser.ItemType) func(a, b float64) float64 {
 	return nil
 }
 
-// comparison returns the function of an operator, nil if it is not a comparison.
+// comparison returns the function of an operator, or nil if it is not a comparison.
 func comparison(op parser.ItemType) func(a, b float64) bool {
 	switch op {
 	case parser.EQLC:

@@ -15,13 +15,13 @@ import (
 	"halite/query/read"
 )
 
-// selector is what instant and range selectors share.
+// selector is the common part of instant and range selectors.
 type selector struct {
 	matchers []*labels.Matcher
 	offsetMs int64
 	atMs     *int64 // only on a grid of one step
 	parsed   *parser.VectorSelector
-	// needs are the labels that are needed besides the metric's name; nil if all are.
+	// needs are the needed labels besides the metric's name. nil means all labels.
 	needs []string
 }
 
@@ -33,7 +33,7 @@ func newSelector(vs *parser.VectorSelector) selector {
 
 func (s selector) text() string { return s.parsed.String() }
 
-// names is oneName if the metric is given.
+// names is OneName if the metric is given.
 func (s selector) names() grid.Naming {
 	for _, m := range s.matchers {
 		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
@@ -52,18 +52,18 @@ func (s selector) windows(g grid.Grid, rangeMs int64) read.Windows {
 	return read.Windows{FirstEndMs: first - s.offsetMs, StepMs: g.StepMs, RangeMs: rangeMs, Steps: g.Steps}
 }
 
-// partial is a node whose series need not have all labels. It takes no notice where it has to tell its series apart.
+// partial is a node whose series need not have all labels. It ignores need if it must distinguish its series.
 type partial interface {
-	// need says that the metric's name and the labels of these names will do.
+	// need says that the metric's name and the labels of these names suffice.
 	need(names []string)
 }
 
 // evaluator makes rows of columns.
 type evaluator interface {
-	// section fills row with the values of the steps from first on, from all samples of their windows. It returns how many
-	// samples the largest window has.
+	// section fills row with the values of the steps from first on, from all samples of their windows. It returns the
+	// number of samples in the largest window.
 	section(ev *Eval, c *column.Column, first int, row []float64) (largest int)
-	// done hands the row of a series on.
+	// done emits the row of a series.
 	done(ev *Eval, c *column.Column, row []float64, largest int) error
 	// fork is an evaluator whose section may be called beside this one's.
 	fork() evaluator
@@ -80,7 +80,7 @@ func (s selector) evaluate(ev *Eval, w read.Windows, e evaluator, pushdown *join
 		return err
 	}
 	if pushdown != nil {
-		// What is left out is not read, but counts against the limit as much as it could at most.
+		// Omitted series are not read, but their largest possible number of samples counts against the limit.
 		if err := ev.account(pushdown.omit(sel) * w.Steps); err != nil {
 			return err
 		}
@@ -99,7 +99,7 @@ func onlyFloats(sel *read.Selection) error {
 	return nil
 }
 
-// find selects the series, with part of their labels if that will do.
+// find selects the series, with only a part of their labels if that suffices.
 func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.Selection, error) {
 	began := time.Now()
 	defer func() { ev.Selecting += time.Since(began) }()
@@ -111,7 +111,7 @@ func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.
 		if ev.noteTypes(sel); !ev.Typed {
 			return sel, nil
 		}
-		sel.Close() // label sets without these may be equal, which only all labels tell
+		sel.Close() // label sets without type and unit may be equal, so all labels are needed
 	}
 	sel, err := pushdown.selection(ev, w, s.matchers)
 	if err != nil {
@@ -124,10 +124,10 @@ func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.
 // labelsOfTypes are the labels of type and unit.
 func labelsOfTypes() []string { return []string{"__type__", "__unit__"} }
 
-// noteTypes looks for labels of type and unit.
+// noteTypes records whether a series has labels of type or unit.
 func (s *State) noteTypes(sel *read.Selection) {
 	var seen groupSet
-	last := labels.EmptyLabels() // neighbours may share theirs
+	last := labels.EmptyLabels() // neighbours may share their labels
 	for i := 0; i < sel.Len() && !s.Typed; i++ {
 		if seen.has(sel.Group(i)) {
 			continue
@@ -139,10 +139,10 @@ func (s *State) noteTypes(sel *read.Selection) {
 	}
 }
 
-// groupSet is the groups of series that came already.
+// groupSet has the groups of earlier series.
 type groupSet []bool
 
-// has reports whether a group is in the set, and puts it there. Series without a group are in none.
+// has reports whether a group is in the set, and adds it. It returns false for series without a group.
 func (s *groupSet) has(group uint32) bool {
 	if int(group) >= len(*s) {
 		*s = append(*s, make([]bool, int(group)+1-len(*s))...)
@@ -204,7 +204,8 @@ func (ev *Eval) whole(b *read.Batch, e evaluator, row []float64) error {
 	return nil
 }
 
-// instantSelector is the latest value at each step, if it is not too old; or its time in seconds, for timestamp().
+// instantSelector is the latest value at each step, if it is not too old. For timestamp() it is the time of that
+// value, in seconds.
 type instantSelector struct {
 	selector
 	times bool
@@ -245,7 +246,7 @@ type instantRun struct {
 	handedOn int
 }
 
-// section implements evaluator. A stale marker is the mark of an absent value, and is copied like any other.
+// section implements evaluator. A stale marker means an absent value, so it is copied like any other value.
 func (r *instantRun) section(ev *Eval, c *column.Column, first int, row []float64) int {
 	if len(c.Segments) > 0 {
 		return ev.segmented(r, r.windows, false, c, first, row)
@@ -296,7 +297,7 @@ func (r *instantRun) fixedIntervalSection(ev *Eval, c *column.Column, first int,
 		at += perStep
 	}
 	from = k
-	// Between samples the latest is young enough, if it ever is.
+	// Between samples, the latest sample is young enough at all steps or at none.
 	if c.StepMs <= r.windows.RangeMs {
 		for ; k < len(row) && at <= last; k++ {
 			row[k] = c.Values[at]
@@ -330,6 +331,12 @@ func (r *instantRun) done(ev *Eval, c *column.Column, row []float64, _ int) erro
 		return err
 	}
 	r.handedOn += present
+	if r.times {
+		// The engine counts the samples of a step and their timestamps.
+		if err := ev.account(1); err != nil {
+			return err
+		}
+	}
 	s := grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series, Dropped: r.times}
 	if err := r.unique.check(ev, s); err != nil {
 		return err
@@ -343,15 +350,15 @@ type overTime struct {
 	rangeMs int64
 	params  []Scalar
 	fn      window.Func
-	// knowsEven is set if fn needs no bounds of windows where there is an even.
+	// knowsEven is set if fn needs no bounds of windows when samples and steps are evenly spaced.
 	knowsEven bool
-	// shared is set if fn adds samples up that long windows share.
+	// shared is set if fn reuses sums of samples that long windows share.
 	shared bool
-	// exact is set if the order of additions may show in what is made of the result.
+	// exact is set if the final result may depend on the order of additions.
 	exact bool
-	// keepsName is set for the functions that act like an offset.
+	// keepsName is set for functions that keep the metric name, like an offset.
 	keepsName bool
-	// after sees each series that has a result; it may annotate.
+	// after is called for each series with a result. It may annotate.
 	after func(ev *Eval, ls labels.Labels)
 }
 
@@ -436,7 +443,7 @@ func (r *rangeRun) done(ev *Eval, c *column.Column, row []float64, largest int) 
 	return r.handOn(ev, grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series}, row, largest)
 }
 
-// windowOutput hands on the rows that a function makes of windows.
+// windowOutput emits the rows of a function of windows.
 type windowOutput struct {
 	of       *overTime
 	emit     emitFunc
@@ -444,12 +451,12 @@ type windowOutput struct {
 	handedOn int
 }
 
-// handOn hands on the row of a series whose largest window has that number of samples.
+// handOn emits the row of a series. The largest window of the series has the given number of samples.
 func (o *windowOutput) handOn(ev *Eval, s grid.Series, row []float64, largest int) error {
 	if largest == 0 {
 		return nil
 	}
-	// The samples of a window count while the series is worked on.
+	// The samples of a window count during the evaluation of the series.
 	ev.lowerBound = max(ev.lowerBound, o.handedOn+largest)
 	if err := ev.account(largest); err != nil {
 		return err

@@ -29,7 +29,7 @@ func newSignatures(m *parser.VectorMatching) *signatures {
 	return s
 }
 
-// of numbers the signature of a series; labels are as the engine has them.
+// of returns the number of a series' signature. The labels are the engine's.
 func (s *signatures) of(ls labels.Labels) int {
 	if s.on && len(s.names) == 1 {
 		return s.ofValue(ls.Get(s.names[0]))
@@ -57,7 +57,7 @@ func (s *signatures) ofValue(value string) int {
 	return n
 }
 
-// at numbers the signature of series i of an operand.
+// at returns the number of the signature of series i of an operand.
 func (s *signatures) at(m *Matrix, i int) int {
 	if m.signatures != nil {
 		return m.signatures[i]
@@ -65,8 +65,8 @@ func (s *signatures) at(m *Matrix, i int) int {
 	return s.of(m.Series[i].Labels)
 }
 
-// operands evaluates both sides of a binary operator, with labels as the engine has them. pushdown may omit series of the
-// right side once the left side is known.
+// operands evaluates both sides of a binary operator, with the labels of the engine. After the left side, pushdown may
+// omit series of the right side.
 func operands(ev *Eval, left, right Vector, pushdown func(right Vector, left *Matrix) Vector) (l, r *Matrix, err error) {
 	if l, err = ev.Collect(left); err != nil {
 		return nil, nil, err

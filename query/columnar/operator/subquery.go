@@ -13,7 +13,7 @@ import (
 	"halite/query/read"
 )
 
-// subquery says at which times the operand of a subquery is evaluated.
+// subquery has the times at which the operand of a subquery is evaluated.
 type subquery struct {
 	rangeMs, stepMs, offsetMs int64
 	atMs                      *int64 // only on a grid of one step
@@ -29,13 +29,13 @@ func newSubquery(q *parser.SubqueryExpr, stepDefaultMs func(rangeMs int64) int64
 	return s
 }
 
-// windows are the windows of the steps of a grid, as offset and @ move them.
+// windows returns the windows of the steps of a grid, moved by offset and @.
 func (q subquery) windows(g grid.Grid) read.Windows {
 	return selector{offsetMs: q.offsetMs, atMs: q.atMs}.windows(g, q.rangeMs)
 }
 
-// grid is the times in the windows of the steps of g, and between the windows. Times are multiples of the step, so windows
-// share values. It may have no steps.
+// grid returns the times in the windows of the steps of g, and between the windows. Times are multiples of the step, so
+// windows share values. It may have no steps.
 func (q subquery) grid(g grid.Grid) grid.Grid {
 	w := q.windows(g)
 	afterMs, toMs := w.FirstEndMs-w.RangeMs, w.FirstEndMs+int64(w.Steps-1)*w.StepMs
@@ -104,8 +104,12 @@ func (n *overSubquery) Run(ev *Eval, emit emitFunc) error {
 		}
 		ev.CountSubquery(ev.Grid, &evInner.SampleCounts, inner, n.offsetMs, n.overTime.rangeMs)
 	}
+	// The engine holds all values of the operand while it works on any window.
+	if err := ev.account(r.largest); err != nil {
+		return err
+	}
 	ev.CountTotal(&r.counts)
-	ev.held -= r.points
+	ev.held -= r.points + r.largest
 	ev.Annotations.Merge(annos)
 	ev.Annotations.Merge(r.annos)
 	return nil
@@ -121,6 +125,8 @@ type subqueryRun struct {
 	column column.Column
 	row    []float64
 	points int // values of the operand
+	// largest is the number of values in the largest window.
+	largest int
 	// annos are the annotations of the function and of all operators above it. They replace equal ones of the operand.
 	annos annotations.Annotations
 }
@@ -140,6 +146,7 @@ func (r *subqueryRun) add(s grid.Series, values []float64) error {
 	if largest == 0 {
 		return nil
 	}
+	r.largest = max(r.largest, largest)
 	r.of.fn(r.window, r.row)
 	for _, a := range r.window.Annotations {
 		ev.Annotations.Add(a)

@@ -12,7 +12,7 @@ import (
 const (
 	// blockSamples is the number of samples that are added up together.
 	blockSamples = 16
-	// BlockwiseMin is the number of samples from which a window is made up of blocks.
+	// BlockwiseMin is the smallest number of samples at which a window is summed by blocks.
 	BlockwiseMin = 4 * blockSamples
 )
 
@@ -20,7 +20,7 @@ const (
 type blocks struct {
 	sums, comps []float64
 	sizes       []float64 // sums of absolute values
-	// usable is false if a sum is not finite: then the order of the additions shows.
+	// usable is false if a sum is not finite, because the result then depends on the order of additions.
 	usable bool
 }
 
@@ -45,7 +45,8 @@ func (t *total) add(vs []float64) {
 	}
 }
 
-// cancels reports whether so much of the sum has cancelled out that the order of the additions may show.
+// cancels reports whether so much of the sum has cancelled out that the result may depend on the order of
+// additions.
 func (t *total) cancels() bool {
 	return !(math.Abs(t.sum+t.c)*1000 >= t.size) || math.IsInf(t.size, 0)
 }
@@ -64,19 +65,19 @@ func (b *blocks) sum(vs []float64, lo, hi int) total {
 	return t
 }
 
-// Overlapping reports whether windows share most of their samples: only then blocks save work.
+// Overlapping reports whether windows share most of their samples. Only then do blocks save work.
 func Overlapping(w *read.Windows) bool { return 2*w.StepMs <= w.RangeMs }
 
-// shares reports whether windows share most of their samples, and may share sums too.
+// shares reports whether windows share most of their samples and may also share sums.
 func (w *Window) shares() bool { return !w.Exact && Overlapping(&w.Windows) }
 
-// sharesSums reports whether running sums save work in a window, the samples from lo to before hi. An instant query has steps of
-// a millisecond.
+// sharesSums reports whether running sums save work in a window of the samples [lo, hi). An instant query has steps of a
+// millisecond.
 func (w *Window) sharesSums(lo, hi int) bool {
 	return hi-lo >= BlockwiseMin && w.shares() && w.Windows.StepMs > 1
 }
 
-// blockwise makes a windowFunc of sums: direct computes a window from its samples; finish does so from its sum, the
+// blockwise makes a Func of sums. direct computes a window from its samples. finish computes it from the sum, the
 // compensation and the number of samples.
 func blockwise(direct func(w *Window, k int) float64, finish func(sum, c, n float64) float64) Func {
 	return func(w *Window, out []float64) {

@@ -4,8 +4,8 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// extreme looks for the largest of values times sign, which is 1 or -1. NaN gives way to any number; of equal values the
-// first counts, of nothing but NaN the last.
+// extreme finds the largest of values times sign, which is 1 or -1. Any number replaces NaN. Among equal values the
+// first one wins, among NaNs the last one.
 type extreme struct{ sign float64 }
 
 // MinOverTime returns the least sample of each window.
@@ -14,7 +14,7 @@ func MinOverTime() Func { return extreme{-1}.overTime }
 // MaxOverTime returns the greatest sample of each window.
 func MaxOverTime() Func { return extreme{1}.overTime }
 
-// join returns the extreme of a and b; a comes first.
+// join returns the extreme of a and b. a is earlier.
 func (e extreme) join(a, b float64) float64 {
 	if e.sign*b > e.sign*a || a != a {
 		return b
@@ -30,7 +30,7 @@ func (e extreme) of(vs []float64) float64 {
 	return best
 }
 
-// suffixes puts the extreme of each value and all behind it into dst.
+// suffixes puts into dst the extreme of each value and all later ones.
 func (e extreme) suffixes(dst, vs []float64) {
 	last := len(vs) - 1
 	dst[last] = vs[last]
@@ -39,14 +39,14 @@ func (e extreme) suffixes(dst, vs []float64) {
 	}
 }
 
-// overTime looks at each sample of windows that overlap twice: the extremes of all up to mid are known from each before it
-// on; what comes behind is joined as it comes.
+// overTime reads each sample of overlapping windows twice. For the samples before mid it has the extremes of all suffixes
+// that end at mid. It joins later samples one by one.
 func (e extreme) overTime(w *Window, out []float64) {
 	var (
 		apart    = w.apart()
 		suffixes = w.memory(len(w.Values))
 		mid, end int
-		tail     float64 // of the samples from mid to before end
+		tail     float64 // extreme of the samples [mid, end)
 	)
 	for k := range out {
 		lo, hi := w.Lo[k], w.Hi[k]
@@ -71,16 +71,19 @@ func (e extreme) overTime(w *Window, out []float64) {
 	}
 }
 
-// TimeOfMin returns the time of the least sample of each window, in seconds: of the last one if several are equal.
+// TimeOfMin returns the time of the least sample of each window, in seconds. Among equal samples it uses the last
+// one.
 func TimeOfMin() Func { return extreme{-1}.timeOf }
 
-// TimeOfMax returns the time of the greatest sample of each window, in seconds: of the last one if several are equal.
+// TimeOfMax returns the time of the greatest sample of each window, in seconds. Among equal samples it uses the last
+// one.
 func TimeOfMax() Func { return extreme{1}.timeOf }
 
-// replaces reports whether a later value b takes the place of a.
+// replaces reports whether a later value b replaces a.
 func (e extreme) replaces(a, b float64) bool { return e.sign*b >= e.sign*a || a != a }
 
-// timeOf keeps a queue of the samples that are the extreme once all before them have left the window.
+// timeOf keeps a queue of samples. Each of them becomes the extreme when all earlier ones have left the
+// window.
 func (e extreme) timeOf(w *Window, out []float64) {
 	queue, first, end := w.marks[:0], 0, 0
 	for k := range out {

@@ -4,17 +4,17 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// fixedInterval is how windows lie over evenly spaced samples when each step is a number of them: the bounds of step k are those
-// of the first, as far as there are samples, and k times that number.
+// fixedInterval has the bounds of windows over evenly spaced samples if each step is a whole number of sample intervals. The
+// bounds of step k are the bounds of the first step plus k times that number, limited to the existing samples.
 type fixedInterval struct {
-	lo, hi    int // of the first step, as if there were samples at all times
-	perStep   int // 0 if samples or steps are not so; if there is but one step it does not matter
+	lo, hi    int // bounds of the first step, as if there were samples at all times
+	perStep   int // samples per step; 0 if samples or steps are not evenly spaced; any number for a single step
 	samples   int
-	from, end int // steps whose windows have all their samples, to before end
+	from, end int // steps [from, end) have windows with all their samples
 }
 
-// fixedIntervalMemo is the fixedInterval of the previous series. Series of one target follow each other and have the same
-// sample times, so they share it, and the extrapolation of their first whole window.
+// fixedIntervalMemo is the fixedInterval of the previous series. Series of one target are consecutive and have the same
+// sample times. So they share the fixedInterval and the extrapolation of their first whole window.
 type fixedIntervalMemo struct {
 	firstMs, stepMs, endMs int64
 	samples, steps         int
@@ -24,7 +24,7 @@ type fixedIntervalMemo struct {
 	stretched bool
 }
 
-// of is newFixedInterval.
+// of returns the fixedInterval of the samples and steps, or the cached one.
 func (m *fixedIntervalMemo) of(w *Window, stepMs int64) fixedInterval {
 	if m.firstMs != w.firstMs || m.stepMs != stepMs || m.endMs != w.FirstEndMs ||
 		m.samples != len(w.Values) || m.steps != len(w.Lo) {
@@ -52,7 +52,8 @@ func newFixedInterval(w *Window, stepMs int64) fixedInterval {
 	return e
 }
 
-// SamplesUpTo counts samples that are stepMs apart, from firstMs on, up to a time; below zero it is how many are missing.
+// SamplesUpTo counts the samples up to a time. They are stepMs apart and begin at firstMs. A negative result is the
+// number of missing samples.
 func SamplesUpTo(firstMs, stepMs, tsMs int64) int {
 	n := (tsMs - firstMs) / stepMs
 	if (tsMs-firstMs)%stepMs < 0 {
@@ -61,7 +62,7 @@ func SamplesUpTo(firstMs, stepMs, tsMs int64) int {
 	return int(n) + 1
 }
 
-// at are the bounds of step k.
+// at returns the bounds of step k.
 func (e *fixedInterval) at(k int) (lo, hi int) {
 	lo, hi = e.lo+k*e.perStep, e.hi+k*e.perStep
 	return min(max(lo, 0), e.samples), min(max(hi, 0), e.samples)
@@ -74,8 +75,8 @@ func (e *fixedInterval) bounds(los, his []int) {
 	}
 }
 
-// count adds to the statistics; first is the number of the first of the steps. It returns how many samples the window
-// with most of them has.
+// count adds the samples to the statistics. first is the number of the first step. It returns the number of samples
+// in the largest window.
 func (e *fixedInterval) count(counts *grid.SampleCounts, first, steps int) (largest int) {
 	one := func(k int) {
 		lo, hi := e.at(k)
@@ -90,7 +91,7 @@ func (e *fixedInterval) count(counts *grid.SampleCounts, first, steps int) (larg
 		counts.Total[first+k] += int64(hi - lo)
 		counts.Fresh[first+k] += int64(hi - max(lo, before))
 	}
-	from := min(e.from+1, e.end) // the first step has none before it
+	from := min(e.from+1, e.end) // the first step has no predecessor
 	for k := range from {
 		one(k)
 	}

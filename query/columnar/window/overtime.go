@@ -39,8 +39,8 @@ func FirstOverTime() Func {
 	return each(1, func(w *Window, k int) float64 { return w.Values[w.Lo[k]] })
 }
 
-// SumOverTime adds up each window in the order of time, with compensation. Long windows that overlap are made up of
-// blocks that were added up before: that may change the last bits of a result.
+// SumOverTime adds up each window in the order of time, with compensation. It sums long overlapping windows from
+// the sums of blocks, which may change the last bits of a result.
 func SumOverTime() Func {
 	return blockwise(func(w *Window, k int) float64 {
 		var sum, c float64
@@ -60,7 +60,8 @@ func AvgOverTime() Func {
 		func(sum, c, n float64) float64 { return sum/n + c/n })
 }
 
-// average is the compensated sum over the count, or an incremental mean from where the sum would overflow.
+// average is the compensated sum over the count, or an incremental mean from the sample at which the sum
+// would overflow.
 func average(vs []float64) float64 {
 	sum, c := vs[0], 0.0
 	for i, v := range vs[1:] {
@@ -74,7 +75,7 @@ func average(vs []float64) float64 {
 	return sum/n + c/n
 }
 
-// incrementalMean goes on after n samples with a sum and its compensation.
+// incrementalMean continues after n samples with the given sum and compensation.
 func incrementalMean(vs []float64, n, sum, c float64) float64 {
 	mean := sum / n
 	c /= n
@@ -86,7 +87,7 @@ func incrementalMean(vs []float64, n, sum, c float64) float64 {
 	return mean + c
 }
 
-// changesOverTime counts, with running totals, the samples of a window that differ from the one before.
+// changesOverTime counts, with running totals, the samples of a window that differ from their predecessor.
 func changesOverTime(differs func(before, v float64) bool) Func {
 	return func(w *Window, out []float64) {
 		totals := slices.Grow(w.marks[:0], len(w.Values))
@@ -113,7 +114,7 @@ func Resets() Func {
 	return changesOverTime(func(before, v float64) bool { return v < before })
 }
 
-// Changes counts the samples in each window that differ from the sample before them.
+// Changes counts the samples in each window that differ from their predecessor.
 func Changes() Func {
 	return changesOverTime(func(before, v float64) bool {
 		return v != before && !(math.IsNaN(v) && math.IsNaN(before))
@@ -123,7 +124,7 @@ func Changes() Func {
 // BadQuantile reports whether no quantile q exists.
 func BadQuantile(q float64) bool { return math.IsNaN(q) || q < 0 || q > 1 }
 
-// Quantile interpolates between the two nearest ranks of the values, which it reorders; NaN ranks first.
+// Quantile interpolates between the two nearest ranks of the values. It reorders the values. NaN ranks first.
 func Quantile(q float64, values []float64) float64 {
 	switch {
 	case len(values) == 0 || math.IsNaN(q):
@@ -136,7 +137,7 @@ func Quantile(q float64, values []float64) float64 {
 	return interpolate(q, len(values), func(lower, upper int) (below, above float64) { return twoRanks(values, lower, upper) })
 }
 
-// interpolate asks for the values of the two ranks nearest to the quantile q of n values.
+// interpolate computes the quantile q of n values. It calls values for the values of the two nearest ranks.
 func interpolate(q float64, n int, values func(lower, upper int) (below, above float64)) float64 {
 	last := float64(n - 1)
 	rank := q * last

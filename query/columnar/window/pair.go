@@ -2,8 +2,8 @@ package window
 
 import "math"
 
-// pair is a sum in two parts: rest is what rounding took from sum. Prometheus's compensated sums are equal to the last bit, as
-// long as all is finite: the order in which the two terms of an addition come does not change what rounding takes.
+// pair is a sum in two parts: rest is the rounding error of sum. Prometheus's compensated sums have the same bits while all
+// values are finite, because the order of the two terms of an addition does not change its rounding error.
 type pair struct{ sum, rest float64 }
 
 func (p pair) add(v float64) pair {
@@ -15,7 +15,7 @@ func (p pair) add(v float64) pair {
 // value is the sum, rounded once.
 func (p pair) value() float64 { return p.sum + p.rest }
 
-// finite reports whether the sum and all sums on the way to it were finite.
+// finite reports whether the sum and all intermediate sums were finite.
 func (p pair) finite() bool { return p.rest-p.rest == 0 && p.sum-p.sum == 0 }
 
 // times multiplies by a number.
@@ -31,10 +31,11 @@ func (p pair) minus(o pair) pair {
 	return d
 }
 
-// prefixes are running sums: element i adds up the first i terms. The difference of two of them is the sum of a window.
+// prefixes are running sums: element i is the sum of the first i terms. The difference of two elements is the sum of a
+// window.
 type prefixes []pair
 
-// reset makes room for n terms. The sum of none is there.
+// reset makes room for n terms and sets the sum of no terms.
 func (p prefixes) reset(n int) prefixes {
 	if cap(p) < n+1 {
 		p = make(prefixes, n+1)
@@ -44,36 +45,37 @@ func (p prefixes) reset(n int) prefixes {
 	return p
 }
 
-// between adds up the terms from lo to before hi.
+// between returns the sum of the terms [lo, hi).
 func (p prefixes) between(lo, hi int) pair { return p[hi].minus(p[lo]) }
 
 const (
-	// magnitudeMax and magnitudeMin bound the values that prefixes add up, so that products neither overflow nor vanish.
+	// magnitudeMax and magnitudeMin bound the values in prefixes, so that products neither overflow nor vanish.
 	magnitudeMax = 1e100
 	magnitudeMin = 1e-100
-	// carriedMax is how many times larger than the sum of a window the running sums may be. They are good to about 2^-100 of
+	// carriedMax bounds the ratio of the running sums to the sum of a window. Running sums are exact to about 2^-100 of
 	// their own size.
 	carriedMax = 1 << 30
 	// roundoff is half the distance between 1 and the next larger number.
 	roundoff = 1.0 / (1 << 53)
-	// toleranceMax is the relative error up to which a result counts as equal: half of what answers may differ by.
+	// toleranceMax is the relative error up to which a result counts as equal: half of the permitted difference of
+	// answers.
 	toleranceMax = 5e-13
 )
 
-// odd reports whether prefixes cannot add a value up.
+// odd reports whether prefixes cannot include a value.
 func odd(v float64) bool {
 	v = math.Abs(v)
 	return !(v <= magnitudeMax) || v < magnitudeMin && v != 0
 }
 
-// runs follows windows that slide over the values of a series, and notices odd values and equal ones.
+// runs follows sliding windows over the values of a series. It finds odd values and runs of equal values.
 type runs struct {
 	vs      []float64
-	changed int // the first value behind the first of the window that differs from the value before it
-	odd     int // the first odd value from the first of the window on
+	changed int // position of the window's first value that differs from its predecessor
+	odd     int // position of the first odd value from the window's start on
 }
 
-// window moves on to the values from lo to before hi. Neither may go back.
+// window moves to the values [lo, hi). Neither bound may decrease.
 func (r *runs) window(lo, hi int) (constant, hasOdd bool) {
 	r.changed, r.odd = max(r.changed, lo+1), max(r.odd, lo)
 	for r.changed < hi && r.vs[r.changed] == r.vs[r.changed-1] {

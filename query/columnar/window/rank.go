@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// twoRanks returns the values of two neighbouring ranks, or of one twice. It reorders the values; NaN ranks first.
+// twoRanks returns the values of two neighbouring ranks, or one value twice. It reorders the values. NaN ranks
+// first.
 func twoRanks(values []float64, lower, upper int) (below, above float64) {
-	numbers := 0 // from here on; NaN before
+	numbers := 0 // the values from here on are numbers, earlier ones are NaN
 	for i, v := range values {
 		if v != v {
 			values[numbers], values[i] = v, values[numbers]
@@ -30,14 +31,14 @@ func twoRanks(values []float64, lower, upper int) (below, above float64) {
 }
 
 const (
-	// rankSorted is the number of values from which on they are not worth dividing.
+	// rankSorted is the number of values below which selectRank sorts instead of partitioning.
 	rankSorted = 12
-	// rankSampled is the number from which on a few of them are looked at for one to divide by.
+	// rankSampled is the number of values above which pivotNear samples several values.
 	rankSampled = 60
 )
 
-// selectRank moves the values so that vs[k] is the one of rank k, none before it larger and none after it smaller. It
-// divides the part with that rank until it is small, or sorts it if that goes on for too long.
+// selectRank reorders the values so that vs[k] has rank k, no earlier value is larger and no later value is smaller.
+// It partitions the part with rank k until that part is small. It sorts the part if partitioning takes too long.
 func selectRank(vs []float64, k int) {
 	lo, hi := 0, len(vs)-1
 	for rounds := 2 * bits.Len(uint(len(vs))); hi-lo >= rankSorted; rounds-- {
@@ -72,8 +73,8 @@ func selectRank(vs []float64, k int) {
 	sortFew(vs[lo : hi+1])
 }
 
-// pivotNear returns one of the values, of about rank k if they are many: dividing by it leaves few of them when k is near
-// an end, as it is for the quantiles that are asked for most, and which side each is on can mostly be foretold.
+// pivotNear returns one of the values. If there are many, its rank is near k. Then partitioning leaves few values if k is
+// near an end, as for the usual quantiles, and branches are mostly predictable.
 func pivotNear(vs []float64, k int) float64 {
 	if len(vs) < rankSampled {
 		a, b, c := vs[0], vs[len(vs)/2], vs[len(vs)-1]

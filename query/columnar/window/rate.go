@@ -6,8 +6,8 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// Increase makes rate, Increase and delta: the difference between the last and the first sample of a window, counter
-// resets added where it is a counter, extrapolated towards the ends of the window as Prometheus does.
+// Increase returns the function rate, increase or delta: the difference between the last and the first sample of a
+// window. It adds counter resets for a counter, and extrapolates towards the ends of the window like Prometheus.
 func Increase(rangeMs int64, counter, perSecond bool) Func {
 	e := &extrapolation{
 		counter: counter, perSecond: perSecond,
@@ -35,7 +35,7 @@ func Increase(rangeMs int64, counter, perSecond bool) Func {
 type difference struct {
 	*Window
 	*extrapolation
-	resets []int // positions of those that later windows may have
+	resets []int // positions of resets that later windows may have
 }
 
 // step is the value of a window.
@@ -47,7 +47,7 @@ func (d *difference) step(lo, hi int, endMs int64) float64 {
 	return s.of(d.sum(lo, hi), d.Values[lo])
 }
 
-// sum is the difference between the samples lo and hi-1, with what was lost by resets between them.
+// sum is the difference between the samples lo and hi-1, plus the values lost by resets between them.
 func (d *difference) sum(lo, hi int) float64 {
 	diff := d.Values[hi-1] - d.Values[lo]
 	for len(d.resets) > 0 && d.resets[0] <= lo {
@@ -62,7 +62,8 @@ func (d *difference) sum(lo, hi int) float64 {
 	return diff
 }
 
-// evenSteps computes all steps where samples and steps are evenly spaced: all whole windows are stretched alike.
+// evenSteps computes all steps if samples and steps are evenly spaced. All whole windows have the same
+// extrapolation.
 func (d *difference) evenSteps(out []float64) {
 	e := &d.even
 	k := 0
@@ -90,7 +91,7 @@ func (d *difference) evenSteps(out []float64) {
 	}
 }
 
-// appendResets appends the positions of values that are smaller than the one before.
+// appendResets appends the positions of values that are smaller than their predecessor.
 func (w *Window) appendResets(to []int) []int {
 	if w.samples != nil {
 		if all, known := w.samples.AppendResets(to); known {
@@ -100,7 +101,7 @@ func (w *Window) appendResets(to []int) []int {
 	return AppendResets(to, w.Values)
 }
 
-// AppendResets appends the positions of the samples that are smaller than the sample before them.
+// AppendResets appends the positions of the samples that are smaller than their predecessor.
 func AppendResets(dst []int, vs []float64) []int {
 	for i := 1; i < len(vs); i++ {
 		if vs[i] < vs[i-1] {
@@ -115,15 +116,15 @@ type extrapolation struct {
 	rangeSeconds       float64
 }
 
-// stretch is what the times of a window make of the difference between its first and its last sample.
+// stretch is the extrapolation of a window: it depends on the times of the samples only.
 type stretch struct {
 	*extrapolation
 	sampled, toStart, toEnd float64
-	factor                  float64 // where the series may begin as early as toStart
+	factor                  float64 // if the series may begin as early as toStart
 }
 
-// stretch looks at the window of samples lo to hi-1 that ends at endMs. The order of the operations is Prometheus', for
-// equal bits.
+// stretch computes the extrapolation of the window of samples lo to hi-1 that ends at endMs. The order of the
+// operations is Prometheus's, for equal bits.
 func (e *extrapolation) stretch(w *Window, lo, hi int, endMs int64) stretch {
 	firstMs, lastMs := w.time(lo), w.time(hi-1)
 	s := stretch{
@@ -133,7 +134,8 @@ func (e *extrapolation) stretch(w *Window, lo, hi int, endMs int64) stretch {
 	between := s.sampled / float64(hi-lo-1)
 	threshold := between * 1.1
 
-	// Near an end, the series is taken to go on to it; otherwise half an interval further.
+	// If a sample is near an end of the window, the series extends to that end. Otherwise it extends by half
+	// an interval.
 	if s.toStart >= threshold {
 		s.toStart = between / 2
 	}
@@ -144,7 +146,7 @@ func (e *extrapolation) stretch(w *Window, lo, hi int, endMs int64) stretch {
 	return s
 }
 
-// from is the factor for a series that begins that many seconds before the first sample.
+// from is the factor for a series that begins the given number of seconds before the first sample.
 func (s *stretch) from(toStart float64) float64 {
 	factor := 1.0
 	if s.sampled != 0 {
@@ -156,10 +158,10 @@ func (s *stretch) from(toStart float64) float64 {
 	return factor
 }
 
-// of stretches a difference over the window; first is the value of the first sample.
+// of extrapolates a difference over the window. first is the value of the first sample.
 func (s *stretch) of(diff, first float64) float64 {
-	// A counter was never below zero. From twice the difference on, it was zero longer ago than toStart, which is at most
-	// 1.1 times sampled: that saves a division.
+	// A counter was never below zero. If first is at least twice the difference, the counter left zero longer than
+	// toStart before its first sample, because toStart is at most 1.1 times sampled. That saves a division.
 	if s.counter && diff > 0 && first >= 0 && first < 2*diff {
 		if toZero := s.sampled * (first / diff); toZero < s.toStart {
 			return diff * s.from(toZero)
@@ -184,7 +186,7 @@ func (s *stretch) strides(out, firsts, lasts []float64, stride int) {
 	}
 }
 
-// LastPair makes irate and idelta, of the last two samples of a window.
+// LastPair returns the function irate or idelta of the last two samples of a window.
 func LastPair(rate bool) Func {
 	return each(2, func(w *Window, k int) float64 {
 		i := w.Hi[k] - 1

@@ -18,7 +18,7 @@ func Deriv() Func {
 	}
 }
 
-// PredictLinear looks ahead by its first parameter, in seconds after the step.
+// PredictLinear extends the line by its first parameter, in seconds after the step.
 func PredictLinear() Func {
 	return func(w *Window, out []float64) {
 		w.lines(out, true, func(k, _ int) int64 { return w.Grid.At(k) }, func(f fit, k int) prediction {
@@ -30,21 +30,23 @@ func PredictLinear() Func {
 	}
 }
 
-// fit is a line. Its intercept is the value at the origin of time, its middle the mean time in seconds after the origin.
+// fit is a line. Its intercept is the value at the origin of time. Its middle is the mean time in seconds after the
+// origin.
 type fit struct {
 	slope, intercept, middle float64
 	// slopeError bounds the relative difference between the slope and Prometheus's.
 	slopeError float64
 }
 
-// prediction is what a function makes of a line. An error of the slope applies to the part slope, roundings to the terms.
+// prediction is the result of a function of a line. The slope's error affects the part slope. Rounding affects the terms.
 type prediction struct{ value, slope, terms float64 }
 
-// lines fits a line to each window. origin says where time begins in a window, predict what to make of the line.
+// lines fits a line to each window. origin returns the origin of time in a window. predict computes the result
+// from the line.
 //
-// Windows that overlap share running sums. Their results are equal to the last bit where values are whole numbers and times are
-// whole seconds apart, since all products and sums are exact. Elsewhere a product is not rounded as Prometheus rounds it. Then
-// the products of a window whose result might show that are added up again, in the order of time.
+// Overlapping windows share running sums. If values are whole numbers and times are whole seconds apart, all products and sums
+// are exact and results have the same bits. Otherwise Prometheus rounds products differently. If the result of a window might
+// depend on that, lines sums its products again in the order of time.
 func (w *Window) lines(
 	out []float64, fromStep bool, origin func(k, lo int) int64, predict func(f fit, k int) prediction,
 ) {
@@ -73,20 +75,21 @@ func (w *Window) lines(
 	}
 }
 
-// lineSums are the running sums of a series that lines through its windows need. Times count from the first sample, in units.
+// lineSums are the running sums of a series for the lines through its windows. Times count from the first sample, in units.
 type lineSums struct {
 	runs
 	values, products prefixes  // products of time and value
 	sizes            []float64 // running sums of absolute values
 	times, squares   []int64   // running sums of times and of their squares, modulo 2^64
 	baseMs, unitMs   int64
-	// whole says that all values are whole numbers and times whole seconds; largest is the largest absolute value.
+	// whole says that all values are whole numbers and all times whole seconds. largest is the largest absolute
+	// value.
 	whole   bool
 	largest float64
-	at      sampleTimes // of the last window that was added up sample by sample
+	at      sampleTimes // times of the last window that was summed sample by sample
 }
 
-// prepare adds up the samples of a series. fromStep says that the origins of time are steps.
+// prepare computes the sums of a series. fromStep says that the origins of time are steps.
 func (l *lineSums) prepare(w *Window, fromStep bool) {
 	n := len(w.Values)
 	l.runs = runs{vs: w.Values}
@@ -100,7 +103,7 @@ func (l *lineSums) prepare(w *Window, fromStep bool) {
 	var values, products pair
 	for i, v := range w.Values {
 		if odd(v) {
-			v = 0 // its windows are added up sample by sample
+			v = 0 // windows with the value are summed sample by sample
 		}
 		t := (w.time(i) - l.baseMs) / l.unitMs
 		size := math.Abs(v)
@@ -139,11 +142,11 @@ func (l *lineSums) unit(w *Window, fromStep bool) int64 {
 const (
 	// squaresMax bounds a sum of squares that an int64 holds.
 	squaresMax = 1 << 62
-	// exactMax is the largest whole number up to which a float64 holds all of them.
+	// exactMax is the largest n such that a float64 holds all whole numbers up to n.
 	exactMax = 1 << 53
 )
 
-// fit fits a line to the samples from lo to before hi. ok is false if the running sums are not good enough.
+// fit fits a line to the samples [lo, hi). ok is false if the running sums are not exact enough.
 func (l *lineSums) fit(w *Window, lo, hi int, originMs int64) (f fit, ok bool) {
 	constant, hasOdd := l.window(lo, hi)
 	switch {
@@ -176,7 +179,7 @@ func (l *lineSums) fit(w *Window, lo, hi int, originMs int64) (f fit, ok bool) {
 	sumXY, sumY := products.value()/perUnit, values.value()
 	f = newFit(count, sumX, sumY, sumXY, sumX2)
 	if !exact {
-		// A sum of products that are rounded differs about as much as the root of their number says.
+		// The error of a sum of rounded products grows about with the root of their number.
 		wrong := 2*math.Abs(sumXY) + 6*size/perUnit/math.Sqrt(count)
 		if l.unitMs != 1000 {
 			wrong = 2*wrong + 4*math.Abs(sumX*sumY/count)
@@ -187,7 +190,7 @@ func (l *lineSums) fit(w *Window, lo, hi int, originMs int64) (f fit, ok bool) {
 	return f, f.slope-f.slope == 0
 }
 
-// newFit makes a line of sums, with the operations of Prometheus.
+// newFit computes a line from sums, with the operations of Prometheus.
 func newFit(n, sumX, sumY, sumXY, sumX2 float64) (f fit) {
 	f.slope, f.middle = (sumXY-sumX*sumY/n)/(sumX2-sumX*sumX/n), sumX/n
 	f.intercept = sumY/n - f.slope*sumX/n
@@ -196,7 +199,7 @@ func newFit(n, sumX, sumY, sumXY, sumX2 float64) (f fit) {
 
 func abs(v int64) int64 { return max(v, -v) }
 
-// regression fits a line to the samples from lo to before hi, in the order of time; the intercept is its value at originMs.
+// regression fits a line to the samples [lo, hi), in the order of time. The intercept is its value at originMs.
 func (w *Window) regression(lo, hi int, originMs int64, shared bool) fit {
 	l := &w.lineSums
 	n, values := float64(hi-lo), w.Values[lo:hi]
@@ -229,8 +232,8 @@ func (w *Window) regression(lo, hi int, originMs int64, shared bool) fit {
 	return newFit(n, l.at.sum, y.value(), xy.value(), l.at.squares)
 }
 
-// sampleTimes are the times of the samples of a window after an origin, their sum and the sum of their squares, as Prometheus
-// adds them up.
+// sampleTimes are the times of a window's samples after an origin, their sum, and the sum of their squares, added in
+// Prometheus's order.
 type sampleTimes struct {
 	seconds            []float64
 	even               bool
@@ -238,8 +241,8 @@ type sampleTimes struct {
 	sum, squares       float64
 }
 
-// move takes the times of the samples from lo to before hi. Windows of evenly spaced samples, of one series or of several, mostly
-// have the same times.
+// move loads the times of the samples [lo, hi). Windows of evenly spaced samples mostly have the same times, within a series
+// and across series.
 func (s *sampleTimes) move(w *Window, lo, hi int, originMs int64) {
 	firstMs, even := w.time(lo)-originMs, w.ts == nil
 	if s.even && even && len(s.seconds) == hi-lo && s.firstMs == firstMs && s.betweenMs == w.betweenMs {
@@ -255,7 +258,7 @@ func (s *sampleTimes) move(w *Window, lo, hi int, originMs int64) {
 	s.sum, s.squares = sum.value(), squares.value()
 }
 
-// infiniteRegression is regression where a sum is not finite: then Prometheus drops compensations.
+// infiniteRegression is regression for sums that are not finite. Prometheus then drops compensations.
 func (w *Window) infiniteRegression(lo, hi int, originMs int64) (slope, intercept float64) {
 	var n, sumX, cX, sumY, cY, sumXY, cXY, sumX2, cX2 float64
 	for i, y := range w.Values[lo:hi] {

@@ -7,7 +7,7 @@ import (
 
 // Segments evaluates columns whose samples lie in several segments.
 type Segments struct {
-	Of column.Column // empty, or with the samples of one segment, or with gathered samples
+	Of column.Column // without samples, or with samples of one segment or from Gather
 
 	Column *column.Column
 	tsMs   []int64 // memory for gathered samples

@@ -14,11 +14,11 @@ type Sliding struct {
 	states   []rollup.State
 	suffixes []rollup.State // suffixes[i] is the join of states[i:mid]
 	mid, end int
-	tail     rollup.State // the join of states[mid:end]
+	tail     rollup.State // join of states[mid:end]
 	out      rollup.State
 }
 
-// Reset begins with other states.
+// Reset starts with new states.
 func (s *Sliding) Reset(states []rollup.State) {
 	s.states, s.mid, s.end, s.tail = states, 0, 0, rollup.State{}
 	if len(s.suffixes) < len(states) {
@@ -26,7 +26,8 @@ func (s *Sliding) Reset(states []rollup.State) {
 	}
 }
 
-// Window is the join of states[lo:hi]; neither bound may go back. It is valid until the next call.
+// Window returns the join of states[lo:hi]. Neither bound may decrease. The result is valid until the next
+// call.
 func (s *Sliding) Window(lo, hi int) *rollup.State {
 	if lo >= s.mid {
 		s.turn(lo, hi)
@@ -59,18 +60,17 @@ func (s *Sliding) turn(lo, hi int) {
 }
 
 const (
-	// cancelMax is how many times larger than a sum the largest value times the count may be: sums of states are good to
-	// 2^-56 of their own, which leaves 2^-41 of the result.
+	// cancelMax bounds the ratio of the largest value times the count to the sum. Sums of states are exact to 2^-56 of
+	// their size, so the result is exact to 2^-41.
 	cancelMax = 1 << 15
-	// spreadMax is how many times larger than the variance the square of the mean may be.
+	// spreadMax bounds the ratio of the squared mean to the variance.
 	spreadMax = 1e7
-	// correctionMax is how many times larger than an increase the values may be that it was computed from, where the order
-	// of additions may show.
+	// correctionMax bounds the ratio of the values to their increase, if the result may depend on the order of additions.
 	correctionMax = 2000
 )
 
 // Exactly reports whether a function of a window's state equals the function of its samples, to 1e-12. It does not if so
-// much cancels out that the order of additions shows, or if sums are not finite.
+// much cancels out that the result depends on the order of additions, or if sums are not finite.
 func Exactly(fn rollup.Func, s *rollup.State) bool {
 	if s.Count == 0 {
 		return true

@@ -4,8 +4,8 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// smoothedAtOnce is the number of windows that are smoothed side by side. A step of the smoothing waits for the one before it;
-// other windows need not.
+// smoothedAtOnce is the number of windows that are smoothed in parallel lanes. Each value depends on the previous one of its
+// window, but not on other windows.
 const smoothedAtOnce = 4
 
 // DoubleExponentialSmoothing smooths each window by two factors, each between 0 and 1. The order of the operations is
@@ -40,13 +40,13 @@ func DoubleExponentialSmoothing(factor, trend float64) Func {
 
 type smoothing struct{ factor, trend float64 }
 
-// lane is a window on its way: the values that remain, and the smoothed value and its trend so far.
+// lane is the state of a window: the remaining values, the current smoothed value and its trend.
 type lane struct {
 	vs           []float64
 	value, trend float64
 }
 
-// smooth goes through all values of the lanes.
+// smooth processes all values of the lanes.
 func (s smoothing) smooth(lanes []lane) {
 	if len(lanes) == smoothedAtOnce {
 		s.together(lanes)
@@ -59,7 +59,7 @@ func (s smoothing) smooth(lanes []lane) {
 	}
 }
 
-// together goes through as many values as all lanes have.
+// together processes the values of all lanes, up to the length of the shortest.
 func (s smoothing) together(lanes []lane) {
 	a, b, c, d := lanes[0], lanes[1], lanes[2], lanes[3]
 	n := min(len(a.vs), len(b.vs), len(c.vs), len(d.vs))
@@ -74,7 +74,7 @@ func (s smoothing) together(lanes []lane) {
 	lanes[0], lanes[1], lanes[2], lanes[3] = a, b, c, d
 }
 
-// step takes the next value. It returns the smoothed value, and the trend for the value after it.
+// step adds a value. It returns the smoothed value and the trend for the next value.
 func (s smoothing) step(v, value, trend float64) (smoothed, next float64) {
 	smoothed = float64(s.factor*v) + float64((1-s.factor)*(value+trend))
 	return smoothed, float64(s.trend*(smoothed-value)) + float64((1-s.trend)*trend)

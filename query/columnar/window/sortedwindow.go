@@ -10,8 +10,8 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// QuantileOverTime takes the quantile from its first parameter. Windows that overlap are kept sorted, so a step costs as much as
-// the samples that come and go.
+// QuantileOverTime has the quantile as its first parameter. Overlapping windows stay sorted, so the cost of a step depends on
+// the samples that enter and leave.
 func QuantileOverTime(pos posrange.PositionRange) Func {
 	return func(w *Window, out []float64) {
 		s := &w.ranks
@@ -78,13 +78,13 @@ func medianDistance(vs []float64) float64 {
 	return Quantile(0.5, vs)
 }
 
-// sortedWindow is the samples of a window in order, for windows that slide.
+// sortedWindow keeps the samples of a sliding window sorted.
 type sortedWindow struct {
 	vs     []float64
-	lo, hi int // of vs
+	lo, hi int // bounds in vs
 	sorted []float64
-	nans   int // in the window; not in sorted
-	// entering and leaving are the numbers that a move brings and takes.
+	nans   int // number of NaNs in the window; sorted has none
+	// entering and leaving are the numbers that enter and leave with a move.
 	entering, leaving []float64
 }
 
@@ -92,12 +92,13 @@ func (s *sortedWindow) begin(w *Window) {
 	s.vs, s.lo, s.hi, s.nans, s.sorted = w.Values, 0, 0, 0, s.sorted[:0]
 }
 
-// slides reports whether the window of step k shares most samples with the one before: then a move costs less than a selection.
+// slides reports whether the window of step k shares most samples with the previous window. Then a move costs less than a
+// selection.
 func (s *sortedWindow) slides(w *Window, k int) bool {
 	return 4*w.Windows.StepMs <= w.RangeMs && len(w.Lo) > 1
 }
 
-// move makes it the window of the samples from lo to before hi. Neither may go back.
+// move moves the window to the samples [lo, hi). Neither bound may decrease.
 func (s *sortedWindow) move(lo, hi int) {
 	if lo >= s.hi {
 		s.sorted, s.nans, s.lo, s.hi = s.sorted[:0], 0, lo, lo
@@ -108,7 +109,7 @@ func (s *sortedWindow) move(lo, hi int) {
 		s.merge()
 		return
 	}
-	// Each that goes makes room for one that comes.
+	// Each leaving number makes room for an entering one.
 	for i, v := range s.entering {
 		if i < len(s.leaving) {
 			s.replace(s.leaving[i], v)
@@ -123,10 +124,10 @@ func (s *sortedWindow) move(lo, hi int) {
 	}
 }
 
-// fewMoves is the number of samples up to which each is searched for.
+// fewMoves is the largest number of samples for which move searches each sample.
 const fewMoves = 24
 
-// numbers appends the samples from lo to before hi that are numbers, and counts the others.
+// numbers appends the samples [lo, hi) that are numbers, and counts the others.
 func (s *sortedWindow) numbers(dst []float64, lo, hi, sign int) []float64 {
 	for _, v := range s.vs[lo:hi] {
 		if v != v {
@@ -138,7 +139,7 @@ func (s *sortedWindow) numbers(dst []float64, lo, hi, sign int) []float64 {
 	return dst
 }
 
-// replace puts a value into the place of another one and moves those between.
+// replace replaces a value by another and shifts the values between them.
 func (s *sortedWindow) replace(old, v float64) {
 	from, _ := slices.BinarySearch(s.sorted, old)
 	to, _ := slices.BinarySearch(s.sorted, v)
@@ -151,7 +152,7 @@ func (s *sortedWindow) replace(old, v float64) {
 	s.sorted[to] = v
 }
 
-// merge takes out all that go and puts in all that come in one pass.
+// merge removes all leaving numbers and inserts all entering ones in one pass.
 func (s *sortedWindow) merge() {
 	slices.Sort(s.entering)
 	slices.Sort(s.leaving)
@@ -177,7 +178,7 @@ func (s *sortedWindow) merge() {
 	}
 }
 
-// rank is the value of a rank; NaN ranks first.
+// rank returns the value of a rank. NaN ranks first.
 func (s *sortedWindow) rank(i int) float64 {
 	if i < s.nans {
 		return math.NaN()
@@ -191,7 +192,7 @@ func (s *sortedWindow) quantile(q float64) float64 {
 	})
 }
 
-// infinite reports whether a value is; distances from an infinite median are no numbers.
+// infinite reports whether a value is infinite. Distances from an infinite median are NaN.
 func (s *sortedWindow) infinite() bool {
 	return len(s.sorted) > 0 && (Infinite(s.sorted[0]) || Infinite(s.sorted[len(s.sorted)-1]))
 }
@@ -207,10 +208,12 @@ func (s *sortedWindow) medianDistance() float64 {
 	})
 }
 
-// distance is the one of a rank among the distances of all values from the median. The values up to that rank are neighbours.
+// distance returns the distance of a rank among the distances of all values from the median. The values up to that rank are
+// adjacent in sorted.
 func (s *sortedWindow) distance(median float64, rank int) float64 {
 	vs := s.sorted
-	// The run begins at lo: the first beginning whose end is not nearer than what is before it.
+	// The run begins at lo: the first start for which the value at the end is not nearer than the value
+	// before the start.
 	lo, end := 0, len(vs)-rank-1
 	for lo < end {
 		mid := (lo + end) / 2

@@ -2,7 +2,7 @@ package window
 
 import "math"
 
-// spread is the running sums of a series that variances of its windows need.
+// spread has the running sums of a series for the variances of its windows.
 type spread struct {
 	runs
 	values, squares prefixes
@@ -14,7 +14,7 @@ func (s *spread) prepare(vs []float64) {
 	var values, squares pair
 	for i, v := range vs {
 		if odd(v) {
-			v = 0 // its windows are gone through
+			v = 0 // windows with the value are summed sample by sample
 		}
 		values = values.add(v)
 		square := v * v
@@ -24,10 +24,11 @@ func (s *spread) prepare(vs []float64) {
 	}
 }
 
-// varianceCarriedMax is how many times larger than the squared deviations of a window the running sums may be.
+// varianceCarriedMax bounds the ratio of the running sums to the squared deviations of a window.
 const varianceCarriedMax = 1e13
 
-// variance is the variance of the values from lo to before hi. ok is false if Prometheus's may differ by more than the tolerance.
+// variance returns the variance of the values [lo, hi). ok is false if Prometheus's result may differ by more than the
+// tolerance.
 func (s *spread) variance(lo, hi int) (variance float64, ok bool) {
 	constant, hasOdd := s.window(lo, hi)
 	switch {
@@ -39,7 +40,7 @@ func (s *spread) variance(lo, hi int) (variance float64, ok bool) {
 	count := float64(hi - lo)
 	sum := s.values.between(lo, hi)
 	mean := sum.value() / count
-	// The sum of squares, times the count, without the square of the sum.
+	// The sum of squares times the count, minus the square of the sum.
 	product := sum.sum * sum.sum
 	squared := pair{product, math.FMA(sum.sum, sum.sum, -product) + 2*sum.sum*sum.rest}
 	deviations := s.squares.between(lo, hi).times(count).minus(squared).value() / count

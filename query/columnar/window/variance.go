@@ -8,12 +8,12 @@ import (
 
 // VarianceOverTime returns the result of the variance of each window: the variance itself or its square root.
 //
-// Windows that overlap share running sums. These give the exact variance, rounded; Prometheus's differs from it by some units in
-// the last place times the mean over the deviation. A window whose deviation is too small is gone through sample by sample.
+// Overlapping windows share running sums. These give the exact variance, rounded. Prometheus's result differs from it by some
+// units in the last place times the mean over the deviation. A window with too small a deviation is computed sample by sample.
 func VarianceOverTime(result func(variance float64) float64) Func {
 	return func(w *Window, out []float64) {
 		prepared := false
-		var left welford // windows that are gone through
+		var left welford // windows that are computed sample by sample
 		for k := range out {
 			lo, hi := w.Lo[k], w.Hi[k]
 			if lo == hi {
@@ -38,25 +38,25 @@ func VarianceOverTime(result func(variance float64) float64) Func {
 	}
 }
 
-// welford goes through some windows side by side, in the order of time, as Prometheus does. A step of the mean waits for the one
-// before it; other windows need not.
+// welford computes some windows in parallel lanes, in the order of time, like Prometheus. Each mean depends on the previous one
+// of its window, but not on other windows.
 type welford struct {
 	windows [4][]float64
 	steps   [4]int
 	n       int
 }
 
-// add puts a window in; it reports whether there is no room for another one.
+// add adds a window. It reports whether all lanes are in use.
 func (w *welford) add(vs []float64, step int) (full bool) {
 	w.windows[w.n], w.steps[w.n] = vs, step
 	w.n++
 	return w.n == len(w.windows)
 }
 
-// finish computes the variances of the windows and takes them out.
+// finish computes the variances of the windows and frees the lanes.
 func (w *welford) finish(out []float64, result func(variance float64) float64) {
 	var lanes [4]moments
-	n := 0 // samples that all have
+	n := 0 // number of samples in the shortest window
 	if w.n == len(lanes) {
 		a, b, c, d := w.windows[0], w.windows[1], w.windows[2], w.windows[3]
 		n = min(len(a), len(b), len(c), len(d))
@@ -86,7 +86,7 @@ func (w *welford) finish(out []float64, result func(variance float64) float64) {
 // moments are the mean and the sum of squared distances from it.
 type moments struct{ mean, squares pair }
 
-// add takes the value whose number is count.
+// add adds the value with the number count.
 func (m moments) add(v, count float64) moments {
 	delta := v - m.mean.value()
 	m.mean = m.mean.add(delta / count)
@@ -94,7 +94,7 @@ func (m moments) add(v, count float64) moments {
 	return m
 }
 
-// infiniteVariance is the variance where a sum is not finite: then Prometheus drops compensations.
+// infiniteVariance is the variance for sums that are not finite. Prometheus then drops compensations.
 func infiniteVariance(vs []float64) float64 {
 	var count, mean, cMean, aux, cAux float64
 	for _, v := range vs {

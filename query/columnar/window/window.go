@@ -8,17 +8,17 @@ import (
 	"halite/query/read"
 )
 
-// Window is the samples of a series and, for each step, which of them are in the window that ends there.
+// Window has the samples of a series, and for each step the bounds of the window that ends there.
 type Window struct {
 	read.Windows
 	Grid   grid.Grid
-	Params [][]float64 // of the function, a value for each step
-	// Exact: the function adds up each window in the order of its samples, also where windows share most of them.
+	Params [][]float64 // parameters of the function, a value for each step
+	// Exact makes the function sum each window in the order of its samples, even if windows share most samples.
 	Exact bool
 
 	Values []float64 // without stale markers
-	ts     []int64   // of the same length; nil where firstMs and betweenMs tell them
-	// firstMs is the time of the first sample, betweenMs that between samples where ts are not there.
+	ts     []int64   // times, of the same length; nil if firstMs and betweenMs determine them
+	// firstMs is the time of the first sample. If ts is nil, betweenMs is the interval of the samples.
 	firstMs, betweenMs int64
 	// Lo[k] ≤ i < Hi[k] are the samples of step k. They are nil for a function that uses even instead.
 	Lo, Hi []int
@@ -30,28 +30,29 @@ type Window struct {
 
 	Annotations []error // raised by the function
 
-	staleTs []int64 // memory for ts and vs where markers had to be left out
+	staleTs []int64 // memory for ts and vs without stale markers
 	staleVs []float64
-	times   []int64 // memory for ts where they have to be made
+	times   []int64 // memory for computed ts
 	scratch []float64
 	marks   []int
 	blocks  blocks
-	// what overlapping windows share
+	// shared by overlapping windows
 	lineSums lineSums
 	spread   spread
 	ranks    sortedWindow
-	part     *Window // the section asked for last
+	part     *Window // the last section
 }
 
 // Func computes a value for each step, or absent.
 type Func func(w *Window, out []float64)
 
-// New returns the windows of one series at a time. params holds the values of the function's parameters, a row each.
+// New returns a Window, which holds one series at a time. params has a row of values for each parameter of the
+// function.
 func New(w read.Windows, g grid.Grid, params [][]float64) *Window {
 	return &Window{Windows: w, Grid: g, Params: params, Lo: make([]int, w.Steps), Hi: make([]int, w.Steps)}
 }
 
-// Section is the window of some of the steps. It is valid until the next call.
+// Section returns the windows of some of the steps. It is valid until the next call.
 func (w *Window) Section(first, steps int) *Window {
 	if steps == w.Steps {
 		return w
@@ -72,8 +73,8 @@ func (w *Window) Section(first, steps int) *Window {
 	return p
 }
 
-// Reset takes the samples of a series; it returns how many the window with most of them has. first is the number of the
-// first step. knowsEven says that the function needs no bounds where even is set.
+// Reset loads the samples of a series and returns the number of samples in the largest window. first is the number of
+// the first step. knowsEven says that the function needs no bounds if even is set.
 func (w *Window) Reset(counts *grid.SampleCounts, first int, c *column.Column, knowsEven bool) (largest int) {
 	if c.Len() == 0 {
 		return 0
@@ -116,13 +117,13 @@ func (w *Window) search(counts *grid.SampleCounts, first int) (largest int) {
 	lo, hi := 0, 0
 	end := w.FirstEndMs
 	if first > 0 {
-		// What the step before had was counted.
+		// The samples of the previous step are already counted.
 		for hi < len(ts) && ts[hi] <= end-w.StepMs {
 			hi++
 		}
 	}
 	total, fresh := counts.Total[first:first+len(w.Hi)], counts.Fresh[first:first+len(w.Hi)]
-	ahead, behind := 0, 0 // how far the ends moved at the last step: they mostly do so again
+	ahead, behind := 0, 0 // distances that the bounds moved at the last step, a guess for the next one
 	for k := range w.Hi {
 		before, from := hi, lo
 		hi = advance(ts, hi, ahead, end)
@@ -139,7 +140,8 @@ func (w *Window) search(counts *grid.SampleCounts, first int) (largest int) {
 	return largest
 }
 
-// advance returns the number of times up to endMs, given that those before at are; guess is how many more may be.
+// advance returns the number of times up to endMs. All times before at are earlier. guess is the likely number of
+// further ones.
 func advance(ts []int64, at, guess int, endMs int64) int {
 	if next := at + guess; guess > 1 && next <= len(ts) && ts[next-1] <= endMs {
 		at = next
@@ -164,7 +166,8 @@ func (w *Window) leaveOutStale(c *column.Column) {
 // apart reports whether no two windows share samples.
 func (w *Window) apart() bool { return w.Steps == 1 || w.StepMs >= w.RangeMs }
 
-// each makes a windowFunc of a function of one window that has at least samplesMin samples.
+// each makes a Func of a function of one window. The result is absent for windows with fewer than samplesMin
+// samples.
 func each(samplesMin int, f func(w *Window, k int) float64) Func {
 	return func(w *Window, out []float64) {
 		for k := range out {

@@ -1,6 +1,7 @@
 package rollups
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"halite/rollup"
 	rollupstore "halite/rollup/store"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
 const dayMs = keyschema.DayMs
@@ -76,14 +78,16 @@ const (
 
 // Plan plans how to read windows. It is nil if windows are too short and no samples are retired. always uses states wherever
 // they exist, whatever they cost.
-func (s *Session) Plan(w read.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher) *Plan {
+func (s *Session) Plan(
+	ctx context.Context, w read.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher,
+) *Plan {
 	o := &s.reader.opts
 	p := &Plan{Windows: w, Fields: fields, always: always, nowMs: o.Now().UnixMilli()}
 	ages := o.Retention.Longest()
 	ages[keyschema.Raw] = o.Retention.Shortest()[keyschema.Raw]
 	for _, m := range matchers {
 		if m.Name == labelMetric && m.Type == labels.MatchEqual {
-			ages = o.Retention.Of(m.Value)
+			ages = s.agesOf(principal.From(ctx).Stored(m.Value))
 		}
 	}
 	if !p.prepare(ages) {
@@ -92,6 +96,19 @@ func (s *Session) Plan(w read.Windows, fields rollup.Fields, always bool, matche
 	p.divide()
 	p.planDays(o.Store, ages[keyschema.Hours].CutoffMs(p.nowMs))
 	return p
+}
+
+// agesOf returns the ages of a metric of some tenants: of raw samples the shortest, of each other tier the longest.
+func (s *Session) agesOf(metrics []string) keyschema.RetentionByTier {
+	ages := s.reader.opts.Retention.Of(metrics[0])
+	for _, metric := range metrics[1:] {
+		for t, age := range s.reader.opts.Retention.Of(metric) {
+			if longer := age.Outlives(ages[t]); longer != (keyschema.Tier(t) == keyschema.Raw) && age != ages[t] {
+				ages[t] = age
+			}
+		}
+	}
+	return ages
 }
 
 // prepare bounds the plan by retention. It reports whether states are worth a plan.

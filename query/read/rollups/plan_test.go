@@ -59,7 +59,7 @@ func TestPlan(t *testing.T) {
 		require.NoError(t, err)
 		w := read.Windows{FirstEndMs: fromMs + ms("end"), StepMs: max(1, ms("step")), Steps: 1, RangeMs: ms("range")}
 		d.MaybeScanArgs(t, "steps", &w.Steps)
-		p := r.Session(nil).Plan(w, rollup.MaxOverTime.Fields(), d.HasArg("always"))
+		p := r.Session(nil).Plan(t.Context(), w, rollup.MaxOverTime.Fields(), d.HasArg("always"))
 		if p == nil {
 			return "samples: no state is considered"
 		}

@@ -76,7 +76,7 @@ func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedSta
 		one.lacksHours, one.lacksDays, words = words[:dayWords], words[dayWords:2*dayWords], words[2*dayWords:]
 		one.spans = (*r.slab)[room*i : room*i : room*(i+1)]
 		one.head = r.headHours(i)
-		if m := rd.Series()[i].Labels.Get(labelMetric); i == 0 || m != metric {
+		if m := rd.Series()[i].Metric(); i == 0 || m != metric {
 			metric, ages = m, s.reader.opts.Retention.Of(m)
 		}
 		one.rawMs, one.hoursMs = ages[keyschema.Raw].CutoffMs(p.nowMs), ages[keyschema.Hours].CutoffMs(p.nowMs)

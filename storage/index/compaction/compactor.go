@@ -27,12 +27,13 @@ type Options struct {
 	Sync func(ctx context.Context) error
 	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
 	Lock *sync.Mutex
-	// Shared says that several processes share the tables. The Compactor then compacts for all of them: it has an active
-	// index of its own, which nobody else uses.
+	// Shared says that several processes share the tables. The Compactor then compacts for all of them, with an active
+	// index that nobody else uses.
 	Shared bool
 	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, one after the other.
 	CompactedAt map[presence.Partition]time.Time
-	// Retention is how long the index keeps days, 0 for ever. MonthSeriesMax bounds the series of a month; 0 does not.
+	// Retention is how long the index keeps days; 0 keeps them forever. MonthSeriesMax bounds the series of a month; 0
+	// means no limit.
 	Retention      time.Duration
 	MonthSeriesMax int
 	Now            func() time.Time
@@ -43,7 +44,7 @@ type Options struct {
 // Metrics count compactions.
 type Metrics struct {
 	Days, Months, Failures, Seconds prometheus.Counter
-	// DamagedDays is the number of days left out of their month.
+	// DamagedDays is the number of damaged days that their months omit.
 	DamagedDays prometheus.Gauge
 }
 
@@ -76,7 +77,7 @@ func (c *Compactor) Reset() {
 	c.state.reset()
 }
 
-// Compact compacts the closed days and their months, deletes what interrupted compactions have left, and forgets days beyond
+// Compact compacts the closed days and their months, deletes the cells of interrupted compactions, and forgets days beyond
 // retention. A failed compaction leaves its partition as it was. The others go on, and Compact returns the first error.
 func (c *Compactor) Compact(ctx context.Context) error {
 	c.locked(func() error { c.Expire(); return nil })
@@ -119,7 +120,7 @@ func (c *Compactor) uncleanPartitions() (all []presence.Partition) {
 	return all
 }
 
-// clean deletes what an interrupted compaction of a partition has left.
+// clean deletes the cells of an interrupted compaction of a partition.
 func (c *Compactor) clean(ctx context.Context, p presence.Partition) error {
 	err := c.locked(func() error { return c.sweep(ctx, p) })
 	if err != nil {
@@ -128,7 +129,8 @@ func (c *Compactor) clean(ctx context.Context, p presence.Partition) error {
 	return nil
 }
 
-// Expire forgets the days that ended before retention. The tables delete their cells by age. The caller holds the lock.
+// Expire forgets the days that ended before retention. The GC policies of the tables delete the cells of these days.
+// The caller holds the lock.
 func (c *Compactor) Expire() {
 	oldest := presence.DayOf(keyschema.HourOf(lookup.OldestMs(c.opts.Now, c.opts.Retention)))
 	for _, d := range c.open.Between(0, oldest-1) {
@@ -146,7 +148,7 @@ func (c *Compactor) Expire() {
 }
 
 // compactDay writes the next generation of a day from its journal, as memory has it, and from its segment without the removed
-// hours, nil for none. The caller holds the lock.
+// hours. nil removes no hours. The caller holds the lock.
 func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedHours) (err error) {
 	defer func() {
 		if err != nil {
@@ -168,7 +170,7 @@ func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedH
 	hours, records := d.Snapshot(), d.Records
 	end := d.Journal.Seq
 	if !c.opts.Shared {
-		end++ // a record whose write has failed may be in the table all the same; memory has its content
+		end++ // a failed write may have stored its record; memory has its content
 	}
 	inputs.JournalSeq = max(inputs.JournalSeq, end)
 	sources = append([]Source{NewActiveSource(c.active, hours)}, sources...)
@@ -178,8 +180,9 @@ func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedH
 	return c.journal.Delete(ctx, records)
 }
 
-// segmentOf returns the segment of a day as a source of its next one, without the removed hours; no source if it has no
-// segment. If the next segment lacks something of the former one, the month forgets the day: a month only adds.
+// segmentOf returns the segment of a day, without the removed hours, as a source of the next segment. It returns no
+// source if the day has no segment. If the next segment lacks rows of the previous one, segmentOf voids the month,
+// because a month only adds rows.
 func (c *Compactor) segmentOf(ctx context.Context, day int64, removed *removedHours) (of []Source, in Inputs, err error) {
 	var s *segment.Segment
 	if h := c.store.Closed.Day(day); h != nil {
@@ -205,17 +208,18 @@ func (c *Compactor) segmentOf(ctx context.Context, day int64, removed *removedHo
 	return []Source{src}, in, err
 }
 
-// damagedDay is a generation that a month could not take in.
+// damagedDay is a generation of a day that a month cannot contain because it is damaged.
 type damagedDay struct {
 	gen   uint32
 	tried time.Time
 }
 
-// noteDamaged leaves a day out of its month until it is rebuilt, or for some hours. The caller holds the lock.
+// noteDamaged makes the month omit a day until the day is rebuilt, or for some hours. The caller holds the
+// lock.
 func (c *Compactor) noteDamaged(h *segment.Handle, err error) {
 	gen := h.Gen.Load()
 	if was, ok := c.state.damaged[h.Of]; !ok || was.gen != gen {
-		c.opts.Logger.Error("index day is damaged and left out of its month; rebuild it", "day", h.Of.FirstDay(), "err", err)
+		c.opts.Logger.Error("index day is damaged and its month omits it; rebuild it", "day", h.Of.FirstDay(), "err", err)
 	}
 	c.state.damaged[h.Of] = damagedDay{gen: gen, tried: c.opts.Now()}
 	c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
@@ -232,7 +236,8 @@ func (c *Compactor) isDamaged(h *segment.Handle) bool {
 	return ok && c.opts.Now().Sub(was.tried) < MonthInterval
 }
 
-// noteDamagedSources notes which sources are damaged, if that is why a compaction failed. It reports whether it found any.
+// noteDamagedSources notes the damaged sources of a compaction that failed because of them. It reports whether it found
+// any.
 func (c *Compactor) noteDamagedSources(sources []Source, err error) (found bool) {
 	if !errors.Is(err, storage.ErrCorrupt) {
 		return false

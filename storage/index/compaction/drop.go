@@ -15,11 +15,11 @@ import (
 // MetricDrop removes whole metrics from the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add, MarkActive
 // and reads go on.
 //
-// A drop rewrites no day. First memory forgets the hours, together with the samples. Then the manifest of each segment names the
+// A drop rewrites no day. First the hours leave memory, together with the samples. Then the manifest of each segment lists the
 // metric as dropped. The journal of an open day still has the hours: a crash brings them back until RemoveHours.
 type MetricDrop struct{ c *Compactor }
 
-// StartDrop begins a drop in an index that one process writes. Close it when done.
+// StartDrop begins a drop in an index with one writing process. The caller closes it.
 func (c *Compactor) StartDrop() MetricDrop {
 	c.opts.Lock.Lock()
 	return MetricDrop{c: c}
@@ -28,8 +28,7 @@ func (c *Compactor) StartDrop() MetricDrop {
 // Close ends the drop.
 func (d MetricDrop) Close() { d.c.opts.Lock.Unlock() }
 
-// Clear forgets in memory that series have samples in the hours from first to last. No sample of these series may arrive
-// meanwhile.
+// Clear removes the hours from first to last of the series from memory. No sample of these series may arrive meanwhile.
 func (d MetricDrop) Clear(refs []memory.Ref, first, last int64) {
 	for _, day := range d.c.open.Between(presence.DayOf(first), presence.DayOf(last)) {
 		mask := presence.HoursWithin(day.Day, first, last)
@@ -41,8 +40,8 @@ func (d MetricDrop) Clear(refs []memory.Ref, first, last int64) {
 	}
 }
 
-// Segments drops the metric from the segment of each day in which all its hours lie between first and last. It is durable
-// when it returns.
+// Segments drops the metric from the segment of each day whose hours of the metric all lie between first and last. It is
+// durable when it returns.
 func (d MetricDrop) Segments(ctx context.Context, metric string, first, last int64) error {
 	changed := false
 	for _, h := range d.c.store.Closed.DaysBetween(presence.DayOf(first), presence.DayOf(last)) {
@@ -58,7 +57,8 @@ func (d MetricDrop) Segments(ctx context.Context, metric string, first, last int
 	return d.c.opts.Sync(ctx)
 }
 
-// dropFromDay names the metric as dropped in the manifest of a day, if it has no other hours than these.
+// dropFromDay lists the metric as dropped in the manifest of a day, if the day has no other hours of the
+// metric.
 func (c *Compactor) dropFromDay(ctx context.Context, h *segment.Handle, metric string, hours uint32) (dropped bool, err error) {
 	s, err := c.store.Open(ctx, h)
 	if err != nil || s.Manifest.Metrics == 0 {

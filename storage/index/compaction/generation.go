@@ -21,24 +21,25 @@ import (
 //	4  memory forgets the hours that the segment has
 //	5  cells of other generations and the records of the journal are deleted, then the intent cell
 //
-// After a stop in 1 or 2 the former manifest and the journal are unchanged. In 3 to 5 the manifest says which records it
-// contains. The intent cell makes the next Compact delete what is left.
+// After a stop in 1 or 2, the previous manifest and the journal are unchanged. In 3 to 5, the manifest says which
+// records it contains. Because of the intent cell, the next Compact deletes the leftovers.
 //
 // If several processes share the tables, a reservation takes the place of the intent. A process reserves the number of its
 // generation in the manifest's row, which removes the reservation of any other. Then it reads what it compacts, and switches
-// the manifest only if its reservation is still there. So a process that others took for dead does no harm. No number is
-// reserved twice. Cells of generations above the manifest's belong to a process at work.
+// the manifest only if its reservation is still there. So a slow process that others took for dead does no harm. No number
+// is reserved twice. Cells of a generation above the manifest's belong to a running compaction.
 
-// generationState is what a process knows of the generations of partitions, besides their manifests.
+// generationState is the state that a process keeps about the generations of partitions, besides their
+// manifests.
 type generationState struct {
 	compactedAt map[presence.Partition]time.Time // last compaction by this process
-	unclean     map[presence.Partition]bool      // with leftovers of an interrupted compaction
-	begun       map[presence.Partition]uint32    // reservations, perhaps of other processes, that were not ended
+	unclean     map[presence.Partition]bool      // with cells of an interrupted compaction
+	begun       map[presence.Partition]uint32    // open reservations, perhaps of other processes
 	reserved    map[presence.Partition]uint32    // reservations of this process that it has not used yet
 	damaged     map[presence.Partition]damagedDay
 }
 
-// reset forgets what FindPartitions has found.
+// reset forgets the results of FindPartitions.
 func (s *generationState) reset() {
 	s.unclean, s.begun = map[presence.Partition]bool{}, map[presence.Partition]uint32{}
 }
@@ -58,14 +59,14 @@ func deleteOlder[V any](m map[presence.Partition]V, oldest int64) {
 	}
 }
 
-// Inputs says what a segment was made from: the journal's records below JournalSeq, or, in a month, the generations of days.
+// Inputs are the inputs of a segment: the journal's records below JournalSeq, or, in a month, the generations of days.
 type Inputs struct {
 	JournalSeq uint32
 	Days       []segment.DayVersion
 }
 
-// Replace writes the next generation of a partition from sources and switches to it. It calls release, unless that is nil,
-// once readers see the new segment. The caller holds the lock.
+// Replace writes the next generation of a partition from sources and switches to it. It calls release, if not nil, once
+// readers see the new segment. The caller holds the lock.
 func (c *Compactor) Replace(
 	ctx context.Context, p presence.Partition, sources []Source, inputs Inputs, release func(),
 ) error {
@@ -91,7 +92,7 @@ func (c *Compactor) Replace(
 		return err
 	}
 	if err := c.opts.Sync(ctx); err != nil {
-		// Nobody knows whether the switch survives a crash, but both states are whole: go on with the new one.
+		// The switch may or may not survive a crash. Both states are complete, so go on with the new one.
 		c.opts.Logger.Error("index partition was compacted but not synced", "partition", p.String(), "err", err)
 	}
 	c.store.Closed.Install(p, m)
@@ -111,7 +112,7 @@ func (c *Compactor) Replace(
 	return c.sweep(ctx, p)
 }
 
-// begin returns the number of the partition's next generation, after it has announced it in the tables.
+// begin announces the partition's next generation in the tables and returns its number.
 func (c *Compactor) begin(ctx context.Context, p presence.Partition) (uint32, error) {
 	if c.opts.Shared {
 		gen, reserved := c.state.reserved[p]
@@ -130,7 +131,7 @@ func (c *Compactor) begin(ctx context.Context, p presence.Partition) (uint32, er
 	}})
 }
 
-// switchManifest makes a generation the partition's.
+// switchManifest puts a generation into force.
 func (c *Compactor) switchManifest(ctx context.Context, p presence.Partition, m *segment.Manifest) error {
 	cell := segment.ManifestCell(p, []byte{segment.QualManifest}, segment.EncodeManifest(m))
 	if c.opts.Shared {
@@ -154,14 +155,14 @@ func ParseGeneration(payload []byte) (uint32, error) {
 	return binary.BigEndian.Uint32(payload), nil
 }
 
-// nextGeneration is above every generation that may have cells.
+// nextGeneration returns a number above every generation that may have cells.
 func (c *Compactor) nextGeneration(ctx context.Context, p presence.Partition) (uint32, error) {
 	cells, err := segment.ReadCells(ctx, c.store.SeriesTable, p.CellMs(), [][]byte{segment.ManifestKey(p)}, nil, nil)
 	if err != nil {
 		return 0, err
 	}
 	gen, err := c.generationInMonth(ctx, p)
-	if err == nil && len(cells) == 0 { // the partition is new, or its manifest was lost and its other cells are still there
+	if err == nil && len(cells) == 0 { // the partition is new, or only its manifest was lost
 		var left uint32
 		left, err = c.newestGeneration(ctx, p)
 		gen = max(gen, left)
@@ -171,7 +172,7 @@ func (c *Compactor) nextGeneration(ctx context.Context, p presence.Partition) (u
 	}
 	for _, cell := range cells {
 		of, err := namedGeneration(cell)
-		if err != nil { // unreadable: look at the cells themselves
+		if err != nil { // unreadable: read the numbers from the cells
 			if of, err = c.newestGeneration(ctx, p); err != nil {
 				return 0, err
 			}
@@ -181,7 +182,7 @@ func (c *Compactor) nextGeneration(ctx context.Context, p presence.Partition) (u
 	return gen + 1, nil
 }
 
-// namedGeneration is the generation that a cell of a manifest's row names, 0 if none.
+// namedGeneration returns the generation in a cell of a manifest's row, or 0.
 func namedGeneration(cell segment.RawCell) (uint32, error) {
 	payload, _, err := envelope.OpenUpTo(envelope.FormatV3, cell.Value, cell.Key, cell.Qualifier)
 	switch {
@@ -197,7 +198,7 @@ func namedGeneration(cell segment.RawCell) (uint32, error) {
 	return 0, nil
 }
 
-// generationInMonth is the generation of a day that its month contains, 0 if none. No other content may get this number, even
+// generationInMonth returns the generation of a day that its month contains, or 0. No other content may get this number, even
 // if the day's manifest was lost.
 func (c *Compactor) generationInMonth(ctx context.Context, p presence.Partition) (uint32, error) {
 	if p.IsMonth() {
@@ -219,7 +220,7 @@ func (c *Compactor) generationInMonth(ctx context.Context, p presence.Partition)
 	return m.Days[p.FirstDay()-month.FirstDay()].Gen, nil
 }
 
-// newestGeneration looks through the cells of a partition.
+// newestGeneration returns the highest generation among the cells of a partition.
 func (c *Compactor) newestGeneration(ctx context.Context, p presence.Partition) (newest uint32, err error) {
 	for _, t := range []storage.Table{c.store.SeriesTable, c.store.LabelsTable} {
 		err := segment.EachCell(ctx, t, allRows, p, func(_, qualifier []byte) error {
@@ -235,7 +236,7 @@ func (c *Compactor) newestGeneration(ctx context.Context, p presence.Partition) 
 	return newest, nil
 }
 
-// allRows are the rows of a whole table; the time of a partition's cells keeps the reads of them short.
+// allRows are the rows of a whole table. A filter on the time of a partition's cells keeps such a read short.
 var allRows = storage.RowSet{Ranges: []storage.RowRange{{}}}
 
 // sweep deletes a partition's cells of other generations than the manifest's, the records that the manifest contains, and the
@@ -255,7 +256,7 @@ func (c *Compactor) sweep(ctx context.Context, p presence.Partition) error {
 		err := segment.EachCell(ctx, t, allRows, p, func(key, qualifier []byte) error {
 			gen, ok := segment.QualifierGen(qualifier)
 			switch kind, _, seq, err := segment.ParseKey(key); {
-			case ok && gen != keep && (gen < keep || !c.opts.Shared): // another process may be at work on a later one
+			case ok && gen != keep && (gen < keep || !c.opts.Shared): // else perhaps a running compaction
 				return d.Cell(key, qualifier)
 			case err == nil && kind == segment.QualRecord && seq < journalSeq:
 				return d.Cell(key, qualifier)
@@ -320,7 +321,7 @@ func (c *Compactor) FindPartitions(ctx context.Context, filter storage.Filter) e
 	return it.Err()
 }
 
-// MarkUnclean notes that a partition has leftovers. The caller holds the lock.
+// MarkUnclean notes that a partition has cells of an interrupted compaction. The caller holds the lock.
 func (c *Compactor) MarkUnclean(p presence.Partition) { c.state.unclean[p] = true }
 
 // Forget forgets a partition that FindPartitions has found. The caller holds the lock.

@@ -12,8 +12,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Merge joins the sources of a compaction. It gives every value of the partition its rank in the sorted dictionary of its label
-// name and yields the series of one metric after another as columns of ranks.
+// Merge joins the sources of a compaction. It maps every value of the partition to its rank in the sorted dictionary of its
+// label name. It yields the series as columns of ranks, one metric after another.
 type Merge struct {
 	sources []Source
 	hours   *presence.Patterns
@@ -25,7 +25,7 @@ type Merge struct {
 	rank  [][][]uint32
 }
 
-// NewMerge ranks the label values of all sources. It holds them in memory.
+// NewMerge ranks the label values of all sources. It keeps the values in memory.
 func NewMerge(ctx context.Context, p presence.Partition, sources []Source) (*Merge, error) {
 	m := &Merge{sources: sources, hours: presence.NewPatterns(p.IsMonth())}
 	for _, s := range sources {
@@ -59,12 +59,12 @@ func NewMerge(ctx context.Context, p presence.Partition, sources []Source) (*Mer
 	return m, nil
 }
 
-// Content is the merge as a segment is written from it.
+// Content is the merge in the form from which a segment is written.
 func (m *Merge) Content() *segment.Content {
 	return &segment.Content{Metrics: m.metrics, Names: m.names, Values: m.values, Hours: m.hours, Series: m.series}
 }
 
-// sourceValue is a value with the source that numbers it.
+// sourceValue is a value with the source whose numbering it uses.
 type sourceValue struct {
 	value            string
 	source, name, id uint32
@@ -96,8 +96,8 @@ func (m *Merge) rankName(ctx context.Context, k int) error {
 	return nil
 }
 
-// sourceValues collects the values of one label name. It counts them first: there may be millions, and a list that grows
-// is in memory twice.
+// sourceValues collects the values of one label name. It counts them first, because there may be millions and a growing
+// list is in memory twice.
 func (m *Merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err error) {
 	count := 0
 	if err := m.eachValue(ctx, k, func(int, int, uint32, string) { count++ }); err != nil {
@@ -110,8 +110,8 @@ func (m *Merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err
 	return all, err
 }
 
-// eachValue calls fn for the values of one label name, with their source and the source's numbers of name and value. It
-// allocates their ranks.
+// eachValue calls fn for the values of one label name, with the source and the source's numbers of name and value. It
+// allocates memory for the ranks.
 func (m *Merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint32, value string)) error {
 	for s, src := range m.sources {
 		for n, label := range m.label[s] {
@@ -153,7 +153,7 @@ func (m *Merge) dropUnused() {
 	}
 }
 
-// series returns the series of a metric sorted by labels, each label set once.
+// series returns the series of a metric, sorted by labels and without duplicates.
 func (m *Merge) series(ctx context.Context, metric string) (*segment.MetricSeries, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

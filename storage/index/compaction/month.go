@@ -11,12 +11,14 @@ import (
 	"halite/storage/index/segment"
 )
 
-// The next generation of a month is made from the former one and the days that are new or were compacted again since. That is
-// right because a compaction of a day only adds to its segment. Three changes may take something away: a rebuild, a removal, and
-// the compaction of a day whose segment was lost. They void the month first, so that it is made from its days alone.
+// The sources of a month's next generation are its previous generation, and the days that are new or were compacted again
+// since. This is correct because a compaction of a day only adds rows to its segment. Three changes may remove rows: a rebuild,
+// a removal, and the compaction of a day whose segment was lost. They void the month first, so its next generation has only the
+// days as sources.
 
-// compactMonths compacts the months whose days have changed. A month whose compaction fails stays as it was, and the first error
-// is returned. A damaged day is left out. That is no error: it was logged, and readers of the day get an error.
+// compactMonths compacts the months whose days have changed. A failed compaction leaves its month as it was. compactMonths
+// returns the first error. A month omits a damaged day without an error: the damage was logged, and readers of the day get an
+// error.
 func (c *Compactor) compactMonths(ctx context.Context) error {
 	var first error
 	for _, g := range c.store.Closed.ByMonth(0, presence.DayMax) {
@@ -30,7 +32,7 @@ func (c *Compactor) compactMonths(ctx context.Context) error {
 	return first
 }
 
-// compactMonth takes in the due days of a month, as many at once as memory permits, and reports whether there are more.
+// compactMonth adds due days to a month, within the limit of memory, and reports whether more days are due.
 func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more bool, err error) {
 	c.opts.Lock.Lock()
 	defer c.opts.Lock.Unlock()
@@ -72,12 +74,12 @@ func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more
 	}
 	err = c.Replace(ctx, g.Of, sources, Inputs{Days: contained}, nil)
 	if c.noteDamagedSources(sources, err) {
-		return true, nil // again, without the damaged ones
+		return true, nil // again, without the damaged days
 	}
 	return more, err
 }
 
-// openBatch opens the segments of the due days that the next compaction of a month takes in.
+// openBatch opens the segments of the due days that the next compaction of a month adds.
 func (c *Compactor) openBatch(
 	ctx context.Context, due []*segment.Handle, former *segment.Segment,
 ) (batch []*segment.Segment, more bool, err error) {
@@ -108,7 +110,7 @@ func (c *Compactor) openBatch(
 	return batch, more, nil
 }
 
-// formerMonth is the segment of a month, nil if there is none or only a damaged one.
+// formerMonth returns the current segment of a month, or nil if there is none or it is damaged.
 func (c *Compactor) formerMonth(ctx context.Context, p presence.Partition) (*segment.Segment, error) {
 	h := c.store.Closed.Month(p)
 	if h == nil || h.Broken.Load() {
@@ -122,7 +124,7 @@ func (c *Compactor) formerMonth(ctx context.Context, p presence.Partition) (*seg
 	return s, err
 }
 
-// monthDue lists the days of a month that its next compaction takes in.
+// monthDue lists the days of a month that its next compaction adds.
 func (c *Compactor) monthDue(g segment.MonthDays, contained []segment.DayVersion) (due []*segment.Handle) {
 	days := make([]monthDay, len(g.Days))
 	for i, h := range g.Days {
@@ -145,7 +147,7 @@ func (c *Compactor) forgetInMonth(ctx context.Context, day presence.Partition) e
 	return c.VoidMonth(ctx, presence.MonthOf(day.FirstDay()))
 }
 
-// VoidMonth makes a month forget its days, durably, because it may contain more of a day than the day will have. The caller holds
+// VoidMonth durably makes a month contain no days, because it may contain rows that a day is about to lose. The caller holds
 // the lock.
 func (c *Compactor) VoidMonth(ctx context.Context, p presence.Partition) error {
 	if c.store.Closed.Month(p) == nil {

@@ -7,14 +7,14 @@ import (
 	"halite/storage/index/presence"
 )
 
-// The functions of this file decide what is compacted. They read no clock, table or state.
+// The functions of this file decide which partitions to compact. They read no clock, table or state.
 
 const (
 	// dayDelay is the time from the end of a day to its first compaction. Most late samples arrive within it.
 	dayDelay = time.Hour
-	// DayInterval is the least time between two compactions of a day, as late samples trickle in.
+	// DayInterval is the least time between two compactions of a day for late samples.
 	DayInterval = 30 * time.Minute
-	// MonthInterval is the least time between two compactions of a month that add only late data, no new day.
+	// MonthInterval is the least time between two compactions of a month that add only late data.
 	MonthInterval = 6 * time.Hour
 )
 
@@ -24,20 +24,20 @@ func dayEnded(day int64, now time.Time, delay time.Duration) bool {
 	return !now.Before(end.Add(delay))
 }
 
-// dayDue reports whether a day with a journal is compacted now. last is its last compaction, zero if there was none.
+// dayDue reports whether to compact a day with a journal now. last is the time of its last compaction, or zero.
 func dayDue(day int64, now, last time.Time) bool {
 	return dayEnded(day, now, dayDelay) && (last.IsZero() || now.Sub(last) >= DayInterval)
 }
 
-// monthDay is a closed day of a month: its generation, and the one that the month contains, 0 if none.
+// monthDay is a closed day of a month: its generation, and the generation that the month contains, or 0.
 type monthDay struct {
 	gen, contained uint32
-	// skip leaves the day out: it is damaged, or has dropped metrics, which RemoveHours removes soon.
+	// skip omits the day: it is damaged, or has dropped metrics, which RemoveHours removes soon.
 	skip bool
 }
 
-// dueDays returns the days that a month has to take in: those with a generation that it does not contain. A month of fewer
-// than daysMin days takes in none, and late data alone waits until MonthInterval after the last compaction.
+// dueDays returns the days whose generation a month does not contain yet. It returns none for a month of fewer than
+// daysMin days. Late data alone waits until MonthInterval after the last compaction.
 func dueDays(days []monthDay, daysMin int, now, last time.Time) (due []int) {
 	if len(days) < daysMin {
 		return nil
@@ -55,9 +55,9 @@ func dueDays(days []monthDay, daysMin int, now, last time.Time) (due []int) {
 	return due
 }
 
-// monthBatch returns the due days, given by their numbers of series, that one compaction of a month takes in: at least one,
-// and together no more than batchMax series. A day with more than the seriesLeft that the month may still take stays outside
-// it. more says that another compaction has to follow.
+// monthBatch returns the due days that one compaction of a month adds. due holds the number of series of each day. The batch
+// has at least one day, and at most batchMax series. It omits a day with more than seriesLeft series, the rest of the
+// month's limit. more says that another compaction must follow.
 func monthBatch(series []uint64, seriesLeft, batchMax uint64) (take []int, more bool) {
 	sum := uint64(0)
 	for i, n := range series {

@@ -21,19 +21,20 @@ import (
 type HourRemoval struct {
 	// First and Last bound the hours.
 	First, Last int64
-	// Matchers returns the selectors of the series to check on a day. A day without any stays as it is.
+	// Matchers returns the selectors of the series to check on a day. A day without selectors stays
+	// unchanged.
 	Matchers func(day int64) [][]*labels.Matcher
 	// Emptied returns which hours of each series have no samples. All hours are of one day.
 	Emptied func(ctx context.Context, series []lookup.Series) (hours [][]presence.Span, err error)
 	// Flushes is locked while a day is checked, so that no samples move from memory to the tables. nil locks nothing.
 	Flushes sync.Locker
 	// Unflushed runs visit while no sample of an active series arrives. has reports whether the series has unflushed samples
-	// of an hour. nil if samples are never unflushed.
+	// of an hour. nil means that no samples are ever unflushed.
 	Unflushed func(ref memory.Ref, visit func(has func(hour int64) bool))
 	// Pause is the time without work after each rewritten day, as a multiple of the time that the rewrite took.
 	Pause int
-	// Held is called in an index of several processes, as soon as no earlier removal can change the day any more. Its error ends
-	// the removal. nil checks nothing.
+	// Held is called in an index of several processes, once no earlier removal can change the day any more. Its error ends the
+	// removal. nil checks nothing.
 	Held func(ctx context.Context) error
 }
 
@@ -44,7 +45,7 @@ type removedHours struct {
 }
 
 // RemoveHours removes hours without samples from the lists and rewrites their days. It is durable when it returns. If it fails,
-// some days may be done: call it again.
+// some days may already be rewritten: call it again.
 func (c *Compactor) RemoveHours(ctx context.Context, r HourRemoval) error {
 	for _, day := range c.knownDays(r.First, r.Last) {
 		start := time.Now() // a duration, not a time of the data
@@ -74,7 +75,7 @@ func (c *Compactor) knownDays(first, last int64) (days []int64) {
 	return slices.Compact(days)
 }
 
-// removeFromDay rewrites a day if it has hours without samples, or a metric was dropped from it.
+// removeFromDay rewrites a day if it has hours without samples or a dropped metric.
 func (c *Compactor) removeFromDay(ctx context.Context, day int64, r HourRemoval) (rewritten bool, err error) {
 	if len(r.Matchers(day)) == 0 {
 		return false, ctx.Err()
@@ -96,7 +97,7 @@ func (c *Compactor) removeFromDay(ctx context.Context, day int64, r HourRemoval)
 	return true, c.compactDay(ctx, day, removed)
 }
 
-// emptyHours returns the hours of a day without samples. Memory has forgotten them.
+// emptyHours returns the hours of a day without samples, after it has removed them from memory.
 func (c *Compactor) emptyHours(ctx context.Context, day int64, r HourRemoval) (*removedHours, error) {
 	removed := &removedHours{matchers: r.Matchers(day), hours: map[string]uint32{}}
 	first, last := max(r.First, presence.FirstHour(day)), min(r.Last, presence.LastHour(day))
@@ -126,7 +127,7 @@ func (c *Compactor) emptyHours(ctx context.Context, day int64, r HourRemoval) (*
 	return removed, nil
 }
 
-// forgetHours makes memory forget the hours of a series that have no unflushed samples, and returns these hours.
+// forgetHours removes the hours of a series without unflushed samples from memory, and returns these hours.
 func forgetHours(
 	day int64, open *memory.OpenDay, ref memory.Ref, mask uint32,
 	unflushed func(ref memory.Ref, visit func(has func(hour int64) bool)),

@@ -56,7 +56,7 @@ func (c *Compactor) reserve(ctx context.Context, p presence.Partition) (uint32, 
 		if err == nil && !taken {
 			return gen, nil
 		}
-		// If the outcome is unknown, the reservation may be ours or another's: try the next number.
+		// If the outcome is unknown, either process may hold the reservation: try the next number.
 		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			return 0, err
 		}
@@ -64,7 +64,7 @@ func (c *Compactor) reserve(ctx context.Context, p presence.Partition) (uint32, 
 	return 0, fmt.Errorf("%w: no generation could be reserved", storage.ErrUnavailable)
 }
 
-// switchReserved makes a reserved generation the partition's, unless another process has reserved a later one.
+// switchReserved puts a reserved generation into force, unless another process has reserved a later one.
 func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, gen uint32, cell storage.Entry) error {
 	held, err := c.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p),
 		cellFilter(p, segment.GenQualifier(segment.QualIntent, gen)),
@@ -72,7 +72,7 @@ func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, ge
 	if err == nil && !held {
 		return errFenced
 	}
-	if errors.Is(err, storage.ErrUnavailable) { // it may have happened all the same
+	if errors.Is(err, storage.ErrUnavailable) { // the switch may have happened nevertheless
 		if m, readErr := c.store.ReadManifest(ctx, p); readErr == nil && m.Gen == gen {
 			return nil
 		}
@@ -80,7 +80,7 @@ func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, ge
 	return err
 }
 
-// endReserved notes that nothing is left of generations before gen.
+// endReserved notes that generations before gen have no cells left.
 func (c *Compactor) endReserved(ctx context.Context, p presence.Partition, gen uint32) error {
 	qualifier := segment.GenQualifier(segment.QualIntent, gen)
 	empty := segment.ManifestCell(p, qualifier, envelope.New(envelope.FormatV1, 0))
@@ -94,7 +94,7 @@ func (c *Compactor) endReserved(ctx context.Context, p presence.Partition, gen u
 	return nil
 }
 
-// foundReservation notes a reservation that was not ended.
+// foundReservation notes an open reservation.
 func (c *Compactor) foundReservation(p presence.Partition, key []byte, cell storage.Cell) {
 	if !isReservation(cell.Qualifier) {
 		return

@@ -14,11 +14,11 @@ import (
 // left.
 type residualSource struct {
 	SegmentSource
-	used    []*valueid.Set // of each label name, the values that remain
+	used    []*valueid.Set // by label name: the values that remain
 	present *valueid.Set   // the metrics
 }
 
-// NewDaySource is the segment of a day as a source, without removed hours and dropped metrics.
+// NewDaySource returns the segment of a day as a source, without removed hours and dropped metrics.
 func NewDaySource(ctx context.Context, s *segment.Segment) (Source, error) {
 	c := SegmentSource{Segment: s}
 	if len(s.Manifest.Dropped) == 0 && len(s.Lost) == 0 {

@@ -16,7 +16,7 @@ import (
 // CompactShared is Compact where several processes share the tables. One process at a time should call it; if two do, the work of
 // one is lost.
 func (c *Compactor) CompactShared(ctx context.Context) error {
-	// A server that had the tables for itself may have dropped metrics.
+	// An earlier server that did not share the tables may have dropped metrics.
 	days, err := c.storedDays(ctx, func(h *segment.Handle) bool { return h.Dropped.Load() })
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
@@ -128,8 +128,8 @@ func (c *Compactor) readStored(ctx context.Context, day int64) error {
 	return nil
 }
 
-// fenceMonth takes the month of a day away from any process that compacts it at this moment, perhaps with the former generation
-// of the day. If the month contains a former generation already, fenceMonth voids it.
+// fenceMonth stops any process that compacts the month of a day now, perhaps with an old generation of the day. If the month
+// already contains an old generation, fenceMonth voids it.
 func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) error {
 	month := presence.MonthOf(day.FirstDay())
 	gen, err := c.reserve(ctx, month)
@@ -149,8 +149,8 @@ func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) erro
 	return c.VoidMonth(ctx, month)
 }
 
-// reserveMonth reserves a month's next generation. It fails if the inputs have changed by then: from now on a process that
-// removes something from a day fences the month.
+// reserveMonth reserves a month's next generation. It fails if the inputs have changed meanwhile. From now on, a process
+// that removes rows from a day fences the month.
 func (c *Compactor) reserveMonth(
 	ctx context.Context, month presence.Partition, former *segment.Segment, due []*segment.Handle,
 ) error {
@@ -174,11 +174,12 @@ func (c *Compactor) reserveMonth(
 	return nil
 }
 
-// removeTriesMax bounds how often a removal starts again on a day because another process has begun to compact it.
+// removeTriesMax bounds the attempts of a removal on a day that other processes begin to compact.
 const removeTriesMax = 8
 
-// RemoveHoursShared is RemoveHours where several processes share the tables. The others see the result at their next Refresh.
-// Hours that a writer announces meanwhile stay, if it announces them again (Reannounce) once their samples are stored.
+// RemoveHoursShared is RemoveHours where several processes share the tables. Other processes see the result at their next
+// Refresh. Hours that a writer announces meanwhile stay if the writer announces them again (Reannounce) after it stores their
+// samples.
 //
 // If a process announces another hour of the same day before its next Refresh, a removed hour comes back, without samples.
 func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error {
@@ -198,8 +199,7 @@ func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error 
 	})
 }
 
-// FenceShared stops every RemoveHoursShared that has begun earlier, in any process, from removing hours from first to last: it
-// fails, or calls Held.
+// FenceShared makes every earlier RemoveHoursShared of the hours from first to last fail or call Held, in any process.
 func (c *Compactor) FenceShared(ctx context.Context, first, last int64) error {
 	return c.eachStoredDay(ctx, first, last, func(day int64) error {
 		_, err := c.reserve(ctx, presence.DayPartition(day))
@@ -230,7 +230,8 @@ func (c *Compactor) removeFromSharedDay(ctx context.Context, day int64, r HourRe
 	defer c.opts.Lock.Unlock()
 	defer c.open.Forget(day)
 	p := presence.DayPartition(day)
-	// Most days of a long time range have none of the series. So the first pass looks only, the second one fences.
+	// Most days of a long time range have none of the series. So the first pass only reads, and the second one
+	// fences.
 	var gen uint32
 	for fenced := false; ; fenced = true {
 		if err := c.readStored(ctx, day); err != nil {

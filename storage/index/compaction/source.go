@@ -12,12 +12,12 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Source has the series of a partition that is compacted: the active index, a former segment, the segment of one of its
-// days, or what a rebuild has read from the data rows.
+// Source has series of a partition to compact: the active index, the previous segment, the segment of one of its days,
+// or the result of a rebuild from the data rows.
 type Source interface {
 	// metrics returns the metrics that have series, sorted.
 	metrics(ctx context.Context) ([]string, error)
-	// names returns the label names by the source's own numbers; a name may occur more than once.
+	// names returns the label names, indexed by the source's own numbers. A name may occur more than once.
 	names() []string
 	// values calls fn for the values in use of a label name.
 	values(ctx context.Context, name int, fn func(id uint32, value string)) error
@@ -67,7 +67,7 @@ func NewActiveSource(cat *memory.Index, hours memory.HoursByRef) *activeSource {
 			}
 			set, data := s.used[n], v.Data[pos]
 			for _, row := range touched {
-				// Ids given since the set was made belong to series that were added, hence touched, after the snapshot.
+				// Newer ids belong to series that were added, and so marked active, after the snapshot.
 				if id := data.At(row); set.Holds(id) {
 					set.Add(id)
 				}
@@ -77,7 +77,7 @@ func NewActiveSource(cat *memory.Index, hours memory.HoursByRef) *activeSource {
 	return s
 }
 
-// touched lists the rows that have hours.
+// touched lists the rows with hours.
 func (s *activeSource) touched(v *memory.View) []uint32 {
 	var rows []uint32
 	for row := range v.Rows {
@@ -142,7 +142,7 @@ func (s *activeSource) rows(_ context.Context, metric string, _ *presence.Patter
 	return out, nil
 }
 
-// SegmentSource reads a segment. Shift is the position of the segment's first day in the partition that is compacted.
+// SegmentSource reads a segment. Shift is the position of the segment's first day in the new partition.
 type SegmentSource struct {
 	Segment *segment.Segment
 	Shift   uint8
@@ -206,9 +206,9 @@ func (c SegmentSource) rows(ctx context.Context, metric string, hours *presence.
 	return out, nil
 }
 
-// addBlock appends the rows of a metric that a block holds.
+// addBlock appends the rows of a metric in a block.
 func (r *sourceRows) addBlock(c SegmentSource, b *segment.Block, metric uint32, hours *presence.Patterns) error {
-	numbers := make([]uint32, len(b.Ends)) // of the block's patterns, 0 = not asked for yet
+	numbers := make([]uint32, len(b.Ends)) // of the block's patterns; 0 means not known yet
 	for i, m := range b.Metrics {
 		if m.Metric != metric {
 			continue
@@ -248,7 +248,7 @@ func (r *sourceRows) addBlock(c SegmentSource, b *segment.Block, metric uint32, 
 	return nil
 }
 
-// addColumn continues a column whose rows so far end at before.
+// addColumn appends rows to a column that has before rows.
 func (r *sourceRows) addColumn(name, before int, ids []uint32) {
 	at := slices.IndexFunc(r.columns, func(c sourceColumn) bool { return c.name == name })
 	if at < 0 {

@@ -2,7 +2,7 @@ package envelope
 
 import "encoding/binary"
 
-// Decoder reads a payload; after the first fault it keeps returning zero values and err says why.
+// Decoder reads a payload. After the first fault it returns zero values, and Err is the fault.
 type Decoder struct {
 	Rest []byte // of the payload
 	Err  error  // the first fault
@@ -35,7 +35,8 @@ func (c *Decoder) Number(limit uint64) uint32 {
 	return uint32(v)
 }
 
-// Count reads the number of items that follow, each at least itemBytes long, so that it bounds what may be allocated.
+// Count reads the number of following items, each at least itemBytes long. So the payload's length bounds the result
+// and later allocations.
 func (c *Decoder) Count(itemBytes int) int {
 	v := c.Uvarint()
 	if v > uint64(len(c.Rest)/itemBytes) {
@@ -66,10 +67,10 @@ func (c *Decoder) Bytes(n int) []byte {
 	return v
 }
 
-// Text reads a length and that many bytes, without copying.
+// Text reads a length and that number of bytes, without copying.
 func (c *Decoder) Text() []byte { return c.Bytes(c.Count(1)) }
 
-// End reports the first fault, or bytes left over.
+// End returns the first fault, or an error if bytes are left.
 func (c *Decoder) End() error {
 	if c.Err == nil && len(c.Rest) > 0 {
 		return ErrTrailing

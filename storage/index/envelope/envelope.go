@@ -16,7 +16,7 @@ const (
 	FormatV3 = 3 // manifests with dropped metrics
 )
 
-// OverheadBytes is what a sealed value takes besides its payload: the format byte and the checksum.
+// OverheadBytes is the size of the format byte and the checksum of a sealed value.
 const OverheadBytes = 5
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -10,8 +10,8 @@ import (
 )
 
 // cursor remembers, for each day and writer, the records that this process has read or written. So a refresh reads only new
-// ones. A writer numbers its records of a day from 0, without gaps, with two exceptions. It skips a number whose write has
-// failed. And a scan beside a write may see a record but not the one before it. So the cursor asks for a gap once more.
+// ones. A writer numbers its records of a day from 0, without gaps, with two exceptions. It skips a number after a failed
+// write. A scan during a write may see a record but not its predecessor. So the cursor asks for a gap once more.
 type cursor struct {
 	days map[int64]*dayCursor
 }
@@ -24,7 +24,7 @@ type dayCursor struct {
 }
 
 type writerCursor struct {
-	next   uint32          // all records below it are known or given up
+	next   uint32          // all records below it are known or missing for good
 	beyond map[uint32]bool // known records behind a gap
 	gap    bool            // the last scan has found the same gap at next
 }
@@ -53,7 +53,8 @@ func (c *cursor) add(day int64, writer string, seq uint32) {
 	}
 }
 
-// endScan moves each writer's cursor over the records without a gap, and over a gap that an earlier scan has found, too.
+// endScan moves each writer's cursor over the records up to the first gap. It also moves over a gap that an earlier scan
+// has found.
 func (c *cursor) endScan() {
 	for _, d := range c.days {
 		for _, w := range d.writers {

@@ -33,7 +33,7 @@ func (e *encoder) encode(base uint32, fresh, known []memory.Unwritten) *record {
 	e.order, e.long = e.order[:0], nil
 	for d, pd := range e.dicts {
 		if len(pd.used) == 0 {
-			delete(e.dicts, d) // the record before did not need it: free its memory
+			delete(e.dicts, d) // the previous record did not need it: free its memory
 			continue
 		}
 		for _, id := range pd.used {
@@ -80,8 +80,8 @@ type tableGroup struct {
 	rows   []uint32
 }
 
-// byTable groups series by metric, in the order of metrics. The rows of series do not change meanwhile: series of open days are
-// not retired, and the caller's lock keeps tables in place.
+// byTable groups series by metric, in the order of metrics. The rows of the series cannot change meanwhile: series of open days
+// are not retired, and the caller's lock excludes a replacement of tables.
 func (e *encoder) byTable(fresh []memory.Unwritten) []*tableGroup {
 	groups := map[*memory.Table]*tableGroup{}
 	var out []*tableGroup

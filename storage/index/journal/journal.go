@@ -25,11 +25,12 @@ type Options struct {
 	Meta storage.Table
 	// Writer is the name of this process if several share the tables, else empty.
 	Writer string
-	// Collect has the days note the keys of the records with a writer, for a compaction to delete.
+	// Collect makes the days note the keys of the records with a writer, so that a compaction can delete the
+	// records.
 	Collect bool
 	Now     func() time.Time
 	Logger  *slog.Logger
-	// Records and Bytes count what Persist writes, Repairs damage.
+	// Records and Bytes count the output of Persist. Repairs counts repairs of damage.
 	Records, Bytes, Repairs prometheus.Counter
 }
 
@@ -50,7 +51,7 @@ func New(active *memory.Index, open *memory.OpenDays, store *segment.Store, opts
 
 func (j *Journal) shared() bool { return j.opts.Writer != "" }
 
-// Persist writes the series and hours of the open days that the tables do not hold yet.
+// Persist writes those series and hours of the open days that the tables lack.
 func (j *Journal) Persist(ctx context.Context) error {
 	for _, d := range j.open.All() {
 		if err := j.PersistDay(ctx, d); err != nil {
@@ -79,14 +80,14 @@ func (j *Journal) PersistDay(ctx context.Context, d *memory.OpenDay) error {
 	})
 }
 
-// recordTextBytesMax bounds the label values and label sets of a record of several series. So a record stays below the largest
-// cell, storage.CellBytesMax, although one label set may have a megabyte.
+// recordTextBytesMax bounds the label values and label sets of a record of several series. So a record stays below
+// storage.CellBytesMax, although one label set may have a megabyte.
 const recordTextBytesMax = 4 << 20
 
 // errRecordText is an error of write: the record needs fewer new series.
 var errRecordText = errors.New("the label values of the record are too long")
 
-// persistSeries writes records with the series. After an error the series that are not written stay due.
+// persistSeries writes records with the series. After an error, a later call writes the other series.
 func (j *Journal) persistSeries(ctx context.Context, d *memory.OpenDay, enc *encoder, due memory.Due) error {
 	byRow := func(a, b memory.Unwritten) int { return cmp.Compare(a.Row, b.Row) }
 	if !slices.IsSortedFunc(due.Known, byRow) {
@@ -136,7 +137,7 @@ func (j *Journal) write(ctx context.Context, d *memory.OpenDay, enc *encoder, fr
 	if err := j.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: key, Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier, TsMs: presence.DayCellMs(d.Day), Value: blob,
 	}}}}); err != nil {
-		return err // the next attempt writes the same sequence number, whether this one has reached the table or not
+		return err // the next attempt reuses this sequence number
 	}
 	j.opts.Records.Inc()
 	j.opts.Bytes.Add(float64(len(blob)))
@@ -151,7 +152,8 @@ func (j *Journal) write(ctx context.Context, d *memory.OpenDay, enc *encoder, fr
 	return nil
 }
 
-// nextKey is the row of this process's next record of a day. It uses each number once, as a failed write may take effect later.
+// nextKey is the row of this process's next record of a day. It uses each number once, because a failed write may take effect
+// later.
 func (j *Journal) nextKey(day int64) []byte {
 	seq := j.written[day]
 	j.written[day]++
@@ -171,13 +173,14 @@ func (j *Journal) Locate(ctx context.Context, d *memory.OpenDay) error {
 	return nil
 }
 
-// seqFar is above the sequence numbers that days reach, as a record holds thousands of new series.
+// seqFar is above the sequence numbers that days reach, because a record holds thousands of new series.
 const seqFar = 1 << 28
 
-// FarSeq is above the sequence numbers of a journal that cannot be read, even if an earlier process has used FarSeq for it.
+// FarSeq returns a number above the sequence numbers of an unreadable journal, even if an earlier process has used FarSeq
+// for it.
 func (j *Journal) FarSeq() uint32 { return seqFar + uint32(max(0, j.opts.Now().Unix()/60)) }
 
-// End is the sequence number behind the last record of a day that is in the table or that a segment contains.
+// End returns the sequence number after the last record of a day in the table or in a segment.
 func (j *Journal) End(ctx context.Context, day int64) (uint32, error) {
 	end := uint32(0)
 	if c := j.store.Closed.Day(day); c != nil {
@@ -235,10 +238,10 @@ func (j *Journal) DeleteBelow(ctx context.Context, day int64, seq uint32) error 
 	return d.Flush()
 }
 
-// Expire forgets what was read of days before oldest.
+// Expire forgets the records of days before oldest.
 func (j *Journal) Expire(oldest int64) {
 	maps.DeleteFunc(j.cursor.days, func(day int64, _ *dayCursor) bool { return day < oldest })
 }
 
-// Reset forgets what was read.
+// Reset forgets the records that were read.
 func (j *Journal) Reset() { j.cursor = newCursor() }

@@ -12,8 +12,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// LabelSet returns the tags that a hash stands for in the row keys of a metric, stored or active. A row may be older than the
-// Persist that stores its label set. Then the series is active, after a restart by the replay of the log.
+// LabelSet returns the label set whose hash stands in the row keys of a metric. It looks in the tables and in the active
+// index. A row may be older than the Persist that stores its label set. Then the series is active; after a restart, the
+// replay of the log adds it.
 func LabelSet(ctx context.Context, meta storage.Table, active *memory.Index, metric, hash string) ([]keyschema.Tag, error) {
 	tags, err := StoredLabelSet(ctx, meta, hash)
 	if errors.Is(err, envelope.ErrMissing) {
@@ -24,7 +25,7 @@ func LabelSet(ctx context.Context, meta storage.Table, active *memory.Index, met
 	return tags, err
 }
 
-// StoredLabelSet reads from table meta the tags that a hash stands for in row keys.
+// StoredLabelSet reads from table meta the label set whose hash stands in row keys.
 func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]keyschema.Tag, error) {
 	key, qualifier := segment.LabelSetKey(hash), []byte{segment.QualTagList}
 	value, err := segment.ReadCell(ctx, meta, 0, key, qualifier)
@@ -76,7 +77,8 @@ func (e *encoder) checkLong(v *memory.View, row uint32) {
 	}
 }
 
-// mayBeLong reports whether some rule may hash the label set of a row. Escaping triples a text at most.
+// mayBeLong reports whether some rule may hash the label set of a row. Escaping at most triples the length of
+// a text.
 func mayBeLong(v *memory.View, row uint32) bool {
 	size := len(v.Metric())
 	for pos, c := range v.Columns {

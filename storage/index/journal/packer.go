@@ -9,8 +9,8 @@ import (
 	"halite/storage/index/envelope"
 )
 
-// packer compresses payloads of records: label values and columns of metrics repeat each other. It serves one Persist or one
-// reading of journals. The zero value is ready for use.
+// packer compresses payloads of records, whose label values and columns repeat. It serves one Persist or one scan of
+// journals. The zero value is ready for use.
 type packer struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -19,7 +19,8 @@ type packer struct {
 const (
 	// packBytesMin is the shortest payload that is compressed.
 	packBytesMin = 256
-	// recordBytesMax bounds an uncompressed record: its maximum of series, each with label values of kilobytes.
+	// recordBytesMax bounds an uncompressed record: the largest number of series, each with kilobytes of label
+	// values.
 	recordBytesMax = 256 << 20
 )
 
@@ -64,13 +65,13 @@ func (k *packer) payload(stored []byte, format byte) ([]byte, error) {
 		}
 		k.decoder = decoder
 	}
-	// The buffer grows with the output, so that a wrong size allocates nothing.
+	// The buffer grows with the output, so a wrong size in the record allocates nothing.
 	out, err := k.decoder.DecodeAll(stored[n:], make([]byte, 0, min(size, uint64(16*len(stored)))))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", envelope.ErrTruncated, err)
 	}
 	if uint64(len(out)) != size {
-		return nil, fmt.Errorf("%w: %d bytes uncompressed, %d announced", envelope.ErrRange, len(out), size)
+		return nil, fmt.Errorf("%w: %d bytes uncompressed, want %d", envelope.ErrRange, len(out), size)
 	}
 	return out, nil
 }

@@ -15,7 +15,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Found says what a reading of journals has met besides records.
+// Found is the result of a scan of journals, besides the records.
 type Found struct {
 	// Damaged are days with damaged journals.
 	Damaged []int64
@@ -81,7 +81,7 @@ func (j *Journal) Unread() []storage.RowRange { return j.cursor.unread() }
 // EndScan ends a scan of Unread.
 func (j *Journal) EndScan() { j.cursor.endScan() }
 
-// Reader reads single records with a writer. Close it when done.
+// Reader reads single records with a writer. The caller closes it.
 type Reader struct {
 	j      *Journal
 	packer packer
@@ -119,7 +119,7 @@ func (j *Journal) readInto(d *memory.OpenDay, row storage.Row, packer *packer) e
 	return r.load(row)
 }
 
-// ReadRemaining reads all records with a writer that a day has, and returns the series and hours of these records alone.
+// ReadRemaining reads all of a day's records with a writer, and returns the series and hours of these records alone.
 func (j *Journal) ReadRemaining(ctx context.Context, day int64) (remaining *memory.OpenDay, damaged bool, err error) {
 	remaining = memory.NewOpenDay(day)
 	prefix := segment.AppendDay([]byte(segment.JournalPrefix), day)
@@ -170,7 +170,7 @@ func (r *dayReader) start(ctx context.Context, day int64) error {
 	}
 	m, err := r.j.store.Manifest(ctx, c)
 	if errors.Is(err, storage.ErrCorrupt) {
-		// Nobody knows which records the segment contains: load all of them.
+		// The manifest is unreadable, so any record may be missing from the segment: load all records.
 		r.j.opts.Logger.Error("index day is damaged; reads of the day fail until it is rebuilt", "day", day, "err", err)
 		return nil
 	}
@@ -180,7 +180,7 @@ func (r *dayReader) start(ctx context.Context, day int64) error {
 	return err
 }
 
-// add loads a record without a writer. The records behind a damaged one cannot be understood.
+// add loads a record without a writer. The records after a damaged one cannot be decoded.
 func (r *dayReader) add(row storage.Row, seq uint32) error {
 	if r.day.Journal.Seq == 0 {
 		r.day.Journal.First = seq

@@ -101,7 +101,7 @@ func parseRecord(payload []byte) (*record, error) {
 		p.metrics = append(p.metrics, m)
 	}
 	if c.Err == nil && rows != uint64(p.rows) {
-		return nil, fmt.Errorf("%w: %d series announced, %d found", envelope.ErrRange, p.rows, rows)
+		return nil, fmt.Errorf("%w: %d series in the header, %d found", envelope.ErrRange, p.rows, rows)
 	}
 	p.runs = readRuns(c, uint64(p.base)+uint64(p.rows))
 	return p, c.End()
@@ -133,7 +133,7 @@ type loader struct {
 	rows   []memory.Ref // of each journal row
 }
 
-// add takes the next record. It calls visit for every series with hours; row is its row in the journal.
+// add loads the next record. It calls visit for every series with hours; row is its row in the journal.
 func (l *loader) add(p *record, hour int64, visit func(ref memory.Ref, row, hours uint32)) error {
 	if int(p.base) != len(l.rows) {
 		return fmt.Errorf("%w: it starts at series %d instead of %d", errGap, p.base, len(l.rows))

@@ -29,14 +29,15 @@ type collector struct {
 	next    int // number of the series that probably comes next
 	fresh   bool
 	index   keyIndex
-	spans   []presence.Span // memory from which hours are cut
+	spans   []presence.Span // memory for the hours of series
 	same    []presence.Span // hours of the last active series; most series have the same
 	// sameDay and sameWord are the day and the bitmap of same, if same is of one day.
 	sameDay  int64
 	sameWord uint32
 	key      []byte
 	sort     memory.SortScratch
-	// join holds the partners that a series needs to stay, nil if all stay. omitted counts the series that were left out.
+	// join holds the possible partners; a series without a partner is omitted. nil keeps all series. omitted counts the
+	// omitted series.
 	join    *JoinKeys
 	omitted int
 }
@@ -78,7 +79,7 @@ func (c *collector) add() *found {
 	return c.at(c.count - 1)
 }
 
-// close gives the memory back. Series that were returned do not refer to it.
+// close frees the memory. The returned series do not refer to it.
 func (c *collector) close() {
 	for _, p := range c.found {
 		clear(p[:])
@@ -197,7 +198,8 @@ func (c *collector) addActive(v *memory.View, rows []uint32) error {
 	return nil
 }
 
-// activeHours returns the hours of an active series. They may be shared, unless hours of closed days are added later.
+// activeHours returns the hours of an active series. Other series may share them, unless the caller will add hours of
+// closed days.
 func (c *collector) activeHours(ref memory.Ref) []presence.Span {
 	if d := c.q.onlyDay(); d != nil && !c.merging {
 		return c.hoursOf(d.Day, d.Hours(ref)&presence.HoursWithin(d.Day, c.q.first, c.q.to))
@@ -215,7 +217,7 @@ func (c *collector) activeHours(ref memory.Ref) []presence.Span {
 	return c.same
 }
 
-// hoursOf returns the hours of a series that was active in these hours of one day only. They may be shared.
+// hoursOf returns the spans of the given hours of one day. Other series may share them.
 func (c *collector) hoursOf(day int64, word uint32) []presence.Span {
 	switch {
 	case word == 0:
@@ -227,7 +229,7 @@ func (c *collector) hoursOf(day int64, word uint32) []presence.Span {
 	return c.same
 }
 
-// newSpans runs fill on spare memory of the collector, so that most series need no allocation.
+// newSpans calls fill with spare memory of the collector, so most series need no allocation.
 func (c *collector) newSpans(fill func([]presence.Span) []presence.Span) []presence.Span {
 	const spansMax = 32 // spans that one series is likely to need
 	if cap(c.spans)-len(c.spans) < spansMax {
@@ -253,7 +255,7 @@ func (c *collector) activeKey(v *memory.View, row uint32) xxh3.Uint128 {
 	return xxh3.Hash128Seed(key, c.q.reader.seed)
 }
 
-// addSegment gathers the rows of a segment. The series of a segment differ from each other, so the first segment needs no
+// addSegment gathers the rows of a segment. The series of one segment are distinct, so the first segment needs no
 // comparisons.
 func (c *collector) addSegment(s *segment.Segment) error {
 	c.fresh, c.next = c.count == 0, 0

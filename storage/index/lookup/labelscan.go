@@ -46,7 +46,7 @@ func (n *labelNameScan) run() error {
 
 func (n *labelNameScan) scan(s *segment.Segment) error { return n.q.scanSegment(s, n.closed) }
 
-// active searches, for each name that it has not found yet, a row that was active in the window and has the name.
+// active searches for each missing name a row that has the name and was active in the window.
 func (n *labelNameScan) active(v *memory.View, rows []uint32) error {
 	if !n.names[model.MetricNameLabel] && n.touched(v, rows, nil) {
 		n.names[model.MetricNameLabel] = true

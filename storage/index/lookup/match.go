@@ -18,7 +18,7 @@ import (
 // matcher is a labels.Matcher with properties that the scans need often.
 type matcher struct {
 	*labels.Matcher
-	metric bool // it is on the metric's name
+	metric bool // of the metric's name
 	absent bool // it matches series without the label
 }
 

@@ -9,16 +9,16 @@ import (
 )
 
 // Two places hold a closed day: its own segment, and the segment of its month. A month answers a long window with one look-up.
-// A day is smaller if series come and go. A month names the generation of each day that it contains. A day that was compacted
-// again since is read from its own segment. So a month that is late or gone costs time, and no answer is wrong.
+// A day is smaller if series come and go. A month names the generation of each day that it contains. If a day was compacted
+// again since then, look-ups read its own segment. So a late or missing month costs time, but no answer is wrong.
 
-// staleRetriesMax bounds how often a partition is read again because a compaction replaced it. Its compactions are minutes
-// apart.
+// staleRetriesMax bounds the retries of a read because a compaction replaced the partition. Compactions of a partition are
+// minutes apart.
 const staleRetriesMax = 8
 
 // eachClosed calls run with segments that together hold the closed days of the query, each with its window. With wholeOnly it
 // uses a month for whole days only. If a compaction replaces a partition meanwhile, it calls run again with the new segment.
-// So run must tolerate that a row comes twice.
+// So run must tolerate duplicate rows.
 func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
 	for _, g := range q.closed {
 		served, err := q.inMonth(g, wholeOnly, run)

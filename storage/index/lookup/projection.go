@@ -22,10 +22,10 @@ type projection struct {
 	groups  uint32
 	early   bool // a table has labels that sort before the metric's name
 
-	// The table at hand:
+	// The current table:
 	v       *memory.View
 	columns []projected
-	numbers map[uint64]int // number of a combination by the number of the columns before and an id; nil if computed
+	numbers map[uint64]int // number of a combination, by an id and the number for the columns before; nil if computed
 }
 
 // tableRows are rows of a table. end is where they end in the list of the rows of all tables.
@@ -38,7 +38,7 @@ type tableRows struct {
 type projected struct {
 	pos  uint16
 	data *memory.ColumnData
-	ids  int // number of values that it may have, with 0
+	ids  int // number of possible values, including 0
 }
 
 // combination is the group and the labels of rows with the same ids. The group is 0 before the first of these rows.
@@ -66,7 +66,7 @@ func newProjection(q *query, names []string) *projection {
 	}
 }
 
-// close gives the memory back. Series do not refer to it.
+// close frees the memory. Series do not refer to it.
 func (p *projection) close() {
 	p.rows = p.rows[:0]
 	clear(p.cells)

@@ -100,8 +100,8 @@ func (s *scanScratch) upTo(n uint32) []uint32 {
 
 var scanPool = sync.Pool{New: func() any { return new(scanScratch) }}
 
-// scanActive calls visit with the matching rows of each metric, in the order of metrics, whatever their hours. It reuses the
-// view and the rows. Rows of a number from sortRowsMin on must not be changed.
+// scanActive calls visit with the matching rows of each metric, whatever their hours. Metrics come in order. scanActive
+// reuses the view and the rows. visit must not change a list of sortRowsMin or more rows.
 func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) error {
 	var one [1]*memory.Table
 	var tables []*memory.Table

@@ -38,7 +38,7 @@ func New(active *memory.Index, open *memory.OpenDays, store *segment.Store, opts
 	return &Reader{opts: opts, active: active, open: open, store: store, seed: rand.Uint64()}
 }
 
-// OldestMs is the oldest time with an answer.
+// OldestMs is the oldest time that look-ups cover.
 func OldestMs(now func() time.Time, retention time.Duration) int64 {
 	if retention <= 0 {
 		return 0

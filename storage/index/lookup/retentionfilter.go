@@ -9,7 +9,7 @@ import (
 )
 
 // A metric with a shorter retention than others has a window of its own, which begins with the first hour that is still
-// retained in part. Other metrics need no check: this concerns only days that began before the latest of these hours.
+// retained in part. Only days that began before the latest of these hours need the check.
 
 // firstRetainedHour is the first hour of a metric that the query needs.
 func (q *query) firstRetainedHour(metric string) int64 {

@@ -97,7 +97,7 @@ func (q *query) metricSet(s *segment.Segment, sets []*valueid.Set) (*valueid.Set
 // pruneValuesMax bounds the values whose sets of blocks are joined to skip blocks.
 const pruneValuesMax = 4096
 
-// candidates lists the blocks that can hold matching series.
+// candidates lists the blocks that may hold matching series.
 func (q *query) candidates(s *segment.Segment, sets []*valueid.Set, metrics *valueid.Set) ([]int, error) {
 	var numbers []int
 	if metrics == nil {

@@ -22,17 +22,11 @@ type Series struct {
 	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. Do not
 	// change them.
 	Hours []presence.Span
+	// Tenant says how Labels differ from the stored ones; nil if they do not.
+	Tenant *Tenant
 
 	v   *memory.View // has all labels if Labels do not
 	row uint32
-}
-
-// AllLabels returns all labels of the series, also after SelectProjected.
-func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
-	if s.v == nil {
-		return s.Labels
-	}
-	return s.v.Labels(s.row, b)
 }
 
 // Select returns the series that match and are active in an hour that overlaps [mintMs, maxtMs], both inclusive. They are
@@ -71,7 +65,7 @@ func (x *Reader) SelectProjected(
 	return out, nil
 }
 
-// SelectBy is Select with its own rule for the choice between days and months.
+// SelectBy is Select with a given rule for the choice between days and months.
 func (x *Reader) SelectBy(
 	ctx context.Context, budget Budget, months segment.MonthRule, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {

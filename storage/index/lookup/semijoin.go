@@ -116,8 +116,8 @@ func (p *JoinKeys) hash(v *memory.View, ls labels.Labels) (hash uint64, ok bool)
 	return hash, ok
 }
 
-// marks is a hash table of the states of rows by their hash. Rows with one hash count as equal, which keeps some rows too
-// many.
+// marks is a hash table of the states of rows by their hash. Rows with equal hashes count as equal. So the result may
+// keep a few rows without a partner.
 type marks []mark
 
 type mark struct {
@@ -140,7 +140,7 @@ type joinScratch struct {
 
 var joinPool = sync.Pool{New: func() any { return new(joinScratch) }}
 
-// marksKept bounds the size of a table that is reused. The few larger ones are not worth the memory.
+// marksKept bounds the size of a table that is reused. Larger tables are rare and not worth the memory.
 const marksKept = 1 << 16
 
 func (s *joinScratch) release() {

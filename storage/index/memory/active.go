@@ -26,13 +26,13 @@ const (
 )
 
 // Index is the set of active series: a table for each metric, a dictionary for each label name shared by all
-// tables, and the refs. It knows no hours. Lock order: mu, table.mu, dicts, dictionary.mu, refs.mu.
+// tables, and the refs. It has no hours. Lock order: mu, table.mu, dicts, dictionary.mu, refs.mu.
 type Index struct {
 	mu     sync.RWMutex
 	tables map[string]*Table
-	order  []*Table // of tables by metric; nil after a change, never changed itself
+	order  []*Table // tables by metric; immutable, nil after a change
 	free   []uint32 // slots for reuse
-	parked []uint32 // slots freed by the last compaction: a slow reader may still follow a ref into them
+	parked []uint32 // slots freed by the last compaction; a slow reader may still use them
 
 	slots atomic.Pointer[[]atomic.Pointer[Table]]
 
@@ -97,7 +97,7 @@ func (c *Index) Tables() []*Table {
 	return c.order
 }
 
-// setTable makes t the metric's table, nil for none. The caller holds mu.
+// setTable sets the metric's table; nil removes it. The caller holds mu.
 func (c *Index) setTable(metric string, t *Table) {
 	c.order = nil
 	if t == nil {
@@ -153,7 +153,8 @@ func (c *Index) slot(slot uint32) *Table {
 	return slots[slot].Load()
 }
 
-// Add returns the ref of a label set, entering it if it is new. hour keeps the series from being retired until then.
+// Add returns the ref of a label set, and adds a new set to its table. The series is not retired while the hour
+// counts as active.
 func (c *Index) Add(ls labels.Labels, hour int64) (ref Ref, created bool, err error) {
 	metric := ls.Get(model.MetricNameLabel)
 	if err := checkLabels(metric, ls); err != nil {
@@ -193,7 +194,7 @@ func (c *Index) addTo(t *Table, ls labels.Labels, hour int64) (Ref, bool, error)
 	return c.addRow(t, ids, hour)
 }
 
-// addRow enters a row of ids; the caller holds t.mu.
+// addRow adds a row of ids. The caller holds t.mu.
 func (c *Index) addRow(t *Table, ids []uint32, hour int64) (Ref, bool, error) {
 	hash := rowHash(*t.columns.Load(), ids)
 	if row, ok := t.search(ids, hash); ok {
@@ -234,11 +235,11 @@ func checkLabels(metric string, ls labels.Labels) error {
 	})
 }
 
-// viewPool keeps looks for row: a flush asks for each of its series.
+// viewPool keeps views for Row, which a flush calls for each series.
 var viewPool = sync.Pool{New: func() any { return new(View) }}
 
-// Row calls fn with the look at the table in which ref is and its row; it reports whether ref is active.
-// A ref may move to another table meanwhile, so its place is checked again after fn; fn then runs once more.
+// Row calls fn with a view of the table of ref and with the row of ref. It reports whether ref is active. If
+// ref moves to another table meanwhile, Row calls fn once more.
 func (c *Index) Row(ref Ref, fn func(v *View, row uint32)) bool {
 	v := viewPool.Get().(*View)
 	defer viewPool.Put(v)
@@ -308,13 +309,13 @@ func (c *Index) Place(ref Ref) (t *Table, row uint32, ok bool) {
 // Knows reports whether the ref may have been given to a series.
 func (c *Index) Knows(ref Ref) bool { return ref != 0 && c.refs.page(ref) != nil }
 
-// RaiseLastHour notes that the series was active in the hour.
+// RaiseLastHour records that the series was active in the hour.
 func (c *Index) RaiseLastHour(ref Ref, hour int64) { c.refs.touch(ref, hour) }
 
 // SeriesCount is the number of active series.
 func (c *Index) SeriesCount() int64 { return c.series.Load() }
 
-// AddRows enters series of one metric. fill sets the value id of each of the label names for a row; added gets the ref of
+// AddRows adds series of one metric. fill sets the value ids of a row, one for each label name. added gets the ref of
 // each row, in order.
 func (c *Index) AddRows(
 	metric string, dicts []*Dictionary, rows uint32, hour int64, fill func(row uint32, ids []uint32) error, added func(Ref),

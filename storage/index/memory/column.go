@@ -6,16 +6,16 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// column holds one label of a metric's series: a value id for each ordinal, 0 where the label is absent.
-// It is appended to under the table's lock and read without one: a reader loads the table's length first, the array
-// afterwards; entries below the length never change, in whichever array they are read.
+// column holds one label of a metric's series: a value id for each ordinal, 0 where the label is absent. Writers
+// append under the table's lock. Readers take no lock: they load the table's length first and the array afterwards.
+// Entries below the length never change, also when a larger array replaces the array.
 type column struct {
 	Dict *Dictionary
 	data atomic.Pointer[ColumnData]
 }
 
-// ColumnData is one array of a column, of the narrowest width that holds its ids. With no array at all every ordinal
-// has the same id, which is what most columns of most metrics look like.
+// ColumnData is one array of a column, of the narrowest width that holds its ids. Without an array, every ordinal
+// has the same id. Most columns of most metrics are like this.
 type ColumnData struct {
 	same uint32
 	u8   []uint8
@@ -23,7 +23,7 @@ type ColumnData struct {
 	u32  []uint32
 }
 
-// newColumn starts a column in a table that has rows already: they lack the label.
+// newColumn starts a column. Earlier rows of the table lack the label.
 func newColumn(d *Dictionary) *column {
 	c := &column{Dict: d}
 	c.data.Store(&ColumnData{})
@@ -95,7 +95,7 @@ func (c *column) append(n, id uint32) {
 	}
 }
 
-// idMaxOfWidth is an id that needs the present width, so that growing keeps it.
+// idMaxOfWidth returns an id that needs the present width, so that grow keeps the width.
 func (d *ColumnData) idMaxOfWidth() uint32 { return d.idMax() }
 
 // grow copies n rows to a larger array that is wide enough for id.

@@ -11,7 +11,7 @@ import (
 // OpenDays holds the active hours of every day that has hours outside its segment: today, until an hour after midnight also
 // yesterday, and days with late data.
 type OpenDays struct {
-	mu   sync.RWMutex // MarkActive holds it shared, so that it marks no hour between a compaction and the removal of the day
+	mu   sync.RWMutex // MarkActive holds it shared, so that no hour is marked between a compaction and the removal of the day
 	days map[int64]*OpenDay
 	// bytes is the memory of all days.
 	bytes atomic.Int64
@@ -37,16 +37,16 @@ type OpenDay struct {
 // JournalState is the place of the next record.
 type JournalState struct {
 	Known bool   // Seq is above the records that the manifest contains
-	First uint32 // of the records written since the last compaction
-	Seq   uint32 // of the next record
+	First uint32 // number of the first record since the last compaction
+	Seq   uint32 // number of the next record
 	Rows  uint32 // series in the records since First
-	Stale bool   // the journal has hours that memory has forgotten
+	Stale bool   // the journal has hours that were removed from memory
 }
 
 // dayPage has a word for each series. Bits 0–23 are the active hours. wordDirty says that the journal lacks some of them,
-// wordWriting that some are being written. wordUnsure says that some hours are from a record, of another writer or an older
-// one, of a day with a segment. If a removal of hours has made that segment, the record may be deleted soon, and these hours
-// with it. rows holds the row of the series in the day's journal plus one, 0 if it has none. dirty is set when a word may be.
+// wordWriting that some are being written. wordUnsure says that the day has a segment, and that some hours are from an old
+// record or another writer's record. If a removal of hours wrote that segment, a compaction may soon delete the record and
+// these hours. rows holds the row of the series in the day's journal plus one, or 0. dirty says that some word may be dirty.
 type dayPage struct {
 	words [refPageSize]atomic.Uint32
 	rows  [refPageSize]uint32
@@ -79,13 +79,14 @@ func (o *OpenDays) MarkActive(ref Ref, hour int64) bool {
 	if d == nil {
 		o.mu.RUnlock()
 		o.Day(day)
-		return o.MarkActive(ref, hour) // it may be forgotten in between
+		return o.MarkActive(ref, hour) // it may be removed in between
 	}
 	defer o.mu.RUnlock()
 	return d.MarkActive(ref, presence.HourBit(hour))
 }
 
-// Reannounce makes the journal lack an active hour of a series; not ok if the day is not open.
+// Reannounce marks an active hour of a series as missing in the journal. It returns false if the day is not
+// open.
 func (o *OpenDays) Reannounce(ref Ref, hour int64) (ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -112,8 +113,7 @@ func (d *OpenDay) MarkActive(ref Ref, hours uint32) bool {
 	return true
 }
 
-// IsPersisted reports whether the hours are active and the series has no hours of the day that have to be written, or written
-// again.
+// IsPersisted reports whether the hours are active and the journal has all hours of the series and day.
 func (d *OpenDay) IsPersisted(ref Ref, hours uint32) bool {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
@@ -138,7 +138,7 @@ func (d *OpenDay) page(ref Ref) *dayPage {
 	var grown []*dayPage
 	if n < len(pages) {
 		grown = slices.Clone(pages)
-	} else { // readers do not look behind the length that they know
+	} else { // readers do not read beyond the length that they know
 		grown = append(pages, make([]*dayPage, n+1-len(pages))...)
 	}
 	grown[n] = &dayPage{}
@@ -156,8 +156,8 @@ func (d *OpenDay) Hours(ref Ref) uint32 {
 	return 0
 }
 
-// HoursOfRefs fills in the active hours of several refs. It does nothing else, so that the processor fetches the scattered words
-// in parallel.
+// HoursOfRefs fills in the active hours of several refs. The loop does nothing else, so that the processor fetches the
+// scattered words in parallel.
 func (d *OpenDay) HoursOfRefs(refs []Ref, words []uint32) {
 	pages := *d.pages.Load()
 	for i, ref := range refs {
@@ -217,7 +217,7 @@ func (o *OpenDays) Get(day int64) *OpenDay {
 	return o.days[day]
 }
 
-// Snapshot copies the words; index by ref.
+// Snapshot copies the words. The result is indexed by ref.
 func (d *OpenDay) Snapshot() HoursByRef {
 	pages := *d.pages.Load()
 	out := make(HoursByRef, len(pages))
@@ -245,7 +245,7 @@ func (m HoursByRef) Hours(ref Ref) uint32 {
 }
 
 // Release clears the hours that a compaction has stored, and removes the day if no others are left.
-// No row number of the journal is valid afterwards, as the segment replaces the journal.
+// Afterwards no row number of the journal is valid, because the segment replaces the journal.
 func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
 	o.mu.Lock() // no MarkActive is under way
 	defer o.mu.Unlock()
@@ -270,7 +270,7 @@ func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
 		}
 	}
 	d.dirty.Store(left)
-	d.Journal, d.Records = JournalState{}, nil // the next record follows those that the new manifest contains
+	d.Journal, d.Records = JournalState{}, nil // the next record follows the records in the new manifest
 	if !left {
 		o.drop(d.Day)
 	}
@@ -320,8 +320,8 @@ func (o *OpenDays) Day(day int64) *OpenDay {
 	return d
 }
 
-// KeepJournal removes the hours of a day that its segment has by now. It keeps the hours of journal, which the remaining records
-// have, and all hours of series with unwritten ones.
+// KeepJournal removes the hours of a day that its segment now has. It keeps the hours of journal, which are in the remaining
+// records, and all hours of series with unwritten hours.
 func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
 	o.mu.Lock() // no MarkActive is under way
 	defer o.mu.Unlock()

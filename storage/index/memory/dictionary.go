@@ -12,10 +12,11 @@ import (
 	"halite/storage/index/sorted"
 )
 
-// Dictionary gives the distinct values of one label name dense ids, from 1, in order of appearance. It only grows.
+// Dictionary maps the distinct values of one label name to dense ids, from 1, in order of appearance. It only
+// grows.
 //
-// Readers take values by id without a lock: count is stored after the value, and the array is loaded after count.
-// Only look-ups by value lock, once per matcher, never per series.
+// Readers read values by id without a lock: a writer stores count after the value, and a reader loads the array
+// after count. Only look-ups by value lock, once per matcher and never per series.
 type Dictionary struct {
 	ID   uint32 // distinguishes dictionaries in row hashes
 	Name string
@@ -27,7 +28,7 @@ type Dictionary struct {
 	slots []uint32 // open addressing: value ids, 0 is free
 	arena []byte   // tail of the block from which values are cut
 	bytes int64
-	// memory counts the dictionary's memory, counted is its part of that. Guarded by mu.
+	// memory is the sum over all dictionaries, and counted is the part of this one. Guarded by mu.
 	memory  *atomic.Int64
 	counted int64
 
@@ -87,7 +88,7 @@ func (d *Dictionary) find(value string) (id uint32, slot int) {
 	}
 }
 
-// Intern returns the id of a value, giving it one if needed; value may be reused by the caller.
+// Intern returns the id of a value, and adds a new value. The caller may reuse the memory of value.
 func (d *Dictionary) Intern(value string) uint32 {
 	if id := d.Lookup(value); id != 0 {
 		return id
@@ -123,7 +124,7 @@ func (d *Dictionary) account() {
 	d.counted = size
 }
 
-// discount takes the dictionary out of the sum: it is about to go.
+// discount subtracts the dictionary from the sum before its end.
 func (d *Dictionary) discount() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +132,7 @@ func (d *Dictionary) discount() {
 	d.memory, d.counted = new(atomic.Int64), 0
 }
 
-// SizeBytes is about the memory of the dictionary. The caller holds mu.
+// SizeBytes estimates the memory of the dictionary. The caller holds mu.
 func (d *Dictionary) SizeBytes() int64 {
 	size := dictionaryBytes + int64(len(d.Name)) + d.bytes + int64(4*len(d.slots)+stringBytes*cap(*d.values.Load()))
 	if o := d.order.Load(); o != nil {
@@ -152,7 +153,8 @@ func (d *Dictionary) rehash() {
 	}
 }
 
-// Sorted returns the order of all values so far, or of more. It is kept; values that came since are merged in.
+// Sorted returns the order of at least all current values. It caches the order, and later merges new values
+// into it.
 func (d *Dictionary) Sorted() *dictOrder {
 	values := d.Snapshot()
 	if o := d.order.Load(); o != nil && len(o.IDs) >= len(values) {
@@ -180,7 +182,8 @@ func (d *Dictionary) Sorted() *dictOrder {
 	return o
 }
 
-// clone copies a value into the arena: one allocation for many values, and none of the caller's buffer is kept.
+// clone copies a value into the arena. One allocation serves many values, and the dictionary keeps no buffer
+// of the caller.
 func (d *Dictionary) clone(value string) string {
 	d.bytes += int64(len(value))
 	if len(value) > arenaValueMax {

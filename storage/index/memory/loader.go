@@ -10,12 +10,11 @@ import (
 	"halite/keyschema"
 )
 
-// loaderMetricsMax bounds the metrics that a Loader remembers.
+// loaderMetricsMax bounds the metrics that a Loader caches.
 const loaderMetricsMax = 1 << 16
 
-// Loader adds many series in turn, as Index.Add does, in less time. It remembers tables, columns and the values used last,
-// because series that follow each other share most of them. It is for one goroutine, and Index.Maintain must not run
-// meanwhile.
+// Loader adds many series in turn, faster than Index.Add. It caches tables, columns and the last values, because
+// consecutive series share most of them. It is for one goroutine, and Index.Maintain must not run meanwhile.
 type Loader struct {
 	cat     *Index
 	added   func() // is called for each new series
@@ -25,7 +24,7 @@ type Loader struct {
 	ids     []uint32
 }
 
-// loaderMetric is a metric with the columns of the series added last.
+// loaderMetric is a metric with the columns of its last series.
 type loaderMetric struct {
 	table   *Table
 	columns []loaderColumn
@@ -36,14 +35,14 @@ type loaderColumn struct {
 	pos  int
 }
 
-// loaderDict is a dictionary with the value used last.
+// loaderDict is a dictionary with its last value.
 type loaderDict struct {
 	*Dictionary
 	value string
 	id    uint32
 }
 
-// NewLoader returns a loader for series that are not retired before the hour has become idle.
+// NewLoader returns a loader. Its series are not retired while the hour counts as active.
 func NewLoader(cat *Index, hour int64, added func()) *Loader {
 	return &Loader{cat: cat, added: added, hour: hour, metrics: map[string]*loaderMetric{}, dicts: map[string]*loaderDict{}}
 }
@@ -70,7 +69,7 @@ func (l *Loader) Add(ls []labels.Label) (Ref, error) {
 	}
 }
 
-// metric returns what is remembered of a metric.
+// metric returns the cache of a metric.
 func (l *Loader) metric(metric string) *loaderMetric {
 	m := l.metrics[metric]
 	if m == nil {
@@ -83,7 +82,7 @@ func (l *Loader) metric(metric string) *loaderMetric {
 	return m
 }
 
-// addTo adds a series to its metric; the caller holds the table's lock.
+// addTo adds a series to its metric. The caller holds the table's lock.
 func (l *Loader) addTo(m *loaderMetric, ls []labels.Label) (Ref, bool, error) {
 	t, used := m.table, 0
 	known := len(*t.columns.Load())

@@ -2,7 +2,7 @@ package memory
 
 import "unsafe"
 
-// What things take in memory beside their arrays, with what the allocator adds.
+// Sizes of structures without their arrays, as the allocator rounds them.
 const (
 	pointerBytes    = int64(unsafe.Sizeof(uintptr(0)))
 	stringBytes     = int(unsafe.Sizeof(""))
@@ -14,7 +14,7 @@ const (
 	dayPageBytes    = 9472  // the allocator's size class of a dayPage
 )
 
-// SizeBytes is the memory of tables, dictionaries and refs. It is kept up to date.
+// SizeBytes is the memory of tables, dictionaries and refs. Each change updates it.
 func (c *Index) SizeBytes() int64 { return c.bytes.Load() + c.refs.SizeBytes() }
 
 // SizeBytes is the memory of all open days.
@@ -37,7 +37,7 @@ func (c *Index) EachMetric(seriesMin int, fn func(metric string, series int)) {
 	}
 }
 
-// WalkedBytes counts what the sizes of the index and its days must add up to. Tests compare them.
+// WalkedBytes sums the sizes of all parts. Tests compare it with SizeBytes.
 func WalkedBytes(c *Index, days *OpenDays) (size int64) {
 	for _, t := range c.Tables() {
 		t.mu.Lock()

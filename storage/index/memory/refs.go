@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// Ref is the dense number of an active series, counted from 1. It is never given to another series within a process.
+// Ref is the dense number of an active series, counted from 1. A process never reuses a Ref for another series.
 type Ref uint32
 
-// refTable maps each Ref to its place, (slot of the metric's table, ordinal), and keeps the last hour it was touched.
-// Pages never move; a page goes when all its refs are retired.
+// refTable maps each Ref to its place (slot of the metric's table, ordinal) and to its last active hour. Pages never
+// move. A page is freed when all its refs are retired.
 type refTable struct {
 	mu    sync.Mutex
-	next  uint32 // last ref handed out
+	next  uint32 // last allocated ref
 	pages atomic.Pointer[[]*refPage]
-	live  atomic.Int64 // pages that are there
+	live  atomic.Int64 // pages in use
 }
 
 const (
@@ -26,7 +26,7 @@ const (
 
 type refPage struct {
 	place [refPageSize]atomic.Uint64 // (slot+1)<<32 | ordinal; 0 is free or retired
-	last  [refPageSize]atomic.Uint32 // last hour touched or added
+	last  [refPageSize]atomic.Uint32 // last hour active or added
 	live  atomic.Int32
 }
 
@@ -41,7 +41,7 @@ func (r *refTable) page(ref Ref) *refPage {
 	return (*pages)[n]
 }
 
-// allocate hands out the next ref, placed.
+// allocate returns the next ref and sets its place.
 func (r *refTable) allocate(slot, ordinal uint32, hour int64) (Ref, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +59,7 @@ func (r *refTable) allocate(slot, ordinal uint32, hour int64) (Ref, error) {
 		var grown []*refPage
 		if n < len(pages) {
 			grown = slices.Clone(pages)
-		} else { // readers do not look behind the length that they know
+		} else { // readers do not read beyond the length that they know
 			grown = append(pages, make([]*refPage, n+1-len(pages))...)
 		}
 		grown[n] = &refPage{}
@@ -74,7 +74,7 @@ func (r *refTable) allocate(slot, ordinal uint32, hour int64) (Ref, error) {
 	return ref, nil
 }
 
-// place returns where the series is; ok is false for refs that are unknown or retired.
+// place returns the place of a series. ok is false if the ref is unknown or retired.
 func (r *refTable) place(ref Ref) (slot, ordinal uint32, ok bool) {
 	p := r.page(ref)
 	if p == nil {
@@ -90,7 +90,7 @@ func (r *refTable) move(ref Ref, slot, ordinal uint32) {
 	}
 }
 
-// retire forgets a ref for ever.
+// retire frees the place of a ref for good.
 func (r *refTable) retire(ref Ref) {
 	p := r.page(ref)
 	if p == nil || p.place[ref%refPageSize].Swap(0) == 0 || p.live.Add(-1) > 0 {
@@ -100,7 +100,7 @@ func (r *refTable) retire(ref Ref) {
 	defer r.mu.Unlock()
 	n := int(ref >> refPageBits)
 	if uint32(n) == r.next>>refPageBits || p.live.Load() > 0 {
-		return // the page that still hands out refs stays
+		return // the page of the next refs stays
 	}
 	pages := append([]*refPage(nil), *r.pages.Load()...)
 	pages[n] = nil
@@ -116,7 +116,7 @@ func (r *refTable) SizeBytes() int64 {
 	return size
 }
 
-// touched returns the last hour the ref was touched or added in.
+// touched returns the last hour in which the ref was active or added.
 func (r *refTable) touched(ref Ref) int64 {
 	if p := r.page(ref); p != nil {
 		return int64(p.last[ref%refPageSize].Load())

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Idle returns the active series that retireIdle would forget now if none is busy, ascending.
+// Idle returns the active series, ascending, that Retire would remove now if busy returned false for all.
 func (c *Index) Idle(days *OpenDays, beforeHour int64) []Ref {
 	var out []Ref
 	idle := c.idle(days, beforeHour)
@@ -39,7 +39,7 @@ func (c *Index) idle(days *OpenDays, beforeHour int64) func(ref Ref) bool {
 	}
 }
 
-// Retire forgets the idle series among refs that are not busy, and returns them.
+// Retire removes the idle series among refs that are not busy, and returns them.
 func (c *Index) Retire(days *OpenDays, refs []Ref, beforeHour int64, busy func(Ref) bool) []Ref {
 	c.retireMu.Lock()
 	defer c.retireMu.Unlock()
@@ -54,7 +54,7 @@ func (c *Index) Retire(days *OpenDays, refs []Ref, beforeHour int64, busy func(R
 	return gone
 }
 
-// FreeRetired frees the memory of retired series. The caller sees to it that nobody else relies on tables staying in place.
+// FreeRetired frees the memory of retired series. The caller holds the lock that serialises replacements of tables.
 func (c *Index) FreeRetired() {
 	c.retireMu.Lock()
 	defer c.retireMu.Unlock()
@@ -69,7 +69,8 @@ func (c *Index) FreeRetired() {
 	}
 }
 
-// unpark gives the slots freed by the last compaction free for reuse: no reader is that slow.
+// unpark lets later tables reuse the slots that the last compaction freed. No reader is so slow that it still
+// uses them.
 func (c *Index) unpark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,12 +78,11 @@ func (c *Index) unpark() {
 	c.parked = nil
 }
 
-// sliceRows is the number of rows for which a table is locked at most while they are moved: what waits, waits for well
-// below a millisecond.
+// sliceRows bounds the rows that move while a table is locked. So an Add waits for well below a millisecond.
 const sliceRows = 2048
 
-// retireOne retires a series if gone says so. It holds the table's lock, so that no Add can find the series between the
-// question and its retirement. The caller holds retireMu: the table is not replaced.
+// retireOne retires a series if gone returns true. It holds the table's lock, so no Add can find the series between the
+// call of gone and the retirement. The caller holds retireMu, so the table is not replaced.
 func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	slot, row, ok := c.refs.place(ref)
 	if !ok {
@@ -91,7 +91,7 @@ func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	t := c.slot(slot)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Add places a ref before its row is there.
+	// Add sets the place of a ref before it appends the row.
 	if row >= t.rows.Load() || !gone() {
 		return false
 	}
@@ -102,8 +102,8 @@ func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	return true
 }
 
-// newDictionaries makes all columns made from now on use dictionaries of their own, so that values of retired series
-// can be let go of. Tables are moved over one by one; meanwhile both kinds are in use.
+// newDictionaries gives new dictionaries to all later columns, so that the values of retired series can be freed.
+// Tables are replaced one by one. Meanwhile both kinds of dictionaries are in use.
 func (c *Index) newDictionaries() {
 	c.dictMu.Lock()
 	defer c.dictMu.Unlock()
@@ -113,9 +113,9 @@ func (c *Index) newDictionaries() {
 	c.dicts = map[string]*Dictionary{}
 }
 
-// compactTable replaces a table by a copy without its retired rows, if a quarter of them are or if its dictionaries have to
-// go. An empty table disappears. The copy is made beside the table while series are added to it; only for the last few
-// of these, and the switch, adding waits. The caller holds maint and retireMu: nothing else moves or retires series.
+// compactTable replaces a table by a copy without retired rows, if a quarter of its rows are retired or its dictionaries
+// are old. It removes an empty table. Series may be added to the table during the copy. An Add only waits for the copy of
+// the last rows and the switch. The caller holds maint and retireMu, so nobody else moves or retires series.
 func (c *Index) compactTable(t *Table, always bool) {
 	t.mu.Lock()
 	dead := t.dead.Load()
@@ -134,7 +134,7 @@ func (c *Index) compactTable(t *Table, always bool) {
 	}
 	moved := c.replace(t, small, &k)
 
-	// Until all refs are moved, those that are not lead to the old table, which stays as it was.
+	// Until a ref is moved, it leads to the old table, which no longer changes.
 	refs := *small.refs.Load()
 	for row := range moved {
 		c.refs.move(Ref(atomic.LoadUint32(&refs[row])), small.slot, row)
@@ -145,7 +145,7 @@ func (c *Index) compactTable(t *Table, always bool) {
 	c.parked = append(c.parked, t.slot)
 }
 
-// replace copies the rows that came last and makes Add and readers use the copy; it returns the number of its rows.
+// replace copies the last rows and makes Add and readers use the copy. It returns the number of rows in the copy.
 func (c *Index) replace(t, small *Table, k *tableCopy) (rows uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -167,18 +167,18 @@ func (c *Index) replace(t, small *Table, k *tableCopy) (rows uint32) {
 	return rows
 }
 
-// tableCopy appends the live rows of a table to an empty one, bit by bit.
+// tableCopy appends the live rows of a table to an empty one, in steps.
 type tableCopy struct {
 	c         *Index
 	to        *Table
 	translate bool
-	done      uint32     // rows of the source that were looked at
-	target    []int      // column of each of the source's, −1: no live row has had the label so far
+	done      uint32     // rows of the source that were read
+	target    []int      // by column of the source: the column of the copy; −1 if no live row had the label so far
 	remap     [][]uint32 // ids of each column's new dictionary, with translate
 	ids       []uint32
 }
 
-// rows copies the rows of the look that were not copied before.
+// rows copies the rows of the view that were not copied before.
 func (k *tableCopy) rows(v *View) {
 	for len(k.target) < len(v.Columns) {
 		k.target, k.remap = append(k.target, -1), append(k.remap, nil)

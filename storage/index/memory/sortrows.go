@@ -8,17 +8,17 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// RankColumns are series of one metric, column by column: ranks[c][i] is the rank of series i's value among the sorted
-// values of label names[c], 0 if it lacks the label. Names are ascending and do not contain the metric's.
+// RankColumns are series of one metric as columns. ranks[c][i] is the rank of series i's value among the sorted values
+// of label names[c], or 0 if the series lacks the label. Names are ascending, without the metric's name.
 type RankColumns struct {
 	Names []string
 	Ranks [][]uint32
 	Rows  int
-	// scratch is memory to work in, for those who sort again and again; nil allocates it.
+	// scratch is memory that several sorts reuse; nil allocates it.
 	scratch *SortScratch
 }
 
-// SortScratch is memory for one sort after another.
+// SortScratch is memory that consecutive sorts reuse.
 type SortScratch struct {
 	words   []uint32
 	keys    []rowKey128
@@ -34,7 +34,7 @@ func (s *SortScratch) column(n int) []uint32 {
 		return make([]uint32, n)
 	}
 	if cap(s.words)-len(s.words) < n {
-		s.words = make([]uint32, 0, max(2*cap(s.words), n, 256)) // what was given out stays as it is
+		s.words = make([]uint32, 0, max(2*cap(s.words), n, 256)) // earlier columns keep their memory
 	}
 	from := len(s.words)
 	s.words = s.words[:from+n]
@@ -59,12 +59,11 @@ func (s *SortScratch) flags(n int) []bool {
 	return s.follows
 }
 
-// Order returns the series' numbers sorted as labels.Compare sorts their label sets.
+// Order returns the numbers of the series, sorted by their label sets as by labels.Compare.
 //
-// Of two series that differ first in whether they have a label, the one that has it comes first, unless the other has
-// no label at all from there on. So in each column an absent label counts as less than every value if nothing
-// follows, and as more than every value if something does. These codes, less the least in the column, usually fit in
-// 128 bits.
+// Let two series be equal up to a label that only one of them has. The series with the label comes first, unless the
+// other series has no further label. So an absent label sorts below every value if no label follows it, and above
+// every value otherwise. These codes, minus the least code of the column, usually fit in 128 bits.
 func (r *RankColumns) Order() []uint32 {
 	out := r.scratch.column(r.Rows)
 	for i := range out {
@@ -123,7 +122,7 @@ func (a rowKey128) compare(b rowKey128) int {
 
 // codes returns the columns that differ between series as codes to compare, with their widths in bits.
 func (r *RankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
-	// follows[i]: series i has a label behind the column being looked at.
+	// follows[i]: series i has a label after the current column.
 	follows := r.scratch.flags(r.Rows)
 	behindMetric := true
 	for c := len(r.Ranks) - 1; c >= 0; c-- {
@@ -148,7 +147,7 @@ func (r *RankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
 		if low == high {
 			continue
 		}
-		if high == 1<<32-1 { // absent with something behind: next to the largest rank
+		if high == 1<<32-1 { // absent, and a label follows: above the largest rank
 			high = 0
 			for _, code := range column {
 				if code != 1<<32-1 {

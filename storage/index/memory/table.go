@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// Table holds the series of one metric: a column for each label name, a row for each series in order of appearance.
-// Rows are appended under mu and read without it (see column). A retired row keeps its place with ref 0 until the table
-// is replaced by a smaller copy.
+// Table holds the series of one metric: a column for each label name, and a row for each series in order of appearance.
+// Writers append rows under mu. Readers take no lock (see column). A retired row keeps its place with ref 0 until a
+// smaller copy replaces the table.
 type Table struct {
 	Metric string
 	slot   uint32
@@ -22,12 +22,12 @@ type Table struct {
 	dead atomic.Uint32 // rows with ref 0; written under mu
 
 	mu       sync.Mutex
-	replaced bool     // a copy took this table's place; look the metric up again
-	counted  int64    // what account has returned in all
+	replaced bool     // a copy has replaced this table; look the metric up again
+	counted  int64    // sum of the results of account
 	identity []uint32 // open addressing: slots as identitySlot makes them, 0 is free; nil while the table is tiny
 	scratch  []uint32
 
-	orderMu sync.Mutex // serialises the making of an order
+	orderMu sync.Mutex // admits one computation of an order
 	order   atomic.Pointer[tableOrder]
 }
 
@@ -45,7 +45,7 @@ func newTable(metric string, slot uint32) *Table {
 	return t
 }
 
-// View is a reader's consistent look at a table.
+// View is a reader's consistent view of a table.
 type View struct {
 	t       *Table
 	Rows    uint32
@@ -55,8 +55,8 @@ type View struct {
 	refs    []uint32
 }
 
-// Load takes a look at a table, reusing v's memory. It fixes the length first: everything loaded afterwards holds at
-// least that many rows.
+// Load sets v to a view of a table and reuses v's memory. It loads the length first, so all arrays that it loads
+// afterwards have at least that number of rows.
 func (v *View) Load(t *Table) {
 	v.t, v.Rows = t, t.rows.Load()
 	v.Columns = *t.columns.Load()
@@ -65,7 +65,7 @@ func (v *View) Load(t *Table) {
 		v.Data = append(v.Data, c.data.Load())
 	}
 	order := *t.byName.Load()
-	if len(order) != len(v.Columns) { // a column came in between
+	if len(order) != len(v.Columns) { // a column was added in between
 		kept := make([]uint16, 0, len(v.Columns))
 		for _, pos := range order {
 			if int(pos) < len(v.Columns) {
@@ -78,7 +78,7 @@ func (v *View) Load(t *Table) {
 	v.refs = *t.refs.Load()
 }
 
-// Clone is a view that stays as it is when v looks at another table.
+// Clone returns a view that does not change when v loads another table.
 func (v *View) Clone() *View {
 	own := *v
 	own.Data = slices.Clone(v.Data)
@@ -101,7 +101,8 @@ func (v *View) Find(name string) int {
 	return -1
 }
 
-// HashValue spreads one (label name, value) over 64 bits; a row's hash is the sum, so that the columns' order is free.
+// HashValue hashes one label name and value to 64 bits. A row's hash is the sum, so the order of columns does not
+// matter.
 func HashValue(dict, id uint32) uint64 {
 	hi, lo := bits.Mul64(uint64(dict)<<32|uint64(id)^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	h := hi ^ lo
@@ -155,7 +156,7 @@ func (t *Table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
 	for at := hash & mask; t.identity[at] != 0; at = (at + 1) & mask {
 		slot := t.identity[at]
 		if (slot^wanted)>>rowBits != 0 {
-			continue // another hash: the row's columns, which lie anywhere in memory, need not be read
+			continue // another hash: no need to read the row's scattered columns
 		}
 		if row = slot&(1<<rowBits-1) - 1; live(row) {
 			return row, true
@@ -164,15 +165,15 @@ func (t *Table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
 	return 0, false
 }
 
-// identityRowBits is the number of bits for a row plus one: the map is larger than the table.
+// identityRowBits is the number of bits for a row plus one. The map is larger than the table.
 func (t *Table) identityRowBits() int { return bits.Len(uint(len(t.identity) - 1)) }
 
-// identitySlot holds rowPlusOne in the low bits and as much of the hash above it as there is room for.
+// identitySlot holds rowPlusOne in the low bits and a part of the hash in the others.
 func identitySlot(hash uint64, rowPlusOne uint32, rowBits int) uint32 {
 	return uint32(hash>>32)>>rowBits<<rowBits | rowPlusOne
 }
 
-// appendRow adds a series. The caller holds mu and has made sure that the row is new.
+// appendRow adds a series. The caller holds mu and has checked that the row is new.
 func (t *Table) appendRow(ids []uint32, hash uint64, ref Ref) {
 	n := t.rows.Load()
 	columns := *t.columns.Load()
@@ -193,7 +194,7 @@ func (t *Table) appendRow(ids []uint32, hash uint64, ref Ref) {
 	t.identify(n, hash)
 }
 
-// identify enters a row into the identity map, growing it at three quarters.
+// identify adds a row to the identity map, which grows when it is three quarters full.
 func (t *Table) identify(row uint32, hash uint64) {
 	rows := int(t.rows.Load())
 	if rows <= identityRowsMin {
@@ -223,7 +224,7 @@ func (t *Table) place(row uint32, hash uint64) {
 	t.identity[slot] = identitySlot(hash, row+1, t.identityRowBits())
 }
 
-// columnOf returns the position of a label's column, making it if needed. The caller holds mu.
+// columnOf returns the position of a label's column, and creates a missing column. The caller holds mu.
 func (t *Table) columnOf(name string, dict func(string) *Dictionary) int {
 	columns := *t.columns.Load()
 	for i, c := range columns {
@@ -252,18 +253,18 @@ func (t *Table) addColumn(c *column) {
 
 // SeriesCount is the number of rows that are not retired.
 func (t *Table) SeriesCount() int {
-	dead := t.dead.Load() // before the rows: it is never more than they are
+	dead := t.dead.Load() // loaded before the rows, so it is never larger than their number
 	return int(t.rows.Load() - dead)
 }
 
-// account returns by how many bytes the table has grown since the last call. The caller holds mu.
+// account returns the growth of the table in bytes since the last call. The caller holds mu.
 func (t *Table) account() (grownBytes int64) {
 	size := t.SizeBytes()
 	grownBytes, t.counted = size-t.counted, size
 	return grownBytes
 }
 
-// SizeBytes is about the memory of the table beside the dictionaries. The caller holds mu.
+// SizeBytes estimates the memory of the table without the dictionaries. The caller holds mu.
 func (t *Table) SizeBytes() int64 {
 	size := tableBytes + int64(len(t.Metric)+4*(len(t.identity)+len(*t.refs.Load())+cap(t.scratch)))
 	for _, c := range *t.columns.Load() {

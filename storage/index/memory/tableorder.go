@@ -7,23 +7,25 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// tableOrder holds rows of a table, from the first on, in the order of their labels. Rows never change, so that an order
-// stays right for ever; rows that came since are put in between.
+// tableOrder holds the first rows of a table in the order of their labels. Rows never change, so an order stays valid.
+// New rows are inserted into it.
 type tableOrder struct{ rows []uint32 }
 
 const (
-	// SortRowsMin is the number of rows from which ranking whole dictionaries beats comparing strings.
+	// SortRowsMin is the number of rows above which ranking whole dictionaries is faster than comparing
+	// strings.
 	SortRowsMin = 64
-	// orderShare is the part of a table from which on picking rows from the order of all beats sorting them.
+	// orderShare is the share of a table above which picking rows from the order of all rows is faster than
+	// sorting them.
 	orderShare = 8
-	// insertShare is the share of new rows up to which a sort inserts them one by one.
+	// insertShare is the share of new rows below which a sort inserts them one by one.
 	insertShare = 16
-	// rankShare is the greatest number of values per row for which a sort ranks a dictionary.
+	// rankShare is the greatest number of values per row at which a sort still ranks a dictionary.
 	rankShare = 16
 )
 
-// SortRows puts rows of a table, given in ascending order, in the order of their labels. The result is only to be read, and
-// until the next call with the same scratch.
+// SortRows sorts ascending rows of a table by their labels. The caller must not change the result, which is valid until the
+// next call with the same scratch.
 func (v *View) SortRows(rows []uint32, scratch *SortScratch) []uint32 {
 	if len(rows) >= SortRowsMin && len(rows)*orderShare >= int(v.Rows) {
 		return v.pick(rows, v.allSorted(), scratch)
@@ -31,7 +33,7 @@ func (v *View) SortRows(rows []uint32, scratch *SortScratch) []uint32 {
 	return v.sorted(rows, scratch)
 }
 
-// sorted is sortRows without the help of an order. It may sort rows in place.
+// sorted is SortRows without a tableOrder. It may sort rows in place.
 func (v *View) sorted(rows []uint32, scratch *SortScratch) []uint32 {
 	if len(rows) < SortRowsMin || v.rankedDear(len(rows)) {
 		slices.SortFunc(rows, v.Compare)
@@ -55,12 +57,12 @@ func (v *View) sorted(rows []uint32, scratch *SortScratch) []uint32 {
 	return order
 }
 
-// rankedDear reports whether a dictionary is too large to be ranked for so few rows.
+// rankedDear reports whether ranking a dictionary costs too much for this number of rows.
 func (v *View) rankedDear(rows int) bool {
 	return slices.ContainsFunc(v.Columns, func(c *column) bool { return int(c.Dict.Len()) > rankShare*rows })
 }
 
-// pick gives the rows in the order of all.
+// pick returns the rows in the order of all rows.
 func (v *View) pick(rows, all []uint32, scratch *SortScratch) []uint32 {
 	if len(rows) == len(all) {
 		return all
@@ -79,7 +81,7 @@ func (v *View) pick(rows, all []uint32, scratch *SortScratch) []uint32 {
 	return out
 }
 
-// allSorted is the order of all rows of the view, and perhaps of more. It is kept, and must not be changed.
+// allSorted returns the cached order of at least all rows of the view. The caller must not change it.
 func (v *View) allSorted() []uint32 {
 	if o := v.t.order.Load(); o != nil && len(o.rows) >= int(v.Rows) {
 		return o.rows
@@ -108,7 +110,7 @@ func (v *View) allSorted() []uint32 {
 	return o.rows
 }
 
-// insert puts some sorted rows in their places among many.
+// insert merges a few sorted rows into many.
 func (v *View) insert(many, some []uint32) []uint32 {
 	out := make([]uint32, 0, len(many)+len(some))
 	for _, row := range some {
@@ -119,7 +121,8 @@ func (v *View) insert(many, some []uint32) []uint32 {
 	return append(out, many...)
 }
 
-// Compare compares two rows of a table as labels.Compare compares their label sets; see rankColumns.order.
+// Compare compares the label sets of two rows of a table, with the result of labels.Compare; see
+// RankColumns.Order.
 func (v *View) Compare(a, b uint32) int {
 	for i, pos := range v.ByName {
 		data, dict := v.Data[pos], v.Columns[pos].Dict
@@ -138,8 +141,8 @@ func (v *View) Compare(a, b uint32) int {
 	return 0
 }
 
-// compareLacking compares a row that has the label name with one that lacks it, both being equal before it: the label that the
-// other has instead, the metric's name or one of the columns behind, has a greater name; if there is none, the other is
+// compareLacking compares a row that has the label name with a row that lacks it. Both are equal up to that name. The next
+// label of the other row (the metric's name or a later column) has a greater name. Without a next label, the other row is
 // shorter.
 func (v *View) compareLacking(lacking uint32, name string, behind []uint16) int {
 	if name < model.MetricNameLabel {

@@ -22,10 +22,10 @@ func (s *Due) reset()   { s.Fresh, s.Known = s.Fresh[:0], s.Known[:0] }
 // IsDirty reports whether a series may have hours that the journal lacks.
 func (d *OpenDay) IsDirty() bool { return d.dirty.Load() }
 
-// EachUnwritten calls write with the series whose hours the journal lacks: at least seriesMin at a time, except for the last.
-// After an error the day stays dirty. write settles the series that it was given.
+// EachUnwritten calls write with the series whose hours the journal lacks. Each call but the last gets at least seriesMin
+// series. After an error the day stays dirty. write calls Settle for its series.
 func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err error) {
-	d.dirty.Store(false) // before the words are read: MarkActive sets it again
+	d.dirty.Store(false) // cleared before the words are read, because MarkActive may set it again
 	defer func() {
 		if err != nil {
 			d.dirty.Store(true)
@@ -45,9 +45,10 @@ func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err e
 	return nil
 }
 
-// takeDirty lists the series of the n-th page with hours that the journal lacks, ascending, and marks them as being written.
+// takeDirty lists, ascending, the series of the n-th page with hours that the journal lacks. It sets wordWriting in their
+// words.
 func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
-	if p == nil || !p.dirty.Swap(false) { // before its words are read
+	if p == nil || !p.dirty.Swap(false) { // cleared before its words are read
 		return
 	}
 	for i := range p.words {
@@ -58,7 +59,7 @@ func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
 			}
 			series := Unwritten{Ref: Ref(n<<refPageBits | i), Row: p.rows[i], Hours: old & presence.HoursMask}
 			switch {
-			case series.Hours == 0: // they were cleared before they were ever written
+			case series.Hours == 0: // the hours were removed before any record had them
 				d.Settle([]Unwritten{series}, false)
 			case series.Row == 0:
 				due.Fresh = append(due.Fresh, series)
@@ -70,7 +71,7 @@ func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
 	}
 }
 
-// Settle ends the writing of series. Those whose writing failed stay due.
+// Settle ends the write of series. After a failed write, a later call writes the series again.
 func (d *OpenDay) Settle(series []Unwritten, failed bool) {
 	for _, u := range series {
 		p := d.page(u.Ref)

@@ -7,10 +7,10 @@ import (
 	"halite/keyschema"
 )
 
-// Partition is what a segment covers: a unix day, or a calendar month (UTC) of them.
+// Partition is the time range of a segment: a unix day or a calendar month (UTC).
 type Partition int64
 
-// monthBit tells months, counted from January 1970, from days.
+// monthBit marks months, counted from January 1970. Days lack it.
 const monthBit Partition = 1 << 40
 
 // MonthDaysMax is the number of days in the longest month.
@@ -28,7 +28,7 @@ func MonthOf(day int64) Partition {
 	return Partition(int64(t.Year()-1970)*12+int64(t.Month())-1) | monthBit
 }
 
-// IsMonth tells months from days.
+// IsMonth reports whether the partition is a month.
 func (p Partition) IsMonth() bool { return p&monthBit != 0 }
 
 // Number is the unix day, or the number of months since January 1970.

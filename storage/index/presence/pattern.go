@@ -6,8 +6,8 @@ import (
 	"halite/storage/index/envelope"
 )
 
-// A pattern is the hours in which a series has samples within a partition: runs of days with the same hours. Most series
-// of a partition share a few patterns, so that blocks number them.
+// A pattern holds the hours in which a series has samples within a partition, as runs of days with equal hours. Most
+// series of a partition share a few patterns, so blocks number the patterns.
 
 // DayRun gives each of the days [day, day+days), counted from the partition's first, the same hours.
 type DayRun struct {
@@ -15,7 +15,7 @@ type DayRun struct {
 	Hours     uint32
 }
 
-// Pattern is in normal form: ascending, no run without hours, no two runs that could be one.
+// Pattern is in normal form: runs ascend and have hours, and no two runs could be one.
 type Pattern []DayRun
 
 // Meets reports whether the pattern has hours in the window.
@@ -42,7 +42,7 @@ func (p Pattern) AppendSpans(spans []Span, firstDay int64, w *Window) []Span {
 	return spans
 }
 
-// Later moves the pattern by some days.
+// Later moves the pattern by a number of days.
 func (p Pattern) Later(days uint8) Pattern {
 	if days == 0 {
 		return p

@@ -1,7 +1,7 @@
 package presence
 
-// Patterns numbers the patterns of one compaction. In a day the number is the mask of hours itself, in a month it is
-// an index of a list.
+// Patterns numbers the patterns of one compaction. In a day the number is the mask of hours. In a month it is an
+// index into a list.
 type Patterns struct {
 	month  bool
 	list   []Pattern // from 1
@@ -10,7 +10,7 @@ type Patterns struct {
 	key    []byte
 }
 
-// joinedMax bounds the results that are kept; most joins are of the same few pairs.
+// joinedMax bounds the cached results. Most joins are of the same few pairs.
 const joinedMax = 1 << 16
 
 // NewPatterns numbers the patterns of a month, or of a day.
@@ -36,7 +36,7 @@ func (p *Patterns) Number(x Pattern) uint32 {
 	return n
 }
 
-// presencesMax is the number of patterns from which on reset forgets them.
+// presencesMax is the number of patterns above which Reset forgets them.
 const presencesMax = 1 << 16
 
 // Reset forgets all patterns if they are many. No number may be in use.
@@ -65,7 +65,7 @@ func (p *Patterns) Touched(n uint32) uint32 {
 	return n
 }
 
-// Join is the number of both patterns together.
+// Join returns the number of the union of two patterns.
 func (p *Patterns) Join(a, b uint32) uint32 {
 	switch {
 	case !p.month:

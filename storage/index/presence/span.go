@@ -73,7 +73,7 @@ func HoursOf(day int64, spans []Span) uint32 {
 	return mask
 }
 
-// Normalize sorts spans and joins those that overlap or touch, in place.
+// Normalize sorts spans in place and joins spans that overlap or touch.
 func Normalize(spans []Span) []Span {
 	sorted := true
 	for i := 1; i < len(spans) && sorted; i++ {

@@ -2,10 +2,12 @@ package presence
 
 import "halite/keyschema"
 
-// Window is the hours that a query asks of each day of a partition; 0 for days that it takes from elsewhere.
+// Window has the hours that a query needs from each day of a partition, or 0 for days that the query reads
+// elsewhere.
 type Window [MonthDaysMax]uint32
 
-// DaysWithin is the mask of the days that the window contains whole, counted from the first day of the partition.
+// DaysWithin returns the mask of the days that lie entirely in the window. Bit 0 is the first day of the
+// partition.
 func (w *Window) DaysWithin() uint32 {
 	mask := uint32(0)
 	for d, hours := range w {

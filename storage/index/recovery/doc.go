@@ -1,3 +1,3 @@
-// Package recovery brings the memory of an index up to date with its tables: at start, beside damage, after other processes have
-// written, and from the data rows. It also compares the index with the data rows.
+// Package recovery updates the memory of an index from its tables: at start, after damage, and after writes of other processes.
+// It can rebuild the index from the data rows, and compares both.
 package recovery

@@ -29,7 +29,7 @@ type Options struct {
 	Retention time.Duration
 	Now       func() time.Time
 	Logger    *slog.Logger
-	// Added counts series that become active, Repairs damage.
+	// Added counts series that become active. Repairs counts repairs of damage.
 	Added, Repairs prometheus.Counter
 }
 
@@ -44,11 +44,11 @@ type Recovery struct {
 	store     *segment.Store
 	scanner   *rowscan.Scanner
 	refreshMu sync.Mutex // admits one Refresh; taken before opts.Lock
-	// behind are the partitions whose present generation could not be read to the end. refreshMu guards it.
+	// behind has the partitions whose current generation could not be read completely. refreshMu guards it.
 	behind map[presence.Partition]struct{}
 }
 
-// New returns a Recovery of the active series and open days that the other parameters use, too.
+// New returns a Recovery of the given active series, open days, journal and segments.
 func New(
 	active *memory.Index, open *memory.OpenDays, j *journal.Journal, c *compaction.Compactor, l *lookup.Reader,
 	store *segment.Store, s *rowscan.Scanner, opts Options,
@@ -79,7 +79,7 @@ func (r *Recovery) Restore(ctx context.Context) error {
 	return nil
 }
 
-// RestoreReadOnly is Restore that writes nothing. It returns the days with damaged journals.
+// RestoreReadOnly is Restore without writes. It returns the days with damaged journals.
 func (r *Recovery) RestoreReadOnly(ctx context.Context) (damaged []int64, err error) {
 	r.opts.Lock.Lock()
 	defer r.opts.Lock.Unlock()
@@ -109,14 +109,14 @@ func (r *Recovery) restoreSpan(ctx context.Context, filter storage.Filter) (dama
 	return found.Damaged, err
 }
 
-// restoreDays restores the days from first to last beside damaged blocks of the table. It divides them until a part can be read;
-// a single day that cannot is restored from the rows.
+// restoreDays restores the days from first to last beside damaged blocks of the table. It divides the range until a part is
+// readable. It restores a single unreadable day from the rows.
 func (r *Recovery) restoreDays(ctx context.Context, first, last int64) (damaged []int64, err error) {
 	filter := storage.Filter{
 		FromMs: keyschema.HourStartMs(presence.FirstHour(first)), ToMs: keyschema.HourStartMs(presence.FirstHour(last + 1)),
 		VersionsMax: 1,
 	}
-	err = r.probe(ctx, filter) // a scan that fails midway would leave something behind
+	err = r.probe(ctx, filter) // a scan that fails midway would leave partial results
 	switch {
 	case errors.Is(err, storage.ErrCorrupt) && first == last:
 		return nil, r.restoreFromRows(ctx, first, err)
@@ -145,11 +145,11 @@ func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
 	return it.Err()
 }
 
-// restoreFromRows restores a day, whose index cannot be read for cause, from the rows. The day stays open until the damaged file
-// is gone. If the rows cannot be read either, look-ups of the day fail.
+// restoreFromRows restores a day from the rows, because its index is unreadable. cause is the error of that read. The day stays
+// open until the damaged file is gone. If the rows are unreadable too, look-ups of the day fail.
 func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) error {
 	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
-		if p.LastDay() == day { // both manifests lie side by side
+		if p.LastDay() == day { // the manifests of day and month are neighbours
 			r.compactor.Forget(p)
 		}
 	}
@@ -174,8 +174,9 @@ func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) 
 	return r.activate(scan)
 }
 
-// repairJournal joins the data rows with what could be read of a day's journal, and writes a journal that replaces the damaged
-// one. If that is interrupted, the damaged record is still there, and the next Restore repairs again. The caller holds the lock.
+// repairJournal joins the data rows with the readable part of a day's journal. It writes a journal that replaces the damaged
+// one. After an interruption, the damaged record still exists, and the next Restore repairs the journal again. The caller holds
+// the lock.
 func (r *Recovery) repairJournal(ctx context.Context, day int64) error {
 	d := r.open.Day(day)
 	scan, err := r.scanner.Data(ctx, day, true)

@@ -14,11 +14,11 @@ import (
 )
 
 // Several processes may share the tables. Then each record of a journal states facts: these series have samples in these hours.
-// No record refers to another one, and a fact may occur more than once, in any order. A fact leaves the journal only after it is
-// in a segment. The other processes see that by the generation in the manifest's row.
+// No record refers to another one, and a fact may occur more than once, in any order. A fact leaves the journal only after it
+// is in a segment. The other processes learn this from the generation in the manifest's row.
 
-// Refresh reads what other processes have written since the last call. Their series and hours become visible, and compacted days
-// are read from their segments.
+// Refresh reads the records of other processes since the last call. Their series and hours become visible. Look-ups then read
+// compacted days from their segments.
 func (r *Recovery) Refresh(ctx context.Context) error {
 	r.refreshMu.Lock()
 	defer r.refreshMu.Unlock()
@@ -40,8 +40,8 @@ func (r *Recovery) Refresh(ctx context.Context) error {
 	return nil
 }
 
-// readNew reads the new records and lists the partitions with a new generation. Manifests come before records in the table. So if
-// a record has gone into a newer generation, readNew misses the record once at most: the next call sees the generation.
+// readNew reads the new records and lists the partitions with a new generation. Manifests come before records in the table. So
+// if a newer generation contains a record, readNew misses the record at most once: the next call sees the generation.
 func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, damaged []int64, err error) {
 	rows := segment.ManifestRows()
 	r.opts.Lock.Lock()
@@ -76,7 +76,8 @@ func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, d
 	return changed, damaged, it.Err()
 }
 
-// isNew reports whether a manifest's row names another generation than the one in use, or one that could not be followed.
+// isNew reports whether a manifest's row names another generation than the current one, or a generation that follow could
+// not read.
 func (r *Recovery) isNew(p presence.Partition, row storage.Row) bool {
 	if _, behind := r.behind[p]; behind {
 		return true
@@ -96,7 +97,7 @@ func (r *Recovery) isNew(p presence.Partition, row storage.Row) bool {
 	return false
 }
 
-// followTriesMax bounds how often follow reads a day again because it was compacted meanwhile; compactions are minutes apart.
+// followTriesMax bounds the retries of follow because a day was compacted meanwhile. Compactions are minutes apart.
 const followTriesMax = 3
 
 // follow makes a partition's new segment visible and removes its hours from memory.
@@ -119,7 +120,7 @@ func (r *Recovery) follow(ctx context.Context, p presence.Partition) (err error)
 		if p.IsMonth() {
 			return nil
 		}
-		// The day is its segment and the remaining records. If a record was deleted before it could be read here, the segment
+		// The day consists of its segment and the remaining records. If a record was deleted before this read, the segment
 		// contains it, provided that the segment is still the same afterwards.
 		day := p.FirstDay()
 		remaining, damaged, err := r.journal.ReadRemaining(ctx, day)
@@ -140,7 +141,7 @@ func (r *Recovery) follow(ctx context.Context, p presence.Partition) (err error)
 			return nil
 		}
 	}
-	return nil // what memory holds besides is right; the next Refresh removes it
+	return nil // further hours in memory are correct; the next Refresh removes them
 }
 
 // repairShared rebuilds a day with a damaged record from the data rows. Other processes may do the same.
@@ -153,7 +154,8 @@ func (r *Recovery) repairShared(ctx context.Context, day int64) error {
 // replacedTimeout bounds the read of a manifest in Replaced.
 const replacedTimeout = 10 * time.Second
 
-// Replaced reports to a reader who misses a cell whether another process has compacted the partition meanwhile.
+// Replaced reports whether another process has compacted the partition meanwhile. A reader calls it if a cell
+// is missing.
 func Replaced(store *segment.Store, h *segment.Handle, gen uint32) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), replacedTimeout)
 	defer cancel()
@@ -161,6 +163,6 @@ func Replaced(store *segment.Store, h *segment.Handle, gen uint32) bool {
 	if err != nil || m.Gen == gen {
 		return false
 	}
-	h.Manifest.Store(m) // h.Gen stays, so that Refresh removes from memory what the segment has
+	h.Manifest.Store(m) // h.Gen stays, so that Refresh removes the hours of the segment from memory
 	return true
 }

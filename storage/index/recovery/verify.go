@@ -15,7 +15,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Difference is what Verify found for a day.
+// Difference is the result of Verify for a day.
 type Difference struct {
 	// Missing are label sets with data rows in hours that the index lacks.
 	Missing []labels.Labels
@@ -23,8 +23,8 @@ type Difference struct {
 	Surplus []labels.Labels
 }
 
-// Verify compares the index of a day, also as its month has it, with the keys of the data rows. Rows written meanwhile may show
-// up as missing.
+// Verify compares the index of a day with the keys of the data rows. It checks the day's own segment and the month's. Rows
+// written meanwhile may show up as missing.
 func (r *Recovery) Verify(ctx context.Context, day int64) (diff Difference, err error) {
 	defer func() {
 		if err != nil {

@@ -1,5 +1,5 @@
-// Package restricted adds the matchers of a principal to all that an index is asked for.
+// Package restricted adds the matchers of a principal to every look-up in an index.
 //
 // Every read of series, labels and samples asks the index first: PromQL on both paths, look-ups, remote read, federation and
-// exemplars. So one wrapper around the index keeps a restricted principal from all series outside of its matchers.
+// exemplars. So one wrapper around the index hides all other series from a restricted principal.
 package restricted

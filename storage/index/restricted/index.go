@@ -2,14 +2,17 @@ package restricted
 
 import (
 	"context"
+	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/keyschema"
 	"halite/storage/index"
 	"halite/storage/principal"
 )
 
-// Source is an index without restrictions; *index.Index is one. For the methods see there.
+// Source is an index without restrictions. *index.Index is one and documents the methods.
 type Source interface {
 	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 	SelectProjected(ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
@@ -21,46 +24,103 @@ type Source interface {
 	) ([]string, error)
 }
 
-// Index is a Source in which each principal finds only what its matchers leave. It does not embed its Source, so that a new
-// method cannot pass the restriction by.
+// Index is a Source in which each principal finds only what its tenants and matchers leave. It does not embed its Source, so that
+// a new method cannot pass the restriction by.
 type Index struct{ source Source }
 
 // New wraps an index.
 func New(source Source) *Index { return &Index{source: source} }
 
-// Select is Select of the Source.
+// Select is Select of the Source. If the principal reads several tenants, series have the label keyschema.TenantLabel.
 func (x *Index) Select(
 	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
-	return x.source.Select(ctx, budget, mintMs, maxtMs, within(ctx, matchers)...)
+	return selectAll(ctx, matchers, func(matchers []*labels.Matcher) ([]index.Series, error) {
+		return x.source.Select(ctx, budget, mintMs, maxtMs, matchers...)
+	})
 }
 
-// SelectProjected is SelectProjected of the Source.
+// SelectProjected is SelectProjected of the Source. The label keyschema.TenantLabel is never left out.
 func (x *Index) SelectProjected(
 	ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
-	return x.source.SelectProjected(ctx, budget, names, mintMs, maxtMs, within(ctx, matchers)...)
+	return selectAll(ctx, matchers, func(matchers []*labels.Matcher) ([]index.Series, error) {
+		return x.source.SelectProjected(ctx, budget, names, mintMs, maxtMs, matchers...)
+	})
 }
 
-// SelectJoin is SelectJoin of the Source.
+// SelectJoin is SelectJoin of the Source. It omits nothing if the keys have labels that the stored series lack.
 func (x *Index) SelectJoin(
 	ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (found []index.Series, omitted int, err error) {
-	return x.source.SelectJoin(ctx, budget, keys, mintMs, maxtMs, within(ctx, matchers)...)
+	who := principal.From(ctx)
+	if who.Several() || who.Prefix() != "" && keys.On && slices.Contains(keys.Names, model.MetricNameLabel) {
+		found, err = x.Select(ctx, budget, mintMs, maxtMs, matchers...)
+		return found, 0, err
+	}
+	found, err = selectAll(ctx, matchers, func(matchers []*labels.Matcher) (found []index.Series, err error) {
+		found, omitted, err = x.source.SelectJoin(ctx, budget, keys, mintMs, maxtMs, matchers...)
+		return found, err
+	})
+	return found, omitted, err
 }
 
 // LabelNames is LabelNames of the Source.
 func (x *Index) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	return x.source.LabelNames(ctx, mintMs, maxtMs, limit, within(ctx, matchers)...)
+	who := principal.From(ctx)
+	return unite(who, limit, matchers, func(s principal.Selector) ([]string, error) {
+		names, err := x.source.LabelNames(ctx, mintMs, maxtMs, limit, s.Matchers...)
+		if len(names) > 0 && who.Several() {
+			names = append(names, keyschema.TenantLabel)
+		}
+		return names, err
+	})
 }
 
 // LabelValues is LabelValues of the Source.
 func (x *Index) LabelValues(
 	ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	return x.source.LabelValues(ctx, name, mintMs, maxtMs, limit, within(ctx, matchers)...)
+	who := principal.From(ctx)
+	return unite(who, limit, matchers, func(s principal.Selector) ([]string, error) {
+		if name == keyschema.TenantLabel && who.Several() {
+			some, err := x.source.LabelNames(ctx, mintMs, maxtMs, 1, s.Matchers...)
+			if len(some) == 0 {
+				return nil, err
+			}
+			return []string{s.Tenant}, err
+		}
+		values, err := x.source.LabelValues(ctx, name, mintMs, maxtMs, limit, s.Matchers...)
+		if name == model.MetricNameLabel {
+			for i := range values {
+				values[i] = values[i][len(s.Prefix):]
+			}
+		}
+		return values, err
+	})
+}
+
+// unite returns the union of what find finds for each tenant, sorted.
+func unite(
+	who *principal.Principal, limit int, matchers []*labels.Matcher, find func(principal.Selector) ([]string, error),
+) (out []string, err error) {
+	for _, s := range who.Selectors(matchers) {
+		found, err := find(s)
+		if err != nil {
+			return nil, err
+		}
+		if !who.Several() {
+			return found, nil
+		}
+		out = append(out, found...)
+	}
+	slices.Sort(out)
+	if out = slices.Compact(out); limit > 0 && len(out) > limit {
+		out = out[:limit]
+	}
+	return out, nil
 }
 
 // estimator is a Source that can estimate the size of a selection.
@@ -69,15 +129,17 @@ type estimator interface {
 }
 
 // Estimate is Estimate of the Source, or 0 if the Source has none.
-func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
+func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (sum int, err error) {
 	e, ok := x.source.(estimator)
 	if !ok {
 		return 0, nil
 	}
-	return e.Estimate(ctx, within(ctx, matchers)...)
-}
-
-// within returns matchers with the restrictions of who asks.
-func within(ctx context.Context, matchers []*labels.Matcher) []*labels.Matcher {
-	return principal.From(ctx).Restrict(matchers)
+	for _, s := range principal.From(ctx).Selectors(matchers) {
+		n, err := e.Estimate(ctx, s.Matchers...)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return sum, nil
 }

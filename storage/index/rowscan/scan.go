@@ -23,7 +23,8 @@ import (
 type Scanner struct {
 	// Store has the data and rollup rows.
 	Store storage.Store
-	// Meta has the label sets that are too long for row keys, and Active those that are not stored yet.
+	// Meta has the stored label sets that are too long for row keys. Active has those that are not stored
+	// yet.
 	Meta   storage.Table
 	Active *memory.Index
 	Logger *slog.Logger
@@ -35,8 +36,8 @@ type Result struct {
 	Day    *memory.OpenDay
 }
 
-// Data scans the data rows of a day. If lenient, it skips rows whose label set is not stored: Persist has not reached them,
-// so they are still in the log, and its replay brings them.
+// Data scans the data rows of a day. If lenient, it skips rows whose label set is not stored yet: the log still has their
+// samples, and its replay adds the series.
 func (s *Scanner) Data(ctx context.Context, day int64, lenient bool) (Result, error) {
 	scan := s.newScan(ctx, day, lenient)
 	return scan.Result, scan.data()
@@ -60,7 +61,7 @@ func (s *Scanner) All(ctx context.Context, day int64, lenient bool) (Result, err
 	return scan.Result, nil
 }
 
-// scan takes row keys. The rows of a series follow each other, so most need no parsing.
+// scan takes row keys. The rows of a series are consecutive, so most need no parsing.
 type scan struct {
 	*Scanner
 	Result
@@ -78,7 +79,7 @@ func (s *Scanner) newScan(ctx context.Context, day int64, lenient bool) *scan {
 	}
 }
 
-// eachRow calls fn with the rows of a table. A table that was never created has none.
+// eachRow calls fn with the rows of a table. A missing table has no rows.
 func (s *scan) eachRow(table string, filter storage.Filter, fn func(row storage.Row) error) error {
 	t, err := s.Store.Table(s.ctx, table)
 	if errors.Is(err, storage.ErrNoTable) {
@@ -128,7 +129,7 @@ const (
 func (s *scan) rollups(filter storage.Filter) error {
 	return s.eachRow(storage.TableRollup, filter, func(row storage.Row) error {
 		if !slices.ContainsFunc(row.Cells, func(c storage.Cell) bool { return bytes.HasSuffix(c.Qualifier, []byte{rollupStates}) }) {
-			return nil // it has only marks
+			return nil // it has only dirty marks
 		}
 		key := keyschema.AppendHour(slices.Clone(row.Key[:max(0, len(row.Key)-rollupDigits)]), presence.FirstHour(s.Day.Day))
 		if err := s.newSeries(key); err != nil {

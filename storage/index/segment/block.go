@@ -9,7 +9,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Block is the part of a segment with one large metric, or with several small ones whose names follow each other. It has rows
+// Block is the part of a segment with one large metric, or with several small metrics of consecutive names. It has rows
 // ordered by metric, then labels; the hours of each row; and a column of value ids for each label name.
 type Block struct {
 	Number  int // in the segment
@@ -44,7 +44,7 @@ func (b *Block) RowsEnd(i int) uint32 {
 	return b.Rows
 }
 
-// Column returns the column of a label name, nil if no series of the block has the label.
+// Column returns the column of a label name, or nil if no series of the block has the label.
 func (b *Block) Column(name int) *valueid.Column {
 	lo, hi := 0, len(b.Columns)
 	for lo < hi {

@@ -18,7 +18,7 @@ func (r *Manifest) WithDropped(metric uint32) *Manifest {
 	return &out
 }
 
-// HasOnly reports whether a metric has no hours besides the given ones.
+// HasOnly reports whether the given hours include all hours of a metric.
 func (s *Segment) HasOnly(ctx context.Context, metric uint32, hours uint32) (bool, error) {
 	if hours == presence.HoursMask {
 		return true, nil
@@ -50,7 +50,8 @@ func (r *Manifest) IsDropped(metric uint32) bool {
 	return found
 }
 
-// droppedFrom returns a function that gives the hours to leave out of each row of a block; nil if nothing was dropped from it.
+// droppedFrom returns a function that returns the hours to omit from each row of a block. It returns nil if no metric of the
+// block was dropped.
 func (r *Manifest) droppedFrom(number int) func(b *Block, row uint32) uint32 {
 	from, to := r.metricRange(number)
 	if i, _ := slices.BinarySearch(r.Dropped, from); i == len(r.Dropped) || r.Dropped[i] >= to {

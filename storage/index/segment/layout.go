@@ -16,10 +16,10 @@ type Layout struct {
 	CellBytes int
 	// RecordRows and RecordRuns bound the new series and the runs of hours in a record of a journal.
 	RecordRows, RecordRuns int
-	// ApplyBytes bounds what a compaction sends in one request.
+	// ApplyBytes bounds the bytes of a compaction's request.
 	ApplyBytes int
-	// Months says when look-ups read months and, by DaysMin, when compactions write them. MonthRows bounds the series of the
-	// days that one compaction of a month adds.
+	// Months says when look-ups read months. Its DaysMin also says when compactions write them. MonthRows bounds the series
+	// of the days that one compaction of a month adds.
 	Months    MonthRule
 	MonthRows uint64
 }

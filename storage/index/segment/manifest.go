@@ -36,7 +36,7 @@ type Manifest struct {
 	Dropped []uint32
 }
 
-// DayVersion is the generation of a day that the month contains, 0 if it contains none, and its number of series.
+// DayVersion is the generation of a day in the month, or 0, and the number of series in the day.
 type DayVersion struct {
 	Gen    uint32
 	Series uint64

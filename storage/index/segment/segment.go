@@ -378,7 +378,7 @@ func (s *Segment) CorruptHours(b *Block, err error) error {
 }
 
 // AskedMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks cannot
-// tell, because the first format has none, or because metrics were dropped since.
+// decide: the first format has none, and masks still include dropped metrics.
 func (s *Segment) AskedMask() (mask uint32, ok bool) {
 	if len(s.Manifest.Dropped) > 0 {
 		return 0, false

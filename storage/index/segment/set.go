@@ -30,7 +30,7 @@ func NewSet() *Set {
 // Handle is a partition that has a segment.
 type Handle struct {
 	Of       presence.Partition
-	Gen      atomic.Uint32            // that the manifest names; 0 if unknown because the manifest is damaged
+	Gen      atomic.Uint32            // from the manifest; 0 if the manifest is damaged
 	Manifest atomic.Pointer[Manifest] // nil until the first use
 	// Dropped is set if the manifest has dropped metrics that the day's month still contains.
 	Dropped atomic.Bool
@@ -57,7 +57,7 @@ func (c *Set) Month(p presence.Partition) *Handle {
 	return c.months[p]
 }
 
-// Get returns the handle of a day or month, nil if it has no segment.
+// Get returns the handle of a day or month, or nil if it has no segment.
 func (c *Set) Get(p presence.Partition) *Handle {
 	if p.IsMonth() {
 		return c.Month(p)
@@ -222,7 +222,7 @@ func ReadCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, 
 	return out, nil
 }
 
-// ReadCell reads one cell; nil if there is none.
+// ReadCell reads one cell. It returns nil if the cell does not exist.
 func ReadCell(ctx context.Context, t storage.Table, atMs int64, key, qualifier []byte) ([]byte, error) {
 	end := append(slices.Clone(qualifier), 0)
 	cells, err := ReadCells(ctx, t, atMs, [][]byte{key}, qualifier, end)

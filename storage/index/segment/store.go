@@ -17,21 +17,21 @@ type Store struct {
 	Cache       *cache
 	Closed      *Set
 	Layout      Layout
-	// Repairs counts damage that the server found and repairs; Logger reports it.
+	// Repairs counts the damage that the server repairs. Logger logs it.
 	Repairs prometheus.Counter
 	Logger  *slog.Logger
 	// Replaced reports whether another process has replaced a generation of a partition. nil means that there is none.
 	Replaced func(f *Handle, gen uint32) bool
 }
 
-// Content is the content of a segment to be written.
+// Content is the content of a new segment.
 type Content struct {
 	// Metrics and Names, the label names, are sorted. Values has the values of each name, sorted; Values[k][i] has rank i+1.
 	Metrics, Names []string
 	Values         [][]string
 	// Hours numbers the patterns of hours.
 	Hours *presence.Patterns
-	// Series returns the series of a metric sorted by labels, each label set once.
+	// Series returns the series of a metric, sorted by labels and without duplicates.
 	Series func(ctx context.Context, metric string) (*MetricSeries, error)
 }
 
@@ -42,7 +42,8 @@ type MetricSeries struct {
 	Hours   []uint32 // numbers of the merge's presences
 }
 
-// Write puts a generation of a partition into the tables. It takes effect with the returned manifest.
+// Write writes a generation of a partition to the tables. The generation takes effect with the returned
+// manifest.
 func (s *Store) Write(ctx context.Context, p presence.Partition, gen uint32, content *Content) (*Manifest, error) {
 	w := &writer{x: s, of: p, gen: gen, m: content}
 	return w.write(ctx)
@@ -54,6 +55,6 @@ func (s *Store) MarkBroken(month *Handle, err error) {
 		return
 	}
 	s.Repairs.Inc()
-	s.Logger.Error("index month is damaged; its days are read instead until it is compacted again",
+	s.Logger.Error("index month is damaged; look-ups read its days until it is compacted again",
 		"partition", month.Of.String(), "err", err)
 }

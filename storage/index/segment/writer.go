@@ -23,7 +23,7 @@ type writer struct {
 	pending     []pendingMetric
 	pendingRows int
 	sets        []*valueSets // of each label name
-	touched     [][]uint32   // of each label name and rank: hours, or days in a month, of the series that have the value
+	touched     [][]uint32   // by label name and rank: hours (days in a month) of the series with the value
 	touchedOf   []uint32     // of each metric, by number
 	muts        []storage.RowMutation
 	mutBytes    int
@@ -41,7 +41,7 @@ type valueSets struct {
 	of     []uint32 // node of each rank, 0 = empty
 	nodes  []setNode
 	next   map[setNode]uint32
-	parent setNode // the last transition, and its result
+	parent setNode // the last transition and its result
 	result uint32
 }
 
@@ -92,7 +92,7 @@ func (s *valueSets) number() [][]uint32 {
 	return sets
 }
 
-// write puts all blocks and dictionaries of the merge into the tables and returns the manifest to switch to.
+// write writes all blocks and dictionaries of the merge to the tables and returns the new manifest.
 func (w *writer) write(ctx context.Context) (*Manifest, error) {
 	w.manifest = &Manifest{Gen: w.gen, Metrics: uint32(len(w.m.Metrics)), Names: w.m.Names, dated: true}
 	for _, values := range w.m.Values {
@@ -205,7 +205,7 @@ func (w *writer) closeShared(ctx context.Context) error {
 	return w.block(ctx, b, 0)
 }
 
-// column packs a column, and records the block of its values and when they were active.
+// column packs a column. It records the block and the active hours of each value.
 func (w *writer) column(name int, ids, touched []uint32) valueid.Column {
 	sets, last, masks := w.sets[name], uint32(0), w.touched[name]
 	for i, id := range ids {
@@ -218,7 +218,7 @@ func (w *writer) column(name int, ids, touched []uint32) valueid.Column {
 	return valueid.Pack(ids)
 }
 
-// setHours gives the rows of a block their presences, and returns the hours, or days, in which each was active.
+// setHours sets the patterns of hours of a block's rows. It returns the active hours, or days, of each row.
 func (w *writer) setHours(b *Block, numbers []uint32) (touched []uint32) {
 	index := map[uint32]uint32{}
 	ids := make([]uint32, len(numbers))
@@ -262,7 +262,7 @@ func (w *writer) block(ctx context.Context, b *Block, part uint32) error {
 	return w.add(ctx, mut)
 }
 
-// dictionary writes the sorted values of a label name, with their sets of blocks and when they were active.
+// dictionary writes the sorted values of a label name with their sets of blocks and their active hours.
 func (w *writer) dictionary(
 	ctx context.Context, name string, values []string, sets *valueSets, touched []uint32,
 ) error {

@@ -44,7 +44,7 @@ func Merge[T any](dst, a, b []T, compare func(a, b T) int) {
 	}
 }
 
-// Union joins two sorted lists without repetition; it may return one of them.
+// Union merges two sorted lists and drops duplicates. It may return one of the lists.
 func Union(a, b []string) []string {
 	if len(a) == 0 {
 		return b

@@ -7,8 +7,9 @@ import (
 	"halite/storage/index/envelope"
 )
 
-// Column is a column of ids in bits: rows [first, first+count) hold base plus width bits each, all others hold 0.
-// data is little-endian, least significant bit first, padded so that eight bytes can be loaded at every row.
+// Column is a bit-packed column of ids. The id of a row in [first, first+count) is base plus a code of width
+// bits. All other ids are 0. data is little-endian, with the least significant bit first. Padding permits loads
+// of eight bytes at every row.
 type Column struct {
 	first, count uint32
 	base         uint32
@@ -20,7 +21,7 @@ const PadBytes = 8
 
 func packedBytes(count uint32, width uint8) int { return int((uint64(count)*uint64(width) + 7) / 8) }
 
-// Pack encodes a column; leading and trailing zeros cost nothing.
+// Pack encodes a column. Leading and trailing zeros take no space.
 func Pack(ids []uint32) Column {
 	lo, hi := 0, len(ids)
 	for lo < hi && ids[lo] == 0 {
@@ -57,7 +58,7 @@ func (p *Column) RawBytes() int { return packedBytes(p.count, p.width) }
 // Raw returns the stored bytes, without the padding.
 func (p *Column) Raw() []byte { return p.data[:packedBytes(p.count, p.width)] }
 
-// setRaw takes the stored bytes, copying them.
+// setRaw copies the stored bytes.
 func (p *Column) setRaw(raw []byte) {
 	if p.width == 0 {
 		return
@@ -66,7 +67,8 @@ func (p *Column) setRaw(raw []byte) {
 	copy(p.data, raw)
 }
 
-// RefRaw is setRaw without a copy, if enough bytes to load from lie behind raw; whatever they are, they are masked off.
+// RefRaw is setRaw without a copy if the memory after raw is large enough for the padding. The content of that memory
+// does not matter.
 func (p *Column) RefRaw(raw []byte) {
 	switch {
 	case p.width == 0:
@@ -79,7 +81,7 @@ func (p *Column) RefRaw(raw []byte) {
 
 func (p *Column) SizeBytes() int64 { return int64(cap(p.data)) + 32 }
 
-// At returns the id of a row, 0 outside the stored rows.
+// At returns the id of a row. It returns 0 outside the stored rows.
 func (p *Column) At(row uint32) uint32 {
 	i := row - p.first
 	if i >= p.count { // also row < first: the difference wraps around
@@ -93,7 +95,7 @@ func (p *Column) At(row uint32) uint32 {
 	return p.base + uint32(v&(1<<p.width-1))
 }
 
-// AppendHeader writes everything but the data.
+// AppendHeader writes all fields except the data.
 func (p *Column) AppendHeader(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(p.first))
 	dst = binary.AppendUvarint(dst, uint64(p.count))
@@ -101,7 +103,7 @@ func (p *Column) AppendHeader(dst []byte) []byte {
 	return append(dst, p.width)
 }
 
-// ReadHeader reads a header of a column of that many rows.
+// ReadHeader reads the header of a column with that number of rows.
 func ReadHeader(c *envelope.Decoder, rows uint32) Column {
 	p := Column{first: c.Number(uint64(rows))}
 	p.count = c.Number(uint64(rows - p.first))
@@ -117,7 +119,7 @@ func ReadHeader(c *envelope.Decoder, rows uint32) Column {
 // ReadData reads the data that belongs to the header.
 func ReadData(c *envelope.Decoder, p *Column) { p.setRaw(c.Bytes(packedBytes(p.count, p.width))) }
 
-// RefData is readPackedData without a copy: the column refers to the payload.
+// RefData is ReadData without a copy: the column refers to the payload.
 func RefData(c *envelope.Decoder, p *Column) {
 	n := packedBytes(p.count, p.width)
 	if n > len(c.Rest) {
@@ -156,8 +158,8 @@ func (p *Column) Filter(dst []uint32, from, to uint32, set *Set) []uint32 {
 	return AppendRange(dst, hi, to, set.Has(0))
 }
 
-// filterOne appends the rows in [lo, hi), all of them stored, that have one code: their id less the base. It looks at as
-// many codes at a time as are whole in eight bytes from any bit on.
+// filterOne appends the rows in [lo, hi) with the given code, which is the id minus the base. All these rows are stored.
+// It compares several codes at once: those that lie whole in eight bytes.
 func (p *Column) filterOne(dst []uint32, lo, hi uint32, code uint64) []uint32 {
 	width, mask := uint64(p.width), uint64(1)<<p.width-1
 	lanes := uint32((64 - 7) / width)
@@ -169,7 +171,7 @@ func (p *Column) filterOne(dst []uint32, lo, hi uint32, code uint64) []uint32 {
 	for row := lo; row < hi; row += lanes {
 		bit := uint64(row-p.first) * width
 		codes := binary.LittleEndian.Uint64(p.data[bit>>3:]) >> (bit & 7)
-		// A lane that is 0 borrows into its top bit, which it had not.
+		// Subtraction sets the top bit of a lane that is 0.
 		if x := codes ^ pattern; (x-ones)&^x&tops == 0 {
 			continue
 		}

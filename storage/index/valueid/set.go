@@ -11,7 +11,7 @@ type Set struct {
 
 func NewSet(idMax uint32) *Set { return &Set{words: make([]uint64, idMax/64+1)} }
 
-// NewSingleton holds one id without a bitmap.
+// NewSingleton returns a set of one id without a bitmap.
 func NewSingleton(id uint32) *Set { return &Set{Count: 1, only: id} }
 
 func (s *Set) Add(id uint32) {
@@ -45,10 +45,11 @@ func (s *Set) Grow(id uint32) {
 	}
 }
 
-// Single returns the only member; ok is false if there are more, none, or the absent label is one.
+// Single returns the only member. ok is false if the set has another number of members or has the absent
+// label.
 func (s *Set) Single() (id uint32, ok bool) { return s.only, s.Count == 1 && !s.Has(0) }
 
-// Empty reports that nothing, not even the absent label, is a member.
+// Empty reports whether the set has no members, not even the absent label.
 func (s *Set) Empty() bool { return s.Count == 0 && !s.Has(0) }
 
 func (s *Set) SizeBytes() int64 { return int64(8*len(s.words)) + 48 }

@@ -6,7 +6,7 @@ import "unsafe"
 func Filter[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, set *Set) []uint32 {
 	if want, one := set.Single(); one {
 		if uint32(T(want)) != want {
-			return dst // wider than the column: no row can hold it
+			return dst // too wide for the column: no row has it
 		}
 		return filterOne(dst, ids[from:to], from, T(want))
 	}
@@ -18,8 +18,8 @@ func Filter[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, s
 	return dst
 }
 
-// filterOne appends the rows, of those from first on, that have one id. It looks at as many ids at a time as a word holds:
-// a series is mostly looked for in columns of many more.
+// filterOne appends the rows from first on that have one id. It compares all ids of a word at once, because a search
+// mostly looks for one series among many.
 func filterOne[T uint8 | uint16 | uint32](dst []uint32, ids []T, first uint32, want T) []uint32 {
 	const wordBytes = 8
 	lanes := wordBytes / int(unsafe.Sizeof(want))
@@ -27,11 +27,11 @@ func filterOne[T uint8 | uint16 | uint32](dst []uint32, ids []T, first uint32, w
 	tops := ones << (wordBytes*8/lanes - 1)
 	pattern := ones * uint64(want)
 	var words []uint64
-	if len(ids) >= lanes { // otherwise not even one lies in the memory of ids
+	if len(ids) >= lanes { // otherwise ids has less memory than a word
 		words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids)/lanes)
 	}
 	for i, word := range words {
-		// A lane that is 0 borrows into its top bit, which it had not.
+		// Subtraction sets the top bit of a lane that is 0.
 		if x := word ^ pattern; (x-ones)&^x&tops == 0 {
 			continue
 		}

@@ -46,7 +46,7 @@ func NewMerger() *pebble.Merger {
 	}}
 }
 
-// aggregate has the merged number itself, so it never keeps the memory of an operand.
+// aggregate copies the merged number, so it keeps no operand's memory.
 type aggregate struct {
 	kind  storage.FamilyKind
 	value int64

@@ -36,9 +36,9 @@ const (
 	kindBefore suffixKind = 0
 	// kindClock has four bytes: the distance from the timestamp to the end of its day in milliseconds.
 	kindClock suffixKind = 1
-	// KindHourEnd has none: the cell carries the last millisecond of its row's hour.
+	// KindHourEnd has no bytes: the cell's timestamp is the last millisecond of its row's hour.
 	KindHourEnd suffixKind = 2
-	// kindDayChunk has a suffix of the trailer alone, which sorts before all cells of its prefix.
+	// The suffix of kindDayChunk is the trailer alone. It sorts before all cells of its prefix.
 	kindDayChunk suffixKind = 3
 
 	DayChunkSuffix = trailerShort<<2 | byte(kindDayChunk)

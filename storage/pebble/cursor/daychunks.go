@@ -167,7 +167,7 @@ func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
 	return false, nil
 }
 
-// take opens the day chunk under it. Its key is c.Key.
+// take opens the day chunk under the iterator. The key of the day chunk is c.Key.
 func (b *dayChunkCursor) take(c *Cursor, it *pebble.Iterator) error {
 	value, err := it.ValueAndErr()
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 	hoursList   = 0x02 // uvarint number of cells, then the hour of each
 	qualsMask   = 0x0c
 	qualsEqual  = 0x00 // one qualifier
-	qualsSerial = 0x04 // qualifiers that differ in their last four bytes, a big-endian number: its differences
+	qualsSerial = 0x04 // one qualifier, then differences: the last four bytes are a big-endian number, and only they differ
 	qualsList   = 0x08 // all qualifiers
 
 	DayHours    = 24
@@ -187,7 +187,7 @@ func (b *Reader) cutHours(src []byte, form byte) (rest []byte, ok bool) {
 	return src, len(b.Hours) > 0
 }
 
-// cutBytes cuts a uvarint length and as many bytes off src.
+// cutBytes cuts a uvarint length and that number of bytes off src.
 func cutBytes(src []byte) (cut, rest []byte, ok bool) {
 	n, size := binary.Uvarint(src)
 	if size <= 0 || n > storage.QualifierBytesMax || n > uint64(len(src)-size) {

@@ -16,8 +16,8 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// A file that is damaged for good keeps all reads of its keys from succeeding. A file that is missing keeps the tree from
-// opening. With Tree.AcceptLoss the store goes on without them:
+// A permanently damaged file fails all reads of its keys. A missing file prevents the tree from opening. With
+// Tree.AcceptLoss the store goes on without them:
 //
 //	1  lost/pending.json says what is lost
 //	2  the files move to lost/

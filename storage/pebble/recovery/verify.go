@@ -73,7 +73,7 @@ func (t *Tree) checkCopy() error {
 	return err
 }
 
-// listedFiles lists the table files in the directory. It serves when the manifest cannot be read.
+// listedFiles lists the table files in the directory. Verify uses it if the manifest is unreadable.
 func (t *Tree) listedFiles() (files []*treeFile, err error) {
 	names, err := t.FS.List(t.Path())
 	if errors.Is(err, os.ErrNotExist) {

@@ -95,8 +95,8 @@ func (ts *Set) install(ctx context.Context, list []*tablet) error {
 // partsOf returns the number of parts that keeps each part at or below most.
 func partsOf(load, most uint64) int { return int(min((load+most-1)/most, tabletsPerTableMax)) }
 
-// cold is the load up to which two neighbours may join: little compared with the other tablets, however long ago the last
-// check was. With a fixed limit, tablets would join as soon as a load ends, and split when it returns.
+// cold is the load up to which two neighbours may join. It is small relative to the load of the other tablets since the
+// last check. With a fixed limit, tablets would join as soon as a load ends, and split when it returns.
 func (ts *Set) cold(list []*tablet) uint64 {
 	var rows uint64
 	for _, tb := range list {

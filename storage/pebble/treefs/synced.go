@@ -18,7 +18,7 @@ import (
 // After a crash, the tree uses its manifest up to the first unreadable record, because a crash may cut off the last record.
 // At damage, it would also drop every later record and the files that those records name. So the store notes how many bytes
 // of the manifest the last Sync made durable, and refuses a manifest that is readable only up to fewer bytes. The caller
-// truncates its log only after a Sync, so the log still has what a crash cuts off behind that place.
+// truncates its log only after a Sync, so the log still has all samples beyond that length.
 const SyncedName = "SYNCED"
 
 // SyncedNote says how many bytes of a manifest are durable.

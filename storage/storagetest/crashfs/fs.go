@@ -7,8 +7,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// FS keeps clones of a vfs.MemFS apart from operations that take its lock twice for reading. A clone that wants the lock for
-// writing in between would wait for ever. Hold Clones for writing while CrashClone runs.
+// FS keeps clones of a vfs.MemFS apart from operations that take its lock twice for reading. A clone that requests the lock
+// for writing in between would deadlock. Hold Clones for writing while CrashClone runs.
 type FS struct {
 	vfs.FS
 	Clones *sync.RWMutex

@@ -51,7 +51,7 @@ func logFailed(t testing.TB, seed uint64) {
 	})
 }
 
-// Asked reports whether HALITE_SEEDS asks for a number of seeds. Tests that otherwise try a part of all cases then try all.
+// Asked reports whether HALITE_SEEDS sets the number of seeds. Then tests try all cases that they otherwise sample.
 func Asked() bool { return os.Getenv("HALITE_SEEDS") != "" }
 
 func number(t testing.TB, name string, otherwise uint64) (n uint64, set bool) {
@@ -68,7 +68,7 @@ func number(t testing.TB, name string, otherwise uint64) (n uint64, set bool) {
 }
 
 // Rand returns a random source with a new seed each time, or with the seed of HALITE_SEED. A failed test logs its seed. Tests
-// that want different numbers for one seed pass different streams.
+// that need different numbers for one seed pass different streams.
 func Rand(t testing.TB, stream uint64) *rand.Rand {
 	t.Helper()
 	seed, _ := number(t, "HALITE_SEED", uint64(time.Now().UnixNano()))

@@ -13,13 +13,22 @@ const progressInterval = 2 * time.Second
 type Progress struct {
 	w           io.Writer
 	now         func() time.Time
+	unit        string
+	shift       int // a unit has 2^shift bytes
 	totalBytes  int64
 	doneBytes   int64
 	began, said time.Time
 }
 
-// NewProgress returns a Progress that prints to w.
-func NewProgress(w io.Writer, now func() time.Time) *Progress { return &Progress{w: w, now: now} }
+// NewProgress returns a Progress that prints MiB to w.
+func NewProgress(w io.Writer, now func() time.Time) *Progress {
+	return &Progress{w: w, now: now, unit: "MiB", shift: 20}
+}
+
+// NewProgressOf returns a Progress that counts a unit in place of bytes.
+func NewProgressOf(w io.Writer, now func() time.Time, unit string) *Progress {
+	return &Progress{w: w, now: now, unit: unit}
+}
 
 // Begin sets the size of the work.
 func (p *Progress) Begin(totalBytes int64) {
@@ -50,6 +59,6 @@ func (p *Progress) Add(sizeBytes int64) {
 	p.said = now
 	took := now.Sub(p.began)
 	left := time.Duration(float64(took) * float64(max(0, p.totalBytes-p.doneBytes)) / float64(p.doneBytes))
-	fmt.Fprintf(p.w, "%d of at most %d MiB (%d %%), about %s left\n", p.doneBytes>>20, p.totalBytes>>20,
+	fmt.Fprintf(p.w, "%d of at most %d %s (%d %%), about %s left\n", p.doneBytes>>p.shift, p.totalBytes>>p.shift, p.unit,
 		100*p.doneBytes/p.totalBytes, left.Round(time.Second))
 }

@@ -77,24 +77,32 @@ type Refusal struct{ Status, Text string }
 
 func (e *Refusal) Error() string { return e.Text }
 
-// Ask sends a form to a path of the server and decodes the data of its answer into data. data may be nil if the answer is empty.
-// The error is a *Refusal if the server refuses the request.
-func (s *Server) Ask(ctx context.Context, method, path string, form url.Values, data any) error {
-	endpoint := strings.TrimSuffix(s.URL, "/") + path
-	target, body := endpoint, form.Encode()
-	if method == http.MethodGet {
-		target, body = endpoint+"?"+body, ""
-	}
-	req, err := http.NewRequestWithContext(ctx, method, target, strings.NewReader(body))
+// Request returns a request for a path of the server, with the token.
+func (s *Server) Request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.URL, "/")+path, body)
 	if err != nil {
-		return fmt.Errorf("--url: %s is not a URL", withoutPassword(s.URL))
+		return nil, fmt.Errorf("--url: %s is not a URL", withoutPassword(s.URL))
 	}
 	token, err := s.token()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	return req, nil
+}
+
+// Ask sends a form to a path of the server and decodes the data of its answer into data. data may be nil if the answer is empty.
+// The error is a *Refusal if the server refuses the request.
+func (s *Server) Ask(ctx context.Context, method, path string, form url.Values, data any) error {
+	body := form.Encode()
+	if method == http.MethodGet {
+		path, body = path+"?"+body, ""
+	}
+	req, err := s.Request(ctx, method, path, strings.NewReader(body))
+	if err != nil {
+		return err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	resp, err := http.DefaultClient.Do(req)
@@ -110,7 +118,7 @@ func (s *Server) Ask(ctx context.Context, method, path string, form url.Values, 
 		Data          any
 	}{Data: data}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, answerBytesMax)).Decode(&answer); err != nil {
-		return fmt.Errorf("%s answered %s and no JSON: %w", withoutPassword(endpoint), resp.Status, err)
+		return fmt.Errorf("%s answered %s and no JSON: %w", withoutPassword(req.URL.String()), resp.Status, err)
 	}
 	if answer.Status != "success" {
 		return &Refusal{resp.Status, answer.Error}

@@ -160,7 +160,7 @@ func ruleTexts(rules []keyschema.Rule) (out []ruleText, err error) {
 	return out, err
 }
 
-// valueChanges compares limits and query rules, one a line.
+// valueChanges compares limits, query rules and relabelling rules, one a line.
 func valueChanges(before, after *config.Config) (out []string, err error) {
 	var lines [2][]string
 	for i, c := range []*config.Config{before, after} {
@@ -179,12 +179,12 @@ func valueChanges(before, after *config.Config) (out []string, err error) {
 		}
 	}
 	if len(out) == 0 && !slices.Equal(lines[0], lines[1]) {
-		out = append(out, "the order of query_rules changes")
+		out = append(out, "the order of rules changes, at once")
 	}
 	return out, nil
 }
 
-// valueLines returns each limit and query rule as a line of YAML.
+// valueLines returns each limit, query rule and relabelling rule as a line of YAML.
 func valueLines(c *config.Config) (out []string, err error) {
 	var limits yaml.Node
 	if err := limits.Encode(c.Limits); err != nil {
@@ -196,15 +196,35 @@ func valueLines(c *config.Config) (out []string, err error) {
 		}
 	}
 	for i := range c.QueryRules {
-		var rule yaml.Node
-		if err := rule.Encode(c.QueryRules[i]); err != nil {
+		if out, err = appendRule(out, "query_rules", c.QueryRules[i]); err != nil {
 			return nil, err
 		}
-		if out, err = appendLine(out, "query_rules", &rule); err != nil {
+	}
+	if c.HA != nil {
+		if out, err = appendRule(out, "ha", c.HA); err != nil {
+			return nil, err
+		}
+	}
+	if c.OTLP != nil {
+		if out, err = appendRule(out, "otlp", c.OTLP); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.RelabelConfigs {
+		if out, err = appendRule(out, "relabel_configs", c.RelabelConfigs[i]); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// appendRule appends a rule of a section as a line.
+func appendRule(out []string, section string, rule any) ([]string, error) {
+	var node yaml.Node
+	if err := node.Encode(rule); err != nil {
+		return nil, err
+	}
+	return appendLine(out, section, &node)
 }
 
 // appendLine appends a named value as a line.

@@ -10,8 +10,11 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+
+	"halite/cmd/tsdb/internal/program"
 )
 
 // deleteConfig holds the flags of `tsdb delete`.
@@ -22,6 +25,7 @@ type deleteConfig struct {
 	dryRun   bool
 	all      bool
 	clean    bool
+	output   program.Output
 }
 
 // AddDelete declares `tsdb delete`.
@@ -30,13 +34,13 @@ func AddDelete(app *kingpin.Application) Commands {
 	c := &deleteConfig{}
 	c.server.AddFlags(cmd, "The server; it runs with --web.enable-admin-api.", DefaultURL)
 	cmd.Flag("match", "Selector of series; may be repeated.").StringsVar(&c.matches)
-	cmd.Flag("from", "First time to delete: RFC 3339 or seconds since 1970, to the millisecond; default: the beginning.").
-		StringVar(&c.from)
-	cmd.Flag("to", "Last time to delete; default: the end.").StringVar(&c.to)
+	cmd.Flag("from", "First time to delete: "+program.TimeForms+". Default: the beginning.").StringVar(&c.from)
+	cmd.Flag("to", "Last time to delete, in the same form. Default: the end.").StringVar(&c.to)
 	cmd.Flag("dry-run", "Only count what would be deleted.").BoolVar(&c.dryRun)
 	cmd.Flag("all", "Permit selectors that match everything.").BoolVar(&c.all)
 	cmd.Flag("clean", "Free the space of all that was deleted so far, and say how much; without --match nothing else is done.").
 		BoolVar(&c.clean)
+	c.output.AddFlag(cmd)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return deleteFromServer(c, w) }}
 }
 
@@ -64,65 +68,101 @@ func deleteFromServer(c *deleteConfig, w io.Writer) error {
 // delete deletes, or counts what would be.
 func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 	form := url.Values{"match[]": c.matches}
-	for name, value := range map[string]string{"start": c.from, "end": c.to} {
-		if value != "" {
-			form.Set(name, value)
-		}
+	if err := setTimes(form, c.from, c.to); err != nil {
+		return err
 	}
 	if c.all {
 		form.Set("all", "true")
 	}
-	if !c.dryRun {
-		form.Set("report", "true")
-		var done struct{ Series int }
-		if err := c.post(ctx, "delete_series", form, &done); err != nil {
+	if c.dryRun {
+		form.Set("dry_run", "true")
+		var count deletionCount
+		if err := c.post(ctx, "delete_series", form, &count); err != nil {
 			return err
 		}
+		return c.output.Print(w, count, count.printText)
+	}
+	form.Set("report", "true")
+	var done struct {
+		Series int `json:"series"`
+	}
+	if err := c.post(ctx, "delete_series", form, &done); err != nil {
+		return err
+	}
+	return c.output.Print(w, done, func(w io.Writer) error {
 		if done.Series == 0 {
 			_, err := fmt.Fprintln(w, "no series has samples there; nothing is deleted")
 			return err
 		}
 		_, err := fmt.Fprintf(w, "deleted samples of %d series; the space is freed by --clean\n", done.Series)
 		return err
-	}
-	form.Set("dry_run", "true")
-	var count struct {
-		Series         int
-		Samples, Bytes int64
-		Hours          int64 `json:"rollupHours"`
-		Days           int64 `json:"rollupDays"`
-		Cut            int64 `json:"rollupsCut"`
-	}
-	if err := c.post(ctx, "delete_series", form, &count); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(w, "would delete %d samples of %d series, %d bytes\n", count.Samples, count.Series, count.Bytes)
-	if err == nil && count.Hours+count.Days > 0 {
+	})
+}
+
+// deletionCount is what a dry run counts.
+type deletionCount struct {
+	Series  int   `json:"series"`
+	Samples int64 `json:"samples"`
+	Bytes   int64 `json:"bytes"`
+	Hours   int64 `json:"rollupHours"`
+	Days    int64 `json:"rollupDays"`
+	Cut     int64 `json:"rollupsCut"`
+}
+
+func (d deletionCount) printText(w io.Writer) error {
+	_, err := fmt.Fprintf(w, "would delete %d samples of %d series, %d bytes\n", d.Samples, d.Series, d.Bytes)
+	if err == nil && d.Hours+d.Days > 0 {
 		_, err = fmt.Fprintf(w, "and rollups whose samples are retired: %d hours and %d days; %d reach beyond the span and "+
-			"go as a whole\n", count.Hours, count.Days, count.Cut)
+			"go as a whole\n", d.Hours, d.Days, d.Cut)
 	}
 	return err
 }
 
+// setTimes sets the start and end of a request from the flags --from and --to; "" leaves them out.
+func setTimes(form url.Values, from, to string) error {
+	now := time.Now()
+	for _, flag := range []struct{ name, field, text string }{{"from", "start", from}, {"to", "end", to}} {
+		if flag.text == "" {
+			continue
+		}
+		at, err := program.ParseTime(flag.text, now)
+		if err != nil {
+			return fmt.Errorf("--%s: %w", flag.name, err)
+		}
+		form.Set(flag.field, at.UTC().Format(time.RFC3339Nano))
+	}
+	return nil
+}
+
 // cleanUp frees space.
 func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
-	var report struct {
-		Tombstones, Waiting, RowsRewritten, RowsRemoved int64
-		Tables                                          []struct {
-			Table                   string
-			BytesBefore, BytesAfter int64
-		}
-	}
+	var report cleanReport
 	if err := c.post(ctx, "clean_tombstones", url.Values{"report": {"true"}}, &report); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, rewritten: %d\n", report.Tombstones, report.RowsRemoved,
-		report.RowsRewritten)
-	if report.Waiting > 0 {
+	return c.output.Print(w, report, report.printText)
+}
+
+// cleanReport is what cleaning did.
+type cleanReport struct {
+	Tombstones    int64 `json:"tombstones"`
+	Waiting       int64 `json:"waiting"`
+	RowsRewritten int64 `json:"rowsRewritten"`
+	RowsRemoved   int64 `json:"rowsRemoved"`
+	Tables        []struct {
+		Table       string `json:"table"`
+		BytesBefore int64  `json:"bytesBefore"`
+		BytesAfter  int64  `json:"bytesAfter"`
+	} `json:"tables"`
+}
+
+func (r cleanReport) printText(w io.Writer) error {
+	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, rewritten: %d\n", r.Tombstones, r.RowsRemoved, r.RowsRewritten)
+	if r.Waiting > 0 {
 		fmt.Fprintf(w, "deletions that are too young, or have rows that are not packed or rollups that are not computed yet: %d; "+
-			"clean once more later\n", report.Waiting)
+			"clean once more later\n", r.Waiting)
 	}
-	for _, t := range report.Tables {
+	for _, t := range r.Tables {
 		if _, err := fmt.Fprintf(w, "table %-8s %12d bytes before, %12d after\n", t.Table, t.BytesBefore, t.BytesAfter); err != nil {
 			return err
 		}

@@ -18,20 +18,24 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
+
+	"halite/cmd/tsdb/internal/program"
 )
 
 const (
 	graphSeriesMax = 50 // drawn; the rest is counted
 	graphTall      = 8  // lines of a series that is alone
-	graphNameMax   = 48
+	graphNameMax   = 64
 )
 
 // graphConfig holds the flags of `tsdb graph`.
 type graphConfig struct {
-	server Server
-	query  string
-	span   model.Duration
-	width  int
+	server   Server
+	query    string
+	from, to string
+	zone     string
+	width    int
+	output   program.Output
 }
 
 // AddGraph declares `tsdb graph`.
@@ -39,105 +43,169 @@ func AddGraph(app *kingpin.Application) Commands {
 	cmd := app.Command("graph", "Draw a query of a running server in the terminal.")
 	c := &graphConfig{}
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
-	cmd.Flag("range", "How far back.").Default("15m").SetValue(&c.span)
+	cmd.Flag("from", "First time: "+program.TimeForms+".").Default("15m").StringVar(&c.from)
+	cmd.Flag("to", "Last time, in the same form.").Default("now").StringVar(&c.to)
+	cmd.Flag("time-zone", "Time zone of the times, such as UTC or Europe/Berlin.").Default("Local").StringVar(&c.zone)
 	cmd.Flag("width", "Columns of the graph.").Default("72").IntVar(&c.width)
+	c.output.AddFlag(cmd)
 	cmd.Arg("query", "PromQL.").Required().StringVar(&c.query)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return drawGraph(c, w) }}
 }
 
-// plotted is a series with a value for each column; NaN where it has none.
-type plotted struct {
+// span is the time that a graph shows. Column n is at from + n × step.
+type span struct {
+	from, to time.Time
+	step     time.Duration
+}
+
+// span parses the times.
+func (c *graphConfig) span(now time.Time) (s span, err error) {
+	zone, err := time.LoadLocation(c.zone)
+	if err != nil {
+		return s, fmt.Errorf("--time-zone: %w", err)
+	}
+	if s.from, err = program.ParseTime(c.from, now); err != nil {
+		return s, fmt.Errorf("--from: %w", err)
+	}
+	if s.to, err = program.ParseTime(c.to, now); err != nil {
+		return s, fmt.Errorf("--to: %w", err)
+	}
+	if c.width < 1 || c.width > 1000 || s.to.Sub(s.from) < time.Second {
+		return s, errors.New("--width must be 1 to 1000, and --from at least 1s before --to")
+	}
+	s.step = max(time.Second, (s.to.Sub(s.from) / time.Duration(c.width)).Round(time.Second))
+	s.to = s.to.Truncate(s.step).In(zone)
+	s.from = s.to.Add(-time.Duration(c.width-1) * s.step)
+	return s, nil
+}
+
+// plottedSeries is a series with a value for each column; NaN where it has none.
+type plottedSeries struct {
+	metric model.Metric
 	name   string
 	values []float64
 }
 
-// drawGraph asks the server for the last --range and draws every series on one scale from 0, or below if values are.
+// drawGraph asks the server and draws every series on one scale from 0, or below if values are.
 func drawGraph(c *graphConfig, w io.Writer) error {
-	if c.width < 1 || c.width > 1000 || time.Duration(c.span) < time.Second {
-		return errors.New("--width must be 1 to 1000, --range at least 1s")
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	step := (time.Duration(c.span) / time.Duration(c.width)).Round(time.Second)
-	step = max(step, time.Second)
-	end := time.Now().Truncate(step)
-	list, err := c.ask(ctx, end, step)
+	s, err := c.span(time.Now())
 	if err != nil {
 		return err
 	}
-	if len(list) == 0 {
-		return fmt.Errorf("%s knows no samples of this query in the last %s", &c.server, c.span)
+	matrix, err := c.ask(ctx, s)
+	if err != nil {
+		return err
 	}
+	return c.output.Print(w, matrix, func(w io.Writer) error {
+		if len(matrix) == 0 {
+			return fmt.Errorf("%s knows no samples of this query from %s to %s", &c.server, s.from.Format(time.DateTime),
+				s.to.Format(time.DateTime))
+		}
+		return s.draw(w, c.columns(matrix, s))
+	})
+}
+
+// ask fetches the series.
+func (c *graphConfig) ask(ctx context.Context, s span) (model.Matrix, error) {
+	form := url.Values{
+		"query": {c.query}, "step": {strconv.FormatFloat(s.step.Seconds(), 'f', -1, 64)},
+		"start": {strconv.FormatInt(s.from.Unix(), 10)}, "end": {strconv.FormatInt(s.to.Unix(), 10)},
+	}
+	var data struct {
+		Result model.Matrix `json:"result"`
+	}
+	err := c.server.Ask(ctx, http.MethodPost, "/api/v1/query_range", form, &data)
+	return data.Result, err
+}
+
+// columns gives each series a value for each column.
+func (c *graphConfig) columns(matrix model.Matrix, s span) []plottedSeries {
+	list := make([]plottedSeries, len(matrix))
+	for i, r := range matrix {
+		p := &list[i]
+		p.metric, p.values = r.Metric, make([]float64, c.width)
+		for column := range p.values {
+			p.values[column] = math.NaN()
+		}
+		for _, v := range r.Values {
+			if column := int(v.Timestamp.Time().Sub(s.from) / s.step); column >= 0 && column < c.width {
+				p.values[column] = float64(v.Value)
+			}
+		}
+	}
+	return list
+}
+
+// draw draws the series, each with the labels in which it differs from others.
+func (s span) draw(w io.Writer, list []plottedSeries) error {
+	common := nameSeries(list)
+	slices.SortFunc(list, func(a, b plottedSeries) int { return cmp.Compare(a.name, b.name) })
 	lines := 1
 	if len(list) == 1 {
 		lines = graphTall
 	}
 	low, high := scaleOf(list)
+	if len(common) > 0 {
+		fmt.Fprintln(w, common.String())
+	}
 	if len(list) > graphSeriesMax {
 		fmt.Fprintf(w, "the first %d of %d series\n", graphSeriesMax, len(list))
 		list = list[:graphSeriesMax]
 	}
 	nameWidth := 0
-	for _, s := range list {
-		nameWidth = max(nameWidth, len([]rune(s.name)))
+	for _, p := range list {
+		nameWidth = max(nameWidth, len([]rune(p.name)))
 	}
-	for _, s := range list {
-		plot(w, s, nameWidth, lines, low, high)
+	for _, p := range list {
+		plot(w, p, nameWidth, lines, low, high)
 	}
-	_, err = fmt.Fprintf(w, "%*s  %s to %s, a column is %s, full height %s (bottom %s)\n", nameWidth, "",
-		end.Add(-time.Duration(c.width-1)*step).Format(time.DateTime), end.Format(time.DateTime), step, short(high), short(low))
+	const form = time.DateTime + " MST"
+	_, err := fmt.Fprintf(w, "%*s  %s to %s, a column is %s, full height %s (bottom %s)\n", nameWidth, "",
+		s.from.Format(form), s.to.Format(form), s.step, short(high), short(low))
 	return err
 }
 
-// ask fetches the series, sorted by name.
-func (c *graphConfig) ask(ctx context.Context, end time.Time, step time.Duration) ([]plotted, error) {
-	start := end.Add(-time.Duration(c.width-1) * step)
-	form := url.Values{
-		"query": {c.query}, "step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)},
-		"start": {strconv.FormatInt(start.Unix(), 10)}, "end": {strconv.FormatInt(end.Unix(), 10)},
-	}
-	var data struct {
-		Result []struct {
-			Metric model.Metric       `json:"metric"`
-			Values []model.SamplePair `json:"values"`
-		} `json:"result"`
-	}
-	if err := c.server.Ask(ctx, http.MethodPost, "/api/v1/query_range", form, &data); err != nil {
-		return nil, err
-	}
-	var list []plotted
-	for _, r := range data.Result {
-		s := plotted{name: nameOf(r.Metric), values: make([]float64, c.width)}
-		for i := range s.values {
-			s.values[i] = math.NaN()
-		}
-		for _, p := range r.Values {
-			if i := int(p.Timestamp.Time().Sub(start) / step); i >= 0 && i < c.width {
-				s.values[i] = float64(p.Value)
+// nameSeries names each series by the labels that not all series share, and returns the shared ones.
+func nameSeries(list []plottedSeries) (common model.Metric) {
+	common = list[0].metric.Clone()
+	for _, p := range list {
+		for name, value := range common {
+			if p.metric[name] != value {
+				delete(common, name)
 			}
 		}
-		list = append(list, s)
 	}
-	slices.SortFunc(list, func(a, b plotted) int { return cmp.Compare(a.name, b.name) })
-	return list, nil
+	for i := range list {
+		own := list[i].metric.Clone()
+		for name := range common {
+			delete(own, name)
+		}
+		list[i].name = nameOf(own)
+	}
+	return common
 }
 
-// nameOf is a series' labels, cut if they are long.
+// nameOf is the text of labels. It is cut in the middle if it is long.
 func nameOf(m model.Metric) string {
 	text := m.String()
-	if len(m) == 1 && m[model.MetricNameLabel] == "" {
+	switch {
+	case len(m) == 0:
+		text = ""
+	case len(m) == 1 && m[model.MetricNameLabel] == "":
 		for _, value := range m { // of a single label the value is enough
 			text = string(value)
 		}
 	}
 	if runes := []rune(text); len(runes) > graphNameMax {
-		return string(runes[:graphNameMax-1]) + "…"
+		return string(runes[:graphNameMax/2]) + "…" + string(runes[len(runes)-graphNameMax/2+1:])
 	}
 	return text
 }
 
 // scaleOf is the range of the finite values, 0 included.
-func scaleOf(list []plotted) (low, high float64) {
+func scaleOf(list []plottedSeries) (low, high float64) {
 	for _, s := range list {
 		for _, v := range s.values {
 			if !math.IsNaN(v) && !math.IsInf(v, 0) {
@@ -149,7 +217,7 @@ func scaleOf(list []plotted) (low, high float64) {
 }
 
 // plot draws a series as bars, with its name before and its last value behind.
-func plot(w io.Writer, s plotted, nameWidth, lines int, low, high float64) {
+func plot(w io.Writer, s plottedSeries, nameWidth, lines int, low, high float64) {
 	blocks := []rune(" ▁▂▃▄▅▆▇█")
 	last := math.NaN()
 	for line := lines - 1; line >= 0; line-- {

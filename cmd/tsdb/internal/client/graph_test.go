@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/common/model"
 	"github.com/stretchr/testify/require"
@@ -24,9 +25,7 @@ func TestDrawGraph(t *testing.T) {
 	defer s.Close()
 	draw := func() (string, error) {
 		var out strings.Builder
-		span, err := model.ParseDuration("5s")
-		require.NoError(t, err)
-		err = drawGraph(&graphConfig{server: Server{URL: s.URL}, query: "up", span: span, width: 5}, &out)
+		err := drawGraph(&graphConfig{server: Server{URL: s.URL}, query: "up", from: "5s", to: "now", zone: "UTC", width: 5}, &out)
 		return out.String(), err
 	}
 	answer = `{"status":"success","data":{"resultType":"matrix","result":[
@@ -51,4 +50,40 @@ func TestDrawGraph(t *testing.T) {
 	answer = "<html>"
 	_, err = draw()
 	require.ErrorContains(t, err, "no JSON")
+}
+
+// TestGraphNames: series that share labels are named by the others, and no name loses where it differs.
+func TestGraphNames(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	list := []plottedSeries{
+		{metric: model.Metric{"__name__": "up", "job": "node", "path": model.LabelValue(long + "a")}},
+		{metric: model.Metric{"__name__": "up", "job": "node", "path": model.LabelValue(long + "b")}},
+	}
+	common := nameSeries(list)
+	require.Equal(t, `up{job="node"}`, common.String())
+	require.NotEqual(t, list[0].name, list[1].name)
+	require.True(t, strings.HasSuffix(list[1].name, "xb"), list[1].name)
+	alone := []plottedSeries{{metric: model.Metric{"__name__": "up"}}}
+	require.Equal(t, "up", nameSeries(alone).String())
+	require.Empty(t, alone[0].name)
+}
+
+func TestGraphTimes(t *testing.T) {
+	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	c := graphConfig{from: "2h", to: "now-1h", zone: "Europe/Berlin", width: 60}
+	s, err := c.span(now)
+	require.NoError(t, err)
+	require.Equal(t, "12:00:00", s.to.Format(time.TimeOnly))
+	require.Equal(t, time.Minute, s.step)
+	require.Equal(t, now.Add(-time.Hour-59*time.Minute).UnixMilli(), s.from.UnixMilli())
+	for want, change := range map[string]func(c *graphConfig){
+		"--from: ": func(c *graphConfig) { c.from = "soon" }, "--to: ": func(c *graphConfig) { c.to = "soon" },
+		"--time-zone: ":      func(c *graphConfig) { c.zone = "Mars/Base" },
+		"at least 1s before": func(c *graphConfig) { c.from = "now-1h" },
+	} {
+		wrong := c
+		change(&wrong)
+		_, err := wrong.span(now)
+		require.ErrorContains(t, err, want)
+	}
 }

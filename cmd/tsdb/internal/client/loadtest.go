@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"halite/cmd/tsdb/internal/program"
 	"halite/loadtest"
 	loadclient "halite/loadtest/client"
 )
@@ -31,7 +33,7 @@ type loadtestCommands struct {
 	opts         loadtest.Options
 	comparing    loadtest.CompareOptions
 	from, to     string
-	format       string
+	output       program.Output
 	jsonFile     string
 	quiet        bool
 	noVerify     bool
@@ -92,7 +94,7 @@ func (c *loadtestCommands) addFleetFlags(cmd *kingpin.CmdClause) {
 
 func (c *loadtestCommands) addLoadFlags(cmd *kingpin.CmdClause) {
 	o := &c.opts.Load
-	cmd.Flag("from", "Start of a past range: an RFC 3339 time or a duration before now such as 2h. Default: a live load.").
+	cmd.Flag("from", "Start of a past range: "+program.TimeForms+". Default: a live load.").
 		StringVar(&c.from)
 	cmd.Flag("to", "End of the past range, in the same form. Default: now.").StringVar(&c.to)
 	cmd.Flag("interval", "Time between samples of a series. Default: 15s over a past range; in a live load it follows from --rate.").
@@ -114,7 +116,7 @@ func (c *loadtestCommands) addLoadFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("verify", "Percentage of the hosts to read back.").Default("100").Float64Var(&c.opts.VerifyPercent)
 	cmd.Flag("settle", "Time to wait after the load before CPU time and disk are measured again.").Default("5s").
 		DurationVar(&c.opts.Settle)
-	cmd.Flag("format", "Format of the printed report: text or json.").Default("text").EnumVar(&c.format, "text", "json")
+	c.output.AddFlag(cmd)
 	cmd.Flag("json", "File for the report as JSON, in addition to the printed report.").StringVar(&c.jsonFile)
 	cmd.Flag("quiet", "Do not show progress.").Short('q').BoolVar(&c.quiet)
 }
@@ -224,10 +226,10 @@ func (c *loadtestCommands) complete(now time.Time) error {
 		return errors.New("--to needs --from")
 	}
 	if c.from != "" {
-		if c.opts.Load.From, err = parseTime(c.from, now); err != nil {
+		if c.opts.Load.From, err = program.ParseTime(c.from, now); err != nil {
 			return fmt.Errorf("--from: %w", err)
 		}
-		if c.opts.Load.To, err = parseTime(c.to, now); err != nil {
+		if c.opts.Load.To, err = program.ParseTime(cmp.Or(c.to, "now"), now); err != nil {
 			return fmt.Errorf("--to: %w", err)
 		}
 	}
@@ -239,21 +241,6 @@ func (c *loadtestCommands) complete(now time.Time) error {
 	return nil
 }
 
-// parseTime parses an RFC 3339 time or a duration before now. The empty text means now.
-func parseTime(text string, now time.Time) (time.Time, error) {
-	if text == "" {
-		return now, nil
-	}
-	if d, err := time.ParseDuration(text); err == nil {
-		return now.Add(-d.Abs()), nil
-	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return at, fmt.Errorf("%q is neither an RFC 3339 time nor a duration such as 2h", text)
-	}
-	return at, nil
-}
-
 // textReport is a report or a comparison.
 type textReport interface {
 	WriteText(w io.Writer) error
@@ -262,21 +249,15 @@ type textReport interface {
 
 // print writes the report to w and to the file of --json. It returns errLoadtestFailed if the load test failed.
 func (c *loadtestCommands) print(w io.Writer, o textReport) error {
-	text, err := json.MarshalIndent(o, "", "  ")
-	if err != nil {
-		return err
-	}
-	text = append(text, '\n')
-	if c.format == "json" {
-		_, err = w.Write(text)
-	} else {
-		err = o.WriteText(w)
-	}
-	if err != nil {
+	if err := c.output.Print(w, o, o.WriteText); err != nil {
 		return err
 	}
 	if c.jsonFile != "" {
-		if err := os.WriteFile(c.jsonFile, text, 0o644); err != nil {
+		text, err := json.MarshalIndent(o, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.jsonFile, append(text, '\n'), 0o644); err != nil {
 			return fmt.Errorf("--json: %w", err)
 		}
 	}

@@ -9,9 +9,14 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 
+	promrelabel "github.com/prometheus/prometheus/model/relabel"
 	"go.yaml.in/yaml/v3"
 
+	"halite/api/receiver/otlp"
+	"halite/ingest/hatracker"
+	"halite/ingest/relabel"
 	"halite/keyschema"
 )
 
@@ -27,7 +32,15 @@ type Config struct {
 	SchemaRules    []SchemaRule    `yaml:"schema_rules,omitempty"`
 	RetentionRules []RetentionRule `yaml:"retention_rules,omitempty"`
 	Limits         Limits          `yaml:"limits,omitempty"`
-	QueryRules     []QueryRule     `yaml:"query_rules,omitempty"`
+	// Tenants have limits of single tenants.
+	Tenants    []Tenant    `yaml:"tenants,omitempty"`
+	QueryRules []QueryRule `yaml:"query_rules,omitempty"`
+	// RelabelConfigs change or drop the series of all writes.
+	RelabelConfigs []RelabelConfig `yaml:"relabel_configs,omitempty"`
+	// HA turns on the election of one replica of each HA pair.
+	HA *HA `yaml:"ha,omitempty"`
+	// OTLP changes how OTLP becomes series.
+	OTLP *OTLP `yaml:"otlp,omitempty"`
 }
 
 // Read reads a file. The error lists the faults in the order of the file, each with file, line, column and field.
@@ -138,13 +151,67 @@ func (c *Config) validate(fault func(field, format string, args ...any)) {
 		c.RetentionRules[i].validate(fmt.Sprintf("retention_rules[%d]", i), c.RetentionRules[:i], fault)
 	}
 	c.Limits.validate(fault)
+	c.validateTenants(fault)
 	for i := range c.QueryRules {
 		c.QueryRules[i].validate(fmt.Sprintf("query_rules[%d]", i), c.QueryRules[:i], fault)
+	}
+	if n := len(c.RelabelConfigs); n > relabel.RulesMax {
+		fault("relabel_configs", "there are %d rules, at most %d are allowed", n, relabel.RulesMax)
+	}
+	for i := range c.RelabelConfigs {
+		c.RelabelConfigs[i].validate(fmt.Sprintf("relabel_configs[%d]", i), fault)
+	}
+	if c.HA != nil {
+		c.HA.validate(fault)
+	}
+	if c.OTLP != nil {
+		c.OTLP.validate(fault)
 	}
 }
 
 // Summary counts what the configuration holds.
 func (c *Config) Summary() string {
-	return fmt.Sprintf("%d schema rules, %d retention rules, %d limits of metrics, %d query rules", len(c.SchemaRules),
-		len(c.RetentionRules), len(c.Limits.SeriesPerMetric), len(c.QueryRules))
+	return fmt.Sprintf("%d schema rules, %d retention rules, %d limits of metrics, %d query rules, %d relabelling rules",
+		len(c.SchemaRules), len(c.RetentionRules), len(c.Limits.SeriesPerMetric), len(c.QueryRules), len(c.RelabelConfigs))
+}
+
+// Relabelling returns the relabelling rules in the form of Prometheus.
+func (c *Config) Relabelling() (out []*promrelabel.Config) {
+	for i := range c.RelabelConfigs {
+		rule, err := c.RelabelConfigs[i].rule()
+		if err != nil {
+			continue // Parse has refused it
+		}
+		out = append(out, rule)
+	}
+	return out
+}
+
+// HATracker returns the options of HA pairs; nil if there are none.
+func (c *Config) HATracker() *hatracker.Options {
+	h := c.HA
+	if h == nil {
+		return nil
+	}
+	o := &hatracker.Options{ClusterLabel: h.ClusterLabel, ReplicaLabel: h.ReplicaLabel}
+	if h.Failover != nil {
+		o.Failover = time.Duration(*h.Failover)
+	}
+	if h.MaxClusters != nil {
+		o.ClustersMax = *h.MaxClusters
+	}
+	return o
+}
+
+// OTLPOptions returns the options of OTLP. lookback is the look-back of queries.
+func (c *Config) OTLPOptions(lookback time.Duration) otlp.Options {
+	out := otlp.DefaultOptions(lookback)
+	if c.OTLP == nil {
+		return out
+	}
+	if theirs, err := c.OTLP.options(); err == nil { // Parse has refused others
+		out.OTLPConfig = theirs
+	}
+	out.StoreDelta = c.OTLP.Delta == deltaStore
+	return out
 }

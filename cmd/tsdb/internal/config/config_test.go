@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -80,9 +81,41 @@ func faults() []struct{ src, want string } {
 	}
 }
 
+// tenantFaults are sources of tenants with faults.
+func tenantFaults() []struct{ src, want string } {
+	return []struct{ src, want string }{
+		{"tenants: [{name: a&b}]", "field tenants[0].name: bad name of a tenant"},
+		{"tenants: [{name: a}, {name: a}]", `field tenants[1].name: "a" has two entries`},
+		{"tenants: [{name: '*', series: {max: -1}}]", "line 1, column 37, field tenants[0].series.max: -1 is negative"},
+		{"tenants: [{name: a, query_time: {}}]", "field tenants[0].query_time: max is missing"},
+		{"tenants: [{name: a, retention: 3d}]", "field tenants[0].retention: unknown key"},
+	}
+}
+
+// writeFaults are faults of the sections about writes.
+func writeFaults() []struct{ src, want string } {
+	return []struct{ src, want string }{
+		{"relabel_configs: [{regex: (}]", "line 1, column 27, field relabel_configs[0].regex: error parsing regexp"},
+		{"relabel_configs: [{action: forget}]", `field relabel_configs[0].action: unknown relabel action "forget"`},
+		{"relabel_configs: [{source_labels: [a]}]", "field relabel_configs[0]: relabel configuration for replace action requires"},
+		{"relabel_configs: [{source_labels: ['']}]", `field relabel_configs[0].source_labels: "" is no label name`},
+		{"relabel_configs: [{modulus: -1}]", "field relabel_configs[0].modulus: -1 is negative"},
+		{"relabel_configs: [{action: labeldrop, target_label: a}]", "requires only 'regex'"},
+		{"otlp: {delta: keep}", `field otlp.delta: "keep" is neither drop nor store`},
+		{"otlp: {translation_strategy: x}", `field otlp.translation_strategy: "x" is none of`},
+		{"otlp: {promote_resource_attributes: [a, a]}", `field otlp: invalid 'promote_resource_attributes': duplicated promoted`},
+		{"otlp: {ignore_resource_attributes: [a]}", "field otlp: 'ignore_resource_attributes' cannot be configured"},
+		{"ha: {cluster_label: a}", "field ha.replica_label: the label is missing"},
+		{"ha: {cluster_label: a, replica_label: a}", "field ha.replica_label: it is the same as cluster_label"},
+		{"ha: {cluster_label: __name__, replica_label: a}", "field ha.cluster_label: the metric name is no label"},
+		{"ha: {cluster_label: a, replica_label: b, failover: 10ms}", "field ha.failover: 10ms is shorter than 1s"},
+		{"ha: {cluster_label: a, replica_label: b, max_clusters: 0}", "field ha.max_clusters: 0 is not positive"},
+	}
+}
+
 // TestFaults: each fault names file, line, column and field.
 func TestFaults(t *testing.T) {
-	for _, c := range faults() {
+	for _, c := range slices.Concat(faults(), tenantFaults(), writeFaults()) {
 		_, err := Parse("halite.yml", []byte(c.src))
 		require.ErrorContains(t, err, c.want, c.src)
 		require.ErrorContains(t, err, "halite.yml: ", c.src)
@@ -115,7 +148,10 @@ limits:
   samples_per_second: {max: 100, warn: 80, enforce: false}
   query_time: {max: 1m30s, warn: 20}
   query_bytes: {max: 64MB}
-query_rules: [{id: a, regexp: x.*, action: slow_lane, reason: b}]
+tenants:
+- {name: acme, samples_per_second: {max: 7, enforce: false}, query_time: {max: 2s}}
+- {name: "*", series: {max: 3}}
+query_rules: [{id: a, regexp: x.*, action: slow_lane, reason: b}, {id: t, token: x, action: refuse, reason: c}]
 `))
 	require.NoError(t, err)
 	require.Equal(t, ingest.Limit{Max: 100, Warn: 80, DryRun: true}, c.SamplesPerSecond())
@@ -124,7 +160,12 @@ query_rules: [{id: a, regexp: x.*, action: slow_lane, reason: b}]
 	require.Equal(t, limits.Limit{Max: 90_000, Warn: 20_000}, q.TimeMs)
 	require.Equal(t, limits.Limit{Max: 64 << 20}, q.Bytes)
 	require.Zero(t, q.Concurrency)
-	require.Len(t, q.Rules, 1)
+	require.Len(t, q.Rules, 2)
+	require.Equal(t, limits.Rule{ID: "t", Token: "x", Action: limits.Refuse, Reason: "c"}, q.Rules[1])
+	require.Equal(t, map[string]*limits.Options{"acme": {TimeMs: limits.Limit{Max: 2000}}, "*": {}}, q.Tenants)
+	require.Equal(t, map[string]ingest.TenantLimits{
+		"acme": {SamplesPerSecond: ingest.Limit{Max: 7, DryRun: true}}, "*": {Series: ingest.Limit{Max: 3}},
+	}, c.TenantWrites())
 	require.Equal(t, limits.SlowLane, q.Rules[0].Action)
 	require.True(t, q.Rules[0].Regexp.MatchString("xyz\n"))
 	require.False(t, q.Rules[0].Regexp.MatchString("axyz"), "the whole text matches")

@@ -128,20 +128,25 @@ func check[T int | int64 | Duration | Bytes](field string, most *T, warn float64
 	}
 }
 
-func (l *Limits) validate(fault func(field, format string, args ...any)) {
+// check reports the faults of the limits in a section, without the limits of metrics.
+func (l *Limits) check(section string, fault func(field, format string, args ...any)) {
 	for field, limit := range map[string]*Limit{
 		"samples_per_second": l.SamplesPerSecond, "series": l.Series, "query_concurrency": l.QueryConcurrency,
 	} {
 		if limit != nil {
-			check("limits."+field, limit.Max, limit.Warn, fault)
+			check(section+"."+field, limit.Max, limit.Warn, fault)
 		}
 	}
 	if l.QueryTime != nil {
-		check("limits.query_time", l.QueryTime.Max, l.QueryTime.Warn, fault)
+		check(section+".query_time", l.QueryTime.Max, l.QueryTime.Warn, fault)
 	}
 	if l.QueryBytes != nil {
-		check("limits.query_bytes", l.QueryBytes.Max, l.QueryBytes.Warn, fault)
+		check(section+".query_bytes", l.QueryBytes.Max, l.QueryBytes.Warn, fault)
 	}
+}
+
+func (l *Limits) validate(fault func(field, format string, args ...any)) {
+	l.check("limits", fault)
 	for i := range l.SeriesPerMetric {
 		m, field := &l.SeriesPerMetric[i], fmt.Sprintf("limits.series_per_metric[%d]", i)
 		checkPattern(field, m.Pattern, fault)
@@ -175,8 +180,15 @@ func (c *Config) Series() *ingest.Limit { return c.Limits.Series.ingestLimit() }
 
 // Queries returns the limits and rules of queries.
 func (c *Config) Queries() limits.Options {
-	out := limits.Options{Rules: c.queryRules()}
-	if l := c.Limits.QueryTime; l != nil {
+	out := c.Limits.queries()
+	out.Rules, out.Tenants = c.queryRules(), c.tenantQueries()
+	return *out
+}
+
+// queries returns the limits in the form of the engine.
+func (all *Limits) queries() *limits.Options {
+	out := &limits.Options{}
+	if l := all.QueryTime; l != nil {
 		ms := float64(time.Millisecond)
 		warn := l.Warn // a share, or seconds
 		if warn > 1 {
@@ -184,10 +196,10 @@ func (c *Config) Queries() limits.Options {
 		}
 		out.TimeMs = limits.Limit{Max: time.Duration(*l.Max).Milliseconds(), Warn: warn, DryRun: !enforced(l.Enforce)}
 	}
-	if l := c.Limits.QueryBytes; l != nil {
+	if l := all.QueryBytes; l != nil {
 		out.Bytes = limits.Limit{Max: int64(*l.Max), Warn: l.Warn, DryRun: !enforced(l.Enforce)}
 	}
-	if l := c.Limits.QueryConcurrency; l != nil {
+	if l := all.QueryConcurrency; l != nil {
 		out.Concurrency = limits.Limit{Max: *l.Max, Warn: l.Warn, DryRun: !enforced(l.Enforce)}
 	}
 	return out

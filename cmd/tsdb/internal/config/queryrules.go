@@ -7,12 +7,14 @@ import (
 	"halite/query/limits"
 )
 
-// QueryRule refuses queries or sends them through the slow lane. Exactly one of Query, Regexp and Fingerprint says which.
+// QueryRule refuses queries or sends them through the slow lane. At most one of Query, Regexp and Fingerprint says which,
+// and Token says whose.
 type QueryRule struct {
 	ID          string         `yaml:"id"`
 	Query       string         `yaml:"query,omitempty"`
 	Regexp      *Regexp        `yaml:"regexp,omitempty"`
 	Fingerprint string         `yaml:"fingerprint,omitempty"`
+	Token       string         `yaml:"token,omitempty"`
 	Action      *limits.Action `yaml:"action"`
 	Reason      string         `yaml:"reason"`
 }
@@ -68,8 +70,8 @@ func (r *QueryRule) validate(field string, before []QueryRule, fault func(field,
 			matchers++
 		}
 	}
-	if matchers != 1 {
-		fault(field, "the rule has %d of query, regexp and fingerprint, want one", matchers)
+	if matchers > 1 || matchers == 0 && r.Token == "" {
+		fault(field, "the rule has %d of query, regexp and fingerprint, want one, or none beside token", matchers)
 	}
 	if r.Fingerprint != "" && !isFingerprint(r.Fingerprint) {
 		fault(field+".fingerprint", "%q is no fingerprint, want 16 hexadecimal digits; /api/v1/status/active_queries shows them",
@@ -87,7 +89,8 @@ func (r *QueryRule) validate(field string, before []QueryRule, fault func(field,
 func (c *Config) queryRules() (out []limits.Rule) {
 	for i := range c.QueryRules {
 		r := &c.QueryRules[i]
-		rule := limits.Rule{ID: r.ID, Text: strings.TrimSpace(r.Query), Fingerprint: r.Fingerprint, Action: *r.Action, Reason: r.Reason}
+		rule := limits.Rule{ID: r.ID, Text: strings.TrimSpace(r.Query), Fingerprint: r.Fingerprint, Token: r.Token,
+			Action: *r.Action, Reason: r.Reason}
 		if r.Regexp != nil {
 			rule.Regexp = r.Regexp.matcher
 		}

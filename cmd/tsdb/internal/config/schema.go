@@ -109,7 +109,7 @@ func (r *RetentionRule) validate(field string, before []RetentionRule, fault fun
 		keyschema.Raw: r.Raw, keyschema.Hours: r.Hours, keyschema.Days: r.Days, keyschema.NativeHistograms: r.Histograms,
 	} {
 		if age != nil && *age != 0 && *age < keyschema.AgeMin {
-			fault(field+"."+tier.String(), "%s is shorter than %s, the span of a partition; 0 keeps data for ever", *age,
+			fault(field+"."+tier.String(), "%s is shorter than %s, the span of a partition; 0 keeps data forever", *age,
 				keyschema.AgeMin)
 		}
 	}

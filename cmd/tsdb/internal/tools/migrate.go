@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-	"github.com/alecthomas/units"
 
 	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/storage"
 	"halite/storage/pebble"
@@ -39,7 +39,7 @@ func AddMigrate(app *kingpin.Application) Commands {
 	cmd.Flag("checkpoint", "File that remembers how far the copy got; default: migrate.json in --storage.path.").
 		StringVar(&c.checkpoint)
 	cmd.Flag("verify-only", "Copy nothing, compare only.").BoolVar(&c.verifyOnly)
-	cmd.Flag("batch-bytes", "Size of rows that are written at once.").Default("16MB").BytesVar((*units.Base2Bytes)(&c.batchBytes))
+	cmd.Flag("batch-bytes", "Size of rows that are written at once.").Default("16MB").SetValue(program.Bytes(&c.batchBytes))
 	c.bigtable.AddFlags(cmd)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return migrateUntilSignal(c, w) }}
 }

@@ -1,7 +1,6 @@
 package tools
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +11,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/model"
 
+	"halite/cmd/tsdb/internal/program"
 	"halite/loadtest/plan"
 )
 
@@ -19,7 +19,7 @@ import (
 type planConfig struct {
 	series           string
 	mode             string
-	format           string
+	output           program.Output
 	simulate         bool
 	load             plan.Load
 	raw, hours, days model.Duration
@@ -60,11 +60,11 @@ func AddPlan(app *kingpin.Application) Commands {
 	cmd.Flag("simulate.exponent", "Exponent of Zipf's law.").Default("1").Float64Var(&s.Exponent)
 	cmd.Flag("simulate.salts", "Number of salts; may be repeated. Default: 1, 4, 16 and 64.").IntsVar(&s.Salts)
 	cmd.Flag("seed", "Seed of all random choices.").Default("1").Uint64Var(&s.Seed)
-	cmd.Flag("format", "Format of the plan: text or json.").Default("text").EnumVar(&c.format, "text", "json")
+	c.output.AddFlag(cmd)
 	return Commands{cmd.FullCommand(): c.run}
 }
 
-// planReport is the JSON that `tsdb plan --format=json` prints.
+// planReport is the JSON that `tsdb plan --output=json` prints.
 type planReport struct {
 	plan.Plan
 	Simulation *plan.Simulation `json:"simulation,omitempty"`
@@ -95,16 +95,13 @@ func (c *planConfig) run(w io.Writer) error {
 	if c.mode != "both" {
 		r.Modes = r.OnlyMode(c.mode)
 	}
-	if c.format == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
-	if err := r.WriteText(w); err != nil || !c.simulate {
-		return err
-	}
-	fmt.Fprintln(w)
-	return plan.WriteBalances(w, c.simulation, r.Balances)
+	return c.output.Print(w, r, func(w io.Writer) error {
+		if err := r.WriteText(w); err != nil || !c.simulate {
+			return err
+		}
+		fmt.Fprintln(w)
+		return plan.WriteBalances(w, c.simulation, r.Balances)
+	})
 }
 
 // parseCount parses a number with an optional suffix k, M or G.

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/cmd/tsdb/internal/client"
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
 	"halite/storage"
@@ -29,7 +29,7 @@ type retentionConfig struct {
 	server client.Server
 	source tables.OfflineFlags
 	alone  bool // without a server
-	output string
+	output program.Output
 	rule   string
 	tries  [keyschema.TierCount]string
 	now    func() time.Time // nil is time.Now
@@ -42,9 +42,9 @@ func AddRetention(app *kingpin.Application) Commands {
 	c.server.AddFlags(cmd, "The server to ask.", client.DefaultURL)
 	cmd.Flag("offline", "Look at the tables of a server that has stopped, named by --storage.path, instead of asking one.").
 		BoolVar(&c.alone)
-	cmd.Flag("output", "Form of the answer: table or json.").Default("table").EnumVar(&c.output, "table", "json")
+	c.output.AddFlag(cmd)
 	cmd.Flag("rule", "Change the ages of the rule with this pattern only.").StringVar(&c.rule)
-	cmd.Flag("raw", "Show what another age of samples would free, such as 7d; 0 keeps for ever.").StringVar(&c.tries[keyschema.Raw])
+	cmd.Flag("raw", "Show what another age of samples would free, such as 7d; 0 keeps them.").StringVar(&c.tries[keyschema.Raw])
 	cmd.Flag("hours", "Show what another age of the rollups of hours would free.").StringVar(&c.tries[keyschema.Hours])
 	cmd.Flag("days", "Show what another age of the rollups of days would free.").StringVar(&c.tries[keyschema.Days])
 	cmd.Flag("histograms", "Show what another age of native histograms would free.").
@@ -81,12 +81,7 @@ func (c *retentionConfig) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if c.output == "json" {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(costs)
-	}
-	return printCosts(w, costs)
+	return c.output.Print(w, costs, func(w io.Writer) error { return printCosts(w, costs) })
 }
 
 func (c *retentionConfig) costs(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
@@ -178,7 +173,7 @@ func printCosts(w io.Writer, costs []retention.Cost) error {
 
 func ageText(a keyschema.Age) string {
 	if a == 0 {
-		return "for ever"
+		return "forever"
 	}
 	return a.String()
 }

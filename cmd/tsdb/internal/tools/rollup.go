@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
 	"halite/rollup"
@@ -46,8 +47,8 @@ func AddRollup(app *kingpin.Application) Commands {
 		c.source.AddFlags(sub)
 		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode direct, which need not stop.").Default("15m").
 			DurationVar(&c.packDelay)
-		sub.Flag("from", "First day, as 2006-01-02 in UTC; default: the first day with samples.").StringVar(&c.from)
-		sub.Flag("to", "Last day; default: the last closed day.").StringVar(&c.to)
+		sub.Flag("from", "First day: "+program.TimeForms+". Default: the first day with samples.").StringVar(&c.from)
+		sub.Flag("to", "Last day, in the same form. Default: the last closed day.").StringVar(&c.to)
 	}
 	c.rebuild.Flag("reset", "Discard the manifest of rollups, which may be damaged, and compute all days with samples.").
 		BoolVar(&c.reset)
@@ -121,9 +122,12 @@ func (c *rollupCommands) days() (first, last int64, err error) {
 		if flag.text == "" {
 			continue
 		}
-		at, err := time.Parse(time.DateOnly, flag.text)
-		if err != nil || at.Unix() < 0 {
-			return 0, 0, fmt.Errorf("%s: %q is not a day since 1970 in the form 2006-01-02", flag.name, flag.text)
+		at, err := program.ParseTime(flag.text, time.Now())
+		if err != nil {
+			return 0, 0, fmt.Errorf("%s: %w", flag.name, err)
+		}
+		if at.Unix() < 0 {
+			return 0, 0, fmt.Errorf("%s: %s is before 1970", flag.name, flag.text)
 		}
 		*flag.day = at.UnixMilli() / keyschema.DayMs
 	}

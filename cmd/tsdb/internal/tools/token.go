@@ -11,9 +11,10 @@ import (
 
 // tokenConfig holds the flags of `tsdb token create`.
 type tokenConfig struct {
-	name   string
-	scopes []string
-	match  string
+	tenants []string
+	name    string
+	scopes  []string
+	match   string
 }
 
 // AddToken declares `tsdb token create`.
@@ -24,11 +25,13 @@ func AddToken(app *kingpin.Application) map[string]func(io.Writer) error {
 	create.Flag("name", "Name of the token, for logs.").Required().StringVar(&c.name)
 	create.Flag("scope", "Right of the token: read, write or admin; may be repeated.").Required().StringsVar(&c.scopes)
 	create.Flag("match", `Selector such as {team="a"} that restricts what the token reads.`).StringVar(&c.match)
+	create.Flag("tenant", "Tenant that the token acts for; may be repeated. Then a request names some of them in X-Scope-OrgID.").
+		StringsVar(&c.tenants)
 	return map[string]func(io.Writer) error{create.FullCommand(): func(w io.Writer) error { return createToken(c, w) }}
 }
 
 func createToken(c *tokenConfig, w io.Writer) error {
-	token, entry, err := auth.NewToken(c.name, c.scopes, c.match)
+	token, entry, err := auth.NewToken(c.name, c.scopes, c.match, c.tenants...)
 	if err != nil {
 		return fmt.Errorf("--%w", err)
 	}

@@ -2,7 +2,6 @@ package tools
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest/identity"
 	"halite/ingest/replay"
@@ -30,7 +30,8 @@ import (
 
 // verifyConfig holds the flags of `tsdb verify`.
 type verifyConfig struct {
-	path, output, repair string
+	path, repair string
+	output       program.Output
 }
 
 // repairIndex is the value of --repair that rebuilds the series index.
@@ -42,7 +43,7 @@ func AddVerify(app *kingpin.Application) Commands {
 	cmd := app.Command("verify", "Read all files of a stopped server and list what is damaged and what that affects. "+
 		"Nothing is changed without --repair. The exit status is 1 if something is damaged.")
 	cmd.Flag("storage.path", "Directory of the server, which must have stopped.").Default("./data").StringVar(&c.path)
-	cmd.Flag("output", "Form of the report: text or json.").Default("text").EnumVar(&c.output, "text", "json")
+	c.output.AddFlag(cmd)
 	cmd.Flag("repair", "Repair before the report. The value index sets damaged files of the series index aside and rebuilds the "+
 		"index from the row keys.").EnumVar(&c.repair, repairIndex)
 	return Commands{cmd.FullCommand(): c.run}
@@ -95,11 +96,11 @@ func (c *verifyConfig) run(w io.Writer) (err error) {
 			return fmt.Errorf("repair the series index: %w", err)
 		}
 	}
-	v := verification{path: c.path, days: map[int64]bool{}, rollupDays: map[int64]bool{}}
+	v := verification{report: verifyReport{Damage: []finding{}}, path: c.path, days: map[int64]bool{}, rollupDays: map[int64]bool{}}
 	if err := v.run(ctx); err != nil {
 		return err
 	}
-	if err := v.report.print(w, c.output); err != nil {
+	if err := c.output.Print(w, &v.report, v.report.printText); err != nil {
 		return err
 	}
 	if n := len(v.report.Damage); n > 0 {
@@ -108,15 +109,7 @@ func (c *verifyConfig) run(w io.Writer) (err error) {
 	return nil
 }
 
-func (r *verifyReport) print(w io.Writer, output string) error {
-	if output == "json" {
-		if r.Damage == nil {
-			r.Damage = []finding{}
-		}
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		return e.Encode(r)
-	}
+func (r *verifyReport) printText(w io.Writer) error {
 	for _, f := range r.Damage {
 		fmt.Fprintf(w, "%s %s: %s\n", f.Kind, f.File, f.Reason)
 		if f.Table != "" {

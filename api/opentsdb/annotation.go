@@ -1,0 +1,335 @@
+package opentsdb
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"halite/keyschema/tsuid"
+	"halite/storage"
+	"halite/storage/notes"
+)
+
+const (
+	// annotationsMax bounds the annotations of an answer, and of a request.
+	annotationsMax = 10_000
+	// secondsMax is the largest time in seconds. A larger one is in milliseconds.
+	secondsMax = math.MaxUint32
+	// millisecondsMax is the largest time in milliseconds.
+	millisecondsMax = 9_999_999_999_999
+)
+
+// annotation is an annotation as clients write it. Nil fields of a POST stay as they are.
+type annotation struct {
+	TSUID     *word `json:"tsuid"`
+	StartTime *word `json:"startTime"`
+	EndTime   *word `json:"endTime"`
+	change
+}
+
+// storedAnnotation is an annotation as the server answers it.
+type storedAnnotation struct {
+	TSUID       string            `json:"tsuid"`
+	StartTime   int64             `json:"startTime"`
+	EndTime     int64             `json:"endTime"`
+	Description string            `json:"description"`
+	Notes       string            `json:"notes"`
+	Custom      map[string]string `json:"custom"`
+}
+
+// shownAnnotation turns times into the unit of their writer.
+func shownAnnotation(a *notes.Annotation) storedAnnotation {
+	out := storedAnnotation{
+		TSUID: a.TSUID, StartTime: a.StartMs, EndTime: a.EndMs, Description: a.Description, Notes: a.Notes, Custom: a.Custom,
+	}
+	if a.Seconds {
+		out.StartTime, out.EndTime = a.StartMs/1000, a.EndMs/1000
+	}
+	return out
+}
+
+// ShownAnnotations returns annotations as the server answers them, for encoding/json.
+func ShownAnnotations(list []notes.Annotation) any { return shownAnnotations(list) }
+
+func shownAnnotations(list []notes.Annotation) []storedAnnotation {
+	out := make([]storedAnnotation, len(list))
+	for n := range list {
+		out[n] = shownAnnotation(&list[n])
+	}
+	return out
+}
+
+// timeOf reads a time in seconds or milliseconds since 1970, or before now as in 1h-ago. "" is 0. seconds says that it is in
+// seconds.
+func timeOf(text string, now time.Time) (ms int64, seconds bool, err error) {
+	switch ago, relative := strings.CutSuffix(text, "-ago"); {
+	case text == "":
+		return 0, true, nil
+	case text == "now":
+		return now.UnixMilli(), false, nil
+	case relative:
+		for unit, length := range map[string]time.Duration{
+			"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
+		} {
+			if count, ok := strings.CutSuffix(ago, unit); ok {
+				if n, err := strconv.ParseUint(count, 10, 24); err == nil {
+					return now.Add(-time.Duration(n) * length).UnixMilli(), false, nil
+				}
+			}
+		}
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil || n < 0 || n > millisecondsMax:
+		return 0, false, badRequest("Invalid timestamp: %q", text)
+	case n <= secondsMax:
+		return 1000 * n, true, nil
+	}
+	return n, false, nil
+}
+
+// place returns the series and the start of an annotation.
+func (h *Handlers) place(a *annotation) (series string, startMs int64, seconds bool, err error) {
+	if a.TSUID != nil && *a.TSUID != "" {
+		series = strings.ToUpper(string(*a.TSUID))
+		if _, err := tsuid.ParseSeries(series); err != nil {
+			return "", 0, false, badRequest("%s", err)
+		}
+	}
+	if a.StartTime != nil {
+		if startMs, seconds, err = timeOf(string(*a.StartTime), h.opts.Now()); err != nil {
+			return "", 0, false, err
+		}
+	}
+	if startMs == 0 {
+		return "", 0, false, badRequest("The start timestamp has not been set")
+	}
+	return series, startMs, seconds, nil
+}
+
+// annotationOf reads an annotation from the body, or from the URL.
+func (h *Handlers) annotationOf(w http.ResponseWriter, r *http.Request) (*annotation, error) {
+	a := &annotation{}
+	found, err := h.body(w, r, a)
+	if found || err != nil {
+		return a, err
+	}
+	q := r.URL.Query()
+	for name, at := range map[string]**word{"tsuid": &a.TSUID, "start_time": &a.StartTime, "end_time": &a.EndTime} {
+		if q.Has(name) {
+			value := word(q.Get(name))
+			*at = &value
+		}
+	}
+	a.fromURL(r)
+	return a, nil
+}
+
+// annotation answers GET /api/annotation.
+func (h *Handlers) annotation(w http.ResponseWriter, r *http.Request) error {
+	a, err := h.annotationOf(w, r)
+	if err != nil {
+		return err
+	}
+	series, startMs, _, err := h.place(a)
+	if err != nil {
+		return err
+	}
+	stored, found, err := h.notes(r.Context()).Annotation(r.Context(), series, startMs)
+	if err == nil && !found {
+		err = notFound("Unable to locate annotation in storage")
+	}
+	if err != nil {
+		return err
+	}
+	return respond(w, http.StatusOK, shownAnnotation(&stored))
+}
+
+// annotations answers GET /api/annotations: the annotations of no series in a range.
+func (h *Handlers) annotations(w http.ResponseWriter, r *http.Request) error {
+	a, err := h.annotationOf(w, r)
+	if err != nil {
+		return err
+	}
+	a.TSUID = nil
+	_, fromMs, _, err := h.place(a)
+	if err != nil {
+		return err
+	}
+	toMs := h.opts.Now().UnixMilli()
+	if a.EndTime != nil && *a.EndTime != "" {
+		if toMs, _, err = timeOf(string(*a.EndTime), h.opts.Now()); err != nil {
+			return err
+		}
+	}
+	if toMs < fromMs {
+		return badRequest("The end timestamp cannot be less than the start timestamp")
+	}
+	list, err := h.notes(r.Context()).Annotations(r.Context(), "", fromMs, toMs, annotationsMax)
+	if err != nil {
+		return annotationFailure(err)
+	}
+	return respond(w, http.StatusOK, shownAnnotations(list))
+}
+
+// changeAnnotation answers POST, PUT and DELETE of /api/annotation.
+func (h *Handlers) changeAnnotation(w http.ResponseWriter, r *http.Request) error {
+	a, err := h.annotationOf(w, r)
+	if err != nil {
+		return err
+	}
+	if r.Method == http.MethodDelete {
+		series, startMs, _, err := h.place(a)
+		if err != nil {
+			return err
+		}
+		_, err = h.notes(r.Context()).Delete(r.Context(), series, startMs, startMs)
+		return h.removed(w, err)
+	}
+	stored, err := h.storeAnnotation(r, a)
+	if err != nil {
+		return h.unchanged(w, err)
+	}
+	return respond(w, http.StatusOK, shownAnnotation(&stored))
+}
+
+// storeAnnotation stores a new annotation, or changes the one at the same place. PUT replaces it.
+func (h *Handlers) storeAnnotation(r *http.Request, a *annotation) (stored notes.Annotation, err error) {
+	series, startMs, seconds, err := h.place(a)
+	if err != nil {
+		return stored, err
+	}
+	endMs := int64(-1)
+	if a.EndTime != nil {
+		if endMs, _, err = timeOf(string(*a.EndTime), h.opts.Now()); err != nil {
+			return stored, err
+		}
+		if endMs > 0 && endMs < startMs {
+			return stored, badRequest("The end timestamp cannot be less than the start timestamp")
+		}
+	}
+	replace := r.Method == http.MethodPut
+	change := func(old notes.Annotation, found bool) (notes.Annotation, error) {
+		text := description{Description: old.Description, Notes: old.Notes, Custom: old.Custom}
+		changed := a.apply(&text, replace)
+		out := notes.Annotation{
+			Seconds: seconds, EndMs: old.EndMs, Description: text.Description, Notes: text.Notes, Custom: text.Custom,
+		}
+		if endMs >= 0 || replace {
+			out.EndMs = max(endMs, 0)
+		}
+		if found && !changed && out.EndMs == old.EndMs {
+			return old, errUnchanged
+		}
+		return out, nil
+	}
+	stored, err = h.notes(r.Context()).Change(r.Context(), series, startMs, change)
+	return stored, annotationFailure(err)
+}
+
+// annotationFailure gives the errors of the store their status.
+func annotationFailure(err error) error {
+	switch {
+	case errors.Is(err, notes.ErrTooMany), errors.Is(err, storage.ErrBadMutation): // too many, or too large
+		return &failure{status: http.StatusRequestEntityTooLarge, message: err.Error()}
+	}
+	return err
+}
+
+// storeAnnotations answers POST and PUT of /api/annotation/bulk.
+func (h *Handlers) storeAnnotations(w http.ResponseWriter, r *http.Request) error {
+	var list []annotation
+	if err := h.mustBody(w, r, &list); err != nil {
+		return err
+	}
+	if len(list) > annotationsMax {
+		return &failure{
+			status:  http.StatusRequestEntityTooLarge,
+			message: fmt.Sprintf("%d annotations in one request, at most %d are allowed", len(list), annotationsMax),
+		}
+	}
+	for n := range list { // all or none
+		if _, _, _, err := h.place(&list[n]); err != nil {
+			return err
+		}
+	}
+	out := []storedAnnotation{}
+	for n := range list {
+		stored, err := h.storeAnnotation(r, &list[n])
+		if err != nil && !errors.Is(err, errUnchanged) {
+			return err
+		}
+		out = append(out, shownAnnotation(&stored))
+	}
+	return respond(w, http.StatusOK, out)
+}
+
+// bulkDeletion is what DELETE of /api/annotation/bulk deletes, and how many.
+type bulkDeletion struct {
+	TSUIDs       []string `json:"tsuids"`
+	Global       bool     `json:"global"`
+	StartTime    word     `json:"startTime"`
+	EndTime      word     `json:"endTime"`
+	TotalDeleted int      `json:"totalDeleted"`
+}
+
+// deleteAnnotations answers DELETE of /api/annotation/bulk.
+func (h *Handlers) deleteAnnotations(w http.ResponseWriter, r *http.Request) error {
+	d, err := h.bulkDeletionOf(w, r)
+	if err != nil {
+		return err
+	}
+	if d.StartTime == "" {
+		return badRequest("Missing the start time value")
+	}
+	if !d.Global && len(d.TSUIDs) == 0 {
+		return badRequest("Missing the TSUIDs or global annotations flag")
+	}
+	fromMs, _, err := timeOf(string(d.StartTime), h.opts.Now())
+	if err != nil {
+		return err
+	}
+	toMs := h.opts.Now().UnixMilli()
+	if d.EndTime != "" {
+		if toMs, _, err = timeOf(string(d.EndTime), h.opts.Now()); err != nil {
+			return err
+		}
+	}
+	series := d.TSUIDs
+	if d.Global {
+		series = append([]string{""}, series...)
+	}
+	d.TotalDeleted = 0
+	for _, one := range series {
+		one = strings.ToUpper(one)
+		if _, err := tsuid.ParseSeries(one); one != "" && err != nil {
+			return badRequest("%s", err)
+		}
+		n, err := h.notes(r.Context()).Delete(r.Context(), one, fromMs, toMs)
+		if err != nil {
+			return err
+		}
+		d.TotalDeleted += n
+	}
+	return respond(w, http.StatusOK, d)
+}
+
+func (h *Handlers) bulkDeletionOf(w http.ResponseWriter, r *http.Request) (*bulkDeletion, error) {
+	d := &bulkDeletion{}
+	found, err := h.body(w, r, d)
+	if found || err != nil {
+		return d, err
+	}
+	q := r.URL.Query()
+	d.StartTime, d.EndTime, d.Global = word(q.Get("start_time")), word(q.Get("end_time")), q.Has("global")
+	for one := range strings.SplitSeq(q.Get("tsuids"), ",") {
+		if one = strings.TrimSpace(one); one != "" {
+			d.TSUIDs = append(d.TSUIDs, one)
+		}
+	}
+	return d, nil
+}

@@ -1,0 +1,73 @@
+package queries
+
+import (
+	"context"
+	"fmt"
+
+	"halite/api/opentsdb"
+	otsdb "halite/query/opentsdb"
+	"halite/query/opentsdb/request"
+	"halite/storage/notes"
+	"halite/storage/principal"
+)
+
+// annotationsMax bounds the annotations of each series in an answer. It also bounds the global annotations.
+const annotationsMax = 10_000
+
+// annotations are the annotations in the range of a query: of series by their tsuids, and global ones.
+type annotations struct {
+	store   *notes.Store
+	noted   map[string]bool // the series that have any
+	series  map[string][]notes.Annotation
+	globals []notes.Annotation
+}
+
+// annotations reads the annotations that a query wants. Global ones show more than the series of a restricted principal.
+func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found annotations, err error) {
+	if h.opts.Notes == nil || q.NoAnnotations {
+		return found, nil
+	}
+	p := principal.From(ctx)
+	store := h.opts.Notes.Of(p.Prefix())
+	if q.GlobalAnnotations && !p.Restricted() {
+		if found.globals, err = store.Annotations(ctx, "", q.StartMs, q.EndMs, annotationsMax); err != nil {
+			return found, fmt.Errorf("read global annotations: %w", err)
+		}
+	}
+	found.store, found.series = store, map[string][]notes.Annotation{}
+	if found.noted, err = store.Series(ctx, q.StartMs, q.EndMs); err != nil {
+		return found, fmt.Errorf("find annotations: %w", err)
+	}
+	return found, nil
+}
+
+// read reads the annotations of the series of an answer.
+func (x *annotations) read(ctx context.Context, q *request.Query, answer *otsdb.Answer) (err error) {
+	for i := range answer.Series {
+		for _, id := range answer.Series[i].TSUIDs {
+			if !x.noted[id] || x.series[id] != nil {
+				continue
+			}
+			if x.series[id], err = x.store.Annotations(ctx, id, q.StartMs, q.EndMs, annotationsMax); err != nil {
+				return fmt.Errorf("read annotations of a series: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
+// annotations writes the annotations of a group of series, and global ones.
+func (w *writer) annotations(s *otsdb.Series) {
+	var own []notes.Annotation
+	for _, id := range s.TSUIDs {
+		own = append(own, w.noted.series[id]...)
+	}
+	if len(own) > 0 {
+		w.json.Raw(`,"annotations":`)
+		w.json.Marshal(opentsdb.ShownAnnotations(own))
+	}
+	if len(w.noted.globals) > 0 {
+		w.json.Raw(`,"globalAnnotations":`)
+		w.json.Marshal(opentsdb.ShownAnnotations(w.noted.globals))
+	}
+}

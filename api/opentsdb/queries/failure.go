@@ -1,0 +1,74 @@
+package queries
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"halite/api/promjson"
+	"halite/ingest"
+	"halite/query"
+	"halite/query/opentsdb/request"
+	"halite/storage"
+	"halite/storage/tombstone"
+)
+
+// failure is an error with its status.
+type failure struct {
+	status int
+	err    error
+}
+
+func (f *failure) Error() string { return f.err.Error() }
+
+func (f *failure) Unwrap() error { return f.err }
+
+// statusClientClosed is the status of a request whose client has left.
+const statusClientClosed = 499
+
+// statusOf places an error. OpenTSDB answers 413 to queries that are too large or take too long.
+func statusOf(err error) int {
+	var (
+		placed *failure
+		wrong  *request.Error
+		failed *query.Error
+		limit  *tombstone.LimitError
+	)
+	switch {
+	case errors.As(err, &placed):
+		return placed.status
+	case errors.As(err, &wrong):
+		return http.StatusBadRequest
+	case errors.Is(err, query.ErrCancelled):
+		return http.StatusServiceUnavailable
+	case errors.As(err, &failed):
+		return map[query.ErrorType]int{
+			query.ErrorBadData: http.StatusBadRequest, query.ErrorTimeout: http.StatusRequestEntityTooLarge,
+			query.ErrorExecution: http.StatusRequestEntityTooLarge, query.ErrorCanceled: statusClientClosed,
+			query.ErrorUnavailable: http.StatusServiceUnavailable, query.ErrorInternal: http.StatusInternalServerError,
+		}[failed.Type]
+	case errors.Is(err, storage.ErrUnavailable), errors.Is(err, ingest.ErrClosed), errors.Is(err, tombstone.ErrOvertaken):
+		return http.StatusServiceUnavailable
+	case errors.As(err, &limit):
+		return http.StatusRequestEntityTooLarge
+	case errors.Is(err, context.Canceled):
+		return statusClientClosed
+	}
+	return http.StatusInternalServerError
+}
+
+// refuse answers an error in OpenTSDB's JSON.
+func refuse(w http.ResponseWriter, err error) {
+	status := statusOf(err)
+	w.Header().Set("Content-Type", contentType)
+	if status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	w.WriteHeader(status)
+	body := append([]byte(`{"error":{"code":`), strconv.Itoa(status)...)
+	body = append(body, `,"message":`...)
+	body = promjson.AppendString(body, err.Error(), true)
+	// A failed write means that the client is gone; nobody is left to tell.
+	_, _ = w.Write(append(body, `}}`...))
+}

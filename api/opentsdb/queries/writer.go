@@ -1,0 +1,154 @@
+package queries
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"halite/api/promjson"
+	"halite/query/opentsdb"
+	"halite/query/opentsdb/aggregation"
+	"halite/query/opentsdb/request"
+)
+
+// writer writes the answer to a query.
+type writer struct {
+	json   *promjson.Writer
+	query  *request.Query
+	answer *opentsdb.Answer
+	arrays bool // points as arrays instead of an object
+	noted  annotations
+	buf    []byte
+}
+
+func newWriter(w http.ResponseWriter, q *request.Query, a *opentsdb.Answer) *writer {
+	w.Header().Set("Content-Type", contentType)
+	return &writer{json: promjson.NewWriter(w, nil), query: q, answer: a}
+}
+
+// write writes the whole answer. took is the time until now.
+func (w *writer) write(took time.Duration) {
+	n := len(w.answer.Series)
+	entries := n
+	if w.query.ShowSummary {
+		entries++
+	}
+	w.json.List(entries, func(i int) {
+		if i < n {
+			w.series(&w.answer.Series[i])
+			return
+		}
+		w.summary(took)
+	})
+	w.json.Flush()
+}
+
+func (w *writer) series(s *opentsdb.Series) {
+	w.json.Raw(`{"metric":`)
+	w.json.String(s.Metric)
+	w.json.Raw(`,"tags":{`)
+	for i, t := range s.Tags {
+		if i > 0 {
+			w.json.Raw(`,`)
+		}
+		w.json.String(t.Name)
+		w.json.Raw(`:`)
+		w.json.String(t.Value)
+	}
+	w.json.Raw(`},"aggregateTags":`)
+	w.json.Strings(s.AggregateTags)
+	if w.query.ShowQuery {
+		w.json.Raw(`,"query":`)
+		w.json.Marshal(echoOf(s.Sub))
+	}
+	if w.query.ShowTSUIDs { // they may be there for annotations
+		w.json.Raw(`,"tsuids":`)
+		w.json.Strings(s.TSUIDs)
+	}
+	w.annotations(s)
+	w.json.Raw(`,"dps":`)
+	w.points(s)
+	if w.query.ShowStats {
+		w.json.Raw(`,"stats":`)
+		w.json.Marshal(statsOf(w.answer.Read[s.Sub.Index]))
+	}
+	w.json.Raw(`}`)
+}
+
+// points writes points as an object, or as arrays. Of several points in a second, an object in seconds has the last one, since
+// its keys differ.
+func (w *writer) points(s *opentsdb.Series) {
+	open, closing := byte('{'), byte('}')
+	if w.arrays {
+		open, closing = '[', ']'
+	}
+	nulls := s.Sub.Down != nil && s.Sub.Down.Fill == aggregation.FillNull
+	w.buf = append(w.buf[:0], open)
+	for i, tsMs := range s.TsMs {
+		at := tsMs
+		if !w.query.MsResolution {
+			at /= 1000
+			if !w.arrays && i+1 < s.Len() && s.TsMs[i+1]/1000 == at {
+				continue
+			}
+		}
+		if len(w.buf) > 1 {
+			w.buf = append(w.buf, ',')
+		}
+		if w.arrays {
+			w.buf = append(strconv.AppendInt(append(w.buf, '['), at, 10), ',')
+		} else {
+			w.buf = append(strconv.AppendInt(append(w.buf, '"'), at, 10), `":`...)
+		}
+		w.value(&s.Answer, i, nulls)
+		if w.arrays {
+			w.buf = append(w.buf, ']')
+		}
+	}
+	w.json.RawBytes(append(w.buf, closing))
+}
+
+func (w *writer) value(a *aggregation.Answer, i int, nulls bool) {
+	switch {
+	case a.Integers != nil:
+		w.buf = strconv.AppendInt(w.buf, a.Integers[i], 10)
+	case nulls && math.IsNaN(a.Doubles[i]):
+		w.buf = append(w.buf, "null"...)
+	default:
+		w.buf = appendDouble(w.buf, a.Doubles[i])
+	}
+}
+
+// summary writes the statistics of the whole query, and warnings.
+func (w *writer) summary(took time.Duration) {
+	all := map[string]any{"totalTime": float64(took.Microseconds()) / 1000}
+	var sum opentsdb.Figures
+	for i, f := range w.answer.Read {
+		name := strconv.Itoa(i)
+		if i < 10 {
+			name = "0" + name
+		}
+		all["queryIdx_"+name] = statsOf(f)
+		sum.Series += f.Series
+		sum.Samples += f.Samples
+		sum.Rows += f.Rows
+		sum.Points += f.Points
+	}
+	for name, v := range statsOf(sum) {
+		all[name] = v
+	}
+	w.json.Raw(`{"statsSummary":`)
+	w.json.Marshal(all)
+	w.json.Raw(`,"warnings":`)
+	w.json.Strings(w.answer.Warnings)
+	w.json.Raw(`}`)
+}
+
+// statsOf returns figures under OpenTSDB's names.
+func statsOf(f opentsdb.Figures) map[string]int64 {
+	return map[string]int64{
+		"rowsFromStorage": f.Rows, "dpsFromStorage": f.Samples, "dpsPostFilter": f.Samples, "rowsPostFilter": f.Rows,
+		"seriesPostFilter": f.Series, "emittedDPs": f.Points,
+	}
+}

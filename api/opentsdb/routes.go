@@ -1,0 +1,32 @@
+package opentsdb
+
+import (
+	"net/http"
+	"slices"
+)
+
+// Routes are the handlers of one path by their methods.
+type Routes map[string]http.Handler
+
+// ServeHTTP hands a request to the handler of the method that it means. A request with another method goes to any of them, which
+// refuses it.
+func (routes Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	method, err := Method(r)
+	if err != nil {
+		WriteError(w, http.StatusMethodNotAllowed, err.Error())
+		return
+	}
+	if method != r.Method {
+		r = withURL(r, r.URL)
+		r.Method = method
+	}
+	if handler := routes[method]; handler != nil {
+		handler.ServeHTTP(w, r)
+		return
+	}
+	methods := make([]string, 0, len(routes))
+	for known := range routes {
+		methods = append(methods, known)
+	}
+	routes[slices.Min(methods)].ServeHTTP(w, r)
+}

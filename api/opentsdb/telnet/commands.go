@@ -1,0 +1,42 @@
+package telnet
+
+import (
+	"strings"
+
+	"halite/api/receiver/opentsdb"
+)
+
+// unknownCommand is the label of commands that do not exist.
+const unknownCommand = "unknown"
+
+func commandNames() []string {
+	return []string{"dropcaches", "exit", "help", "stats", "status", "version"}
+}
+
+// command answers a line without a data point. It returns false if the connection ends.
+func (c *connection) command(line string) bool {
+	word, _, _ := strings.Cut(line, " ")
+	answer, label := "", word
+	switch word {
+	case "dropcaches": // names are never cached
+		answer = "Caches dropped.\n"
+	case "exit":
+		answer = ""
+	case "help":
+		answer = "available commands: histogram put rollup " + strings.Join(commandNames(), " ") + " \n"
+	case "stats":
+		text, err := c.server.opts.Stats()
+		if err != nil {
+			text = []byte("stats: " + strings.ReplaceAll(err.Error(), "\n", " ") + "\n")
+		}
+		answer = string(text)
+	case "status":
+		answer = "ok\n"
+	case "version":
+		answer = c.server.opts.Version
+	default:
+		answer, label = "unknown command: "+opentsdb.Shown(word)+".  Try `help'.\n", unknownCommand
+	}
+	c.server.metrics.commands.WithLabelValues(label).Inc()
+	return word != "exit" && c.out.sendAll([]byte(answer))
+}

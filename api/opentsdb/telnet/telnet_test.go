@@ -1,0 +1,252 @@
+package telnet
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"halite/api/netlimit"
+	"halite/api/receiver/opentsdb"
+	"halite/api/senders"
+	"halite/ingest"
+	"halite/ingest/batch"
+)
+
+// fakeWriter keeps the keys of what it stores.
+type fakeWriter struct {
+	mu     sync.Mutex
+	keys   []string
+	refuse func() error
+}
+
+func (f *fakeWriter) Write(_ context.Context, in ingest.Input) (r ingest.Result, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.refuse != nil {
+		if err := f.refuse(); err != nil {
+			return r, err
+		}
+	}
+	var b batch.Batch
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	if err := in.Parse(&b); err != nil {
+		return r, err
+	}
+	for b.Next() {
+		f.keys = append(f.keys, string(b.Series().Key[1:]))
+		r.Accepted++
+	}
+	for _, left := range b.Rejections() {
+		r.Rejected += left.Count
+	}
+	return r, nil
+}
+
+func (f *fakeWriter) stored() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.keys)
+}
+
+// started serves telnet and HTTP on one address. HTTP requests answer their path.
+func started(t *testing.T, o Options) (*Server, string) {
+	t.Helper()
+	names, err := opentsdb.NewNames("", 8)
+	require.NoError(t, err)
+	o.Names, o.Senders, o.Version = names, senders.New(senders.Options{}), "Halite 1\n"
+	o.Stats = func() ([]byte, error) { return []byte("tsd.x 1 2 host=a\n"), nil }
+	s, err := New(o)
+	require.NoError(t, err)
+	limiter, err := netlimit.New(netlimit.Options{SendTimeout: 2 * time.Second})
+	require.NoError(t, err)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	split := NewSplit(limiter.Listener(l), s.Serve)
+	web := limiter.HTTPServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(split) }()
+	t.Cleanup(func() {
+		require.NoError(t, web.Shutdown(context.Background()))
+		require.NoError(t, s.Close(context.Background()))
+		require.ErrorIs(t, <-served, http.ErrServerClosed)
+	})
+	return s, l.Addr().String()
+}
+
+type client struct {
+	t *testing.T
+	net.Conn
+	r *bufio.Reader
+}
+
+func dial(t *testing.T, addr string) *client {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+	t.Cleanup(func() { conn.Close() })
+	return &client{t, conn, bufio.NewReader(conn)}
+}
+
+func (c *client) send(text string) {
+	c.t.Helper()
+	_, err := io.WriteString(c, text)
+	require.NoError(c.t, err)
+}
+
+func (c *client) line() string {
+	c.t.Helper()
+	text, err := c.r.ReadString('\n')
+	require.NoError(c.t, err)
+	return text
+}
+
+func TestConnection(t *testing.T) {
+	t.Parallel()
+	w := &fakeWriter{}
+	s, addr := started(t, Options{Writer: w, LineBytesMax: 100})
+	c := dial(t, addr)
+	c.send("put a.b 1 1 x=y\r\nput a.b 1 1 x\nversion\nput c 1 1 x=")
+	require.Equal(t, "put: illegal argument: invalid tag: x\n", c.line())
+	require.Equal(t, "Halite 1\n", c.line())
+	require.Equal(t, []string{"a.b x=y"}, w.stored()) // the answer to a command comes behind the lines before it
+	c.send("z\nstats\nstatus\ndropcaches\nnonsense here\nhelp\n")
+	require.Equal(t, "tsd.x 1 2 host=a\n", c.line())
+	require.Equal(t, []string{"a.b x=y", "c x=z"}, w.stored())
+	require.Equal(t, "ok\n", c.line())
+	require.Equal(t, "Caches dropped.\n", c.line())
+	require.Equal(t, "unknown command: nonsense.  Try `help'.\n", c.line())
+	require.True(t, strings.HasPrefix(c.line(), "available commands: "))
+	c.send("put " + strings.Repeat("a", 9000))
+	require.Equal(t, "put: illegal argument: the line has more than 100 bytes\n", c.line())
+	c.send(strings.Repeat("a", 9000) + " 1 1 x=y\nput d 1 1 x=y\nexit\n")
+	_, err := c.r.ReadByte()
+	require.ErrorIs(t, err, io.EOF)
+	require.Equal(t, []string{"a.b x=y", "c x=z", "d x=y"}, w.stored())
+	require.Equal(t, 1.0, testutil.ToFloat64(s.metrics.lost.WithLabelValues(lostLong)))
+	require.Eventually(t, func() bool { return s.connections() == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// TestHTTPBeside: requests go to the HTTP server, in the same and in later connections.
+func TestHTTPBeside(t *testing.T) {
+	t.Parallel()
+	_, addr := started(t, Options{Writer: &fakeWriter{}})
+	for range 3 {
+		resp, err := http.Get("http://" + addr + "/api/version")
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, "/api/version", string(body))
+	}
+}
+
+// TestManyLines: lines that arrive in pieces of any size are all stored, in their order.
+func TestManyLines(t *testing.T) {
+	t.Parallel()
+	w := &fakeWriter{}
+	_, addr := started(t, Options{Writer: w})
+	c := dial(t, addr)
+	var text strings.Builder
+	var want []string
+	for n := range 20_000 {
+		fmt.Fprintf(&text, "put metric.%d 1 1 host=a\n", n)
+		want = append(want, fmt.Sprintf("metric.%d host=a", n))
+	}
+	rest := text.String() + "status\n"
+	for size := 1; len(rest) > 0; size = size*3 + 1 {
+		n := min(size, len(rest))
+		c.send(rest[:n])
+		rest = rest[n:]
+	}
+	require.Equal(t, "ok\n", c.line())
+	require.Equal(t, want, w.stored())
+}
+
+// TestDeafClient: a client that reads no answers is served nevertheless.
+func TestDeafClient(t *testing.T) {
+	t.Parallel()
+	w := &fakeWriter{}
+	s, addr := started(t, Options{Writer: w})
+	c := dial(t, addr)
+	bad := strings.Repeat("put bad\n", 1000)
+	for range 400 { // 22 MB of answers
+		c.send(bad)
+	}
+	c.send("put good 1 1 a=b\n")
+	require.Eventually(t, func() bool { return slices.Contains(w.stored(), "good a=b") }, 15*time.Second, time.Millisecond)
+	require.Positive(t, testutil.ToFloat64(s.metrics.unsent))
+}
+
+// TestOverload: lines wait for room, in their order, and are lost after WriteWait.
+func TestOverload(t *testing.T) {
+	t.Parallel()
+	refusals := 3
+	w := &fakeWriter{}
+	w.refuse = func() error {
+		if refusals--; refusals >= 0 {
+			return &ingest.OverloadError{Reason: "head_memory"}
+		}
+		return nil
+	}
+	s, addr := started(t, Options{Writer: w, Registerer: prometheus.NewRegistry()})
+	c := dial(t, addr)
+	c.send("put a 1 1 x=y\nstatus\n")
+	require.Equal(t, "ok\n", c.line())
+	require.Equal(t, []string{"a x=y"}, w.stored())
+	require.Equal(t, 3.0, testutil.ToFloat64(s.metrics.throttled))
+
+	full := &fakeWriter{refuse: func() error { return &ingest.OverloadError{Reason: "head_memory"} }}
+	s, addr = started(t, Options{Writer: full, WriteWait: time.Millisecond})
+	c = dial(t, addr)
+	c.send("put a 1 1 x=y\nput b 1 1 x=y\nstatus\n")
+	require.True(t, strings.HasPrefix(c.line(), "put: Please throttle writes: 2 lines are not stored: overloaded: head_memory"))
+	require.Equal(t, "ok\n", c.line())
+	require.Equal(t, 2.0, testutil.ToFloat64(s.metrics.lost.WithLabelValues(lostOverload)))
+
+	broken := &fakeWriter{refuse: func() error { return errors.New("disk on fire") }}
+	s, addr = started(t, Options{Writer: broken})
+	c = dial(t, addr)
+	c.send("put a 1 1 x=y\nstatus\n")
+	require.Equal(t, "put: HBase error: 1 lines are not stored: disk on fire\n", c.line())
+	require.Equal(t, "ok\n", c.line())
+	require.Equal(t, 1.0, testutil.ToFloat64(s.metrics.lost.WithLabelValues(lostError)))
+}
+
+// TestPanic: a fault of the server ends the connection, and no other.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	w := &fakeWriter{refuse: func() error { panic("fault") }}
+	s, addr := started(t, Options{Writer: w})
+	other := dial(t, addr)
+	other.send("status\n")
+	require.Equal(t, "ok\n", other.line())
+	c := dial(t, addr)
+	c.send("put a 1 1 x=y\n")
+	_, err := c.r.ReadByte()
+	require.Error(t, err)
+	require.Equal(t, 1.0, testutil.ToFloat64(s.metrics.panics))
+	other.send("status\n")
+	require.Equal(t, "ok\n", other.line())
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	_, err := New(Options{LineBytesMax: -1})
+	for _, want := range []string{"Writer", "Senders", "Names", "Stats", "LineBytesMax"} {
+		require.ErrorContains(t, err, want)
+	}
+}

@@ -1,0 +1,210 @@
+package jsonl
+
+import (
+	"fmt"
+	"math"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/stretchr/testify/require"
+
+	"halite/api/receiver"
+	"halite/ingest"
+	"halite/ingest/batch"
+	"halite/ingest/remotewrite"
+)
+
+// parse returns the samples of a body as texts, and the rejections.
+func parse(t testing.TB, query, body string) (samples []string, rejected []batch.Rejection) {
+	t.Helper()
+	x := Import(httptest.NewRequest("POST", "/api/v1/import?"+query, nil))
+	require.NoError(t, x.Check())
+	b := &batch.Batch{}
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	require.NoError(t, x.Parse([]byte(body), b))
+	for b.Next() {
+		s := b.Series()
+		pairs, err := remotewrite.AppendLabels(nil, s.Key)
+		require.NoError(t, err)
+		var names []string
+		for _, p := range pairs {
+			names = append(names, p.Name+"="+p.Value)
+		}
+		for _, sample := range s.Samples {
+			text := fmt.Sprint(sample.Value)
+			if value.IsStaleNaN(sample.Value) {
+				text = "stale"
+			}
+			samples = append(samples, fmt.Sprintf("%s %s@%d", strings.Join(names, ","), text, sample.TsMs))
+		}
+		for _, h := range s.Histograms {
+			samples = append(samples, fmt.Sprintf("%s %v%v@%d", strings.Join(names, ","), h.H, h.FH, h.TsMs))
+		}
+	}
+	return samples, b.Rejections()
+}
+
+func TestLines(t *testing.T) {
+	t.Parallel()
+	got, rejected := parse(t, "extra_label=dc=x&extra_label=job=", `
+{"metric":{"job":"node","__name__":"up","empty":"","":"no name"},"values":[1,-0.5,1e3],"timestamps":[1,2,3]}
+ {"timestamps":[4,5,6,7],"other":{"a":[1]},"values":[null,"NaN","Infinity","-inf"],"metric":{"__name__":"u\u00fc\n"}}`+"\r\n")
+	require.Empty(t, rejected)
+	require.Equal(t, []string{
+		"__name__=up,dc=x 1@1", "__name__=up,dc=x -0.5@2", "__name__=up,dc=x 1000@3",
+		"__name__=uü\n,dc=x stale@4", "__name__=uü\n,dc=x NaN@5", "__name__=uü\n,dc=x +Inf@6", "__name__=uü\n,dc=x -Inf@7",
+	}, got)
+}
+
+// TestBadLines: a bad line is named, and the lines beside it are taken.
+func TestBadLines(t *testing.T) {
+	t.Parallel()
+	const good = `{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]}`
+	for _, c := range []struct{ line, fault string }{
+		{`up 1`, "not a JSON object"},
+		{`{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]`, ""},
+		{`{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]} x`, "text after the JSON object"},
+		{`{"metric":{},"values":[1],"timestamps":[1]}`, "no labels in metric"},
+		{`{"metric":{"a":1},"values":[1],"timestamps":[1]}`, `the value of label "a" is no string`},
+		{`{"metric":{"a":"b"},"values":[1,2],"timestamps":[1]}`, "2 values and 1 timestamps"},
+		{`{"metric":{"a":"b"},"values":[],"timestamps":[]}`, "0 values and 0 timestamps"},
+		{`{"metric":{"a":"b"},"values":["x"],"timestamps":[1]}`, "neither a number nor Infinity"},
+		{`{"metric":{"a":"b"},"values":[true],"timestamps":[1]}`, "a value is no number"},
+		{`{"metric":{"a":"b"},"values":[1],"timestamps":[1.5]}`, ""},
+		{`{"metric":{"a":"b"},"values":1,"timestamps":[1]}`, ""},
+	} {
+		got, rejected := parse(t, "", good+"\n"+c.line+"\n"+good)
+		require.Len(t, got, 2, c.line)
+		require.Len(t, rejected, 1, c.line)
+		require.Equal(t, ingest.ReasonMalformedLine, rejected[0].Reason)
+		require.Contains(t, rejected[0].Detail, "line 2: ", c.line)
+		require.Contains(t, rejected[0].Detail, c.fault, c.line)
+	}
+	x := Import(httptest.NewRequest("POST", "/api/v1/import?extra_label=x", nil))
+	require.ErrorContains(t, x.Check(), `"x" is not of the form name=value`)
+}
+
+// TestAnswer names the first bad lines, and counts the others.
+func TestAnswer(t *testing.T) {
+	t.Parallel()
+	var lines receiver.BadLines
+	b := &batch.Batch{}
+	b.Reset(batch.Bounds{ItemsMax: 100})
+	for range 12 {
+		lines.Next()
+		lines.Reject(b, "bad")
+	}
+	answer := lines.Answer(&ingest.Result{Accepted: 3, Rejected: 12, First: "line 1: bad",
+		Reasons: map[string]int{ingest.ReasonMalformedLine: 12}})
+	require.Equal(t, 400, answer.Status)
+	require.Contains(t, string(answer.Body), "12 of 15 samples rejected (malformed_line: 12); first: line 1: bad\nline 1: bad\n"+
+		"line 2: bad\n")
+	require.Contains(t, string(answer.Body), "line 10: bad\n2 more lines\n")
+	require.Equal(t, 204, func() int { a := lines.Answer(&ingest.Result{Accepted: 1}); return a.Status }())
+}
+
+// TestEncoder reads back what the encoder writes, with native histograms of both kinds.
+func TestEncoder(t *testing.T) {
+	t.Parallel()
+	var e Encoder
+	e.Begin(labels.FromStrings("__name__", "a\"b\\c\n", "ü", "\x01"))
+	values := []float64{0, math.Copysign(0, -1), 1, -1.5, 1e21, 5e-324, math.MaxFloat64, 123456789.125, math.Inf(1), math.Inf(-1),
+		math.Float64frombits(value.NormalNaN), math.Float64frombits(value.StaleNaN)}
+	for n, v := range values {
+		e.Float(int64(n), v)
+	}
+	h := tsdbutil.GenerateTestHistogram(3)
+	custom := tsdbutil.GenerateTestCustomBucketsHistogram(2)
+	fh := tsdbutil.GenerateTestFloatHistogram(4)
+	gauge := tsdbutil.GenerateTestGaugeFloatHistogram(5)
+	gauge.Sum = math.Float64frombits(value.StaleNaN)
+	require.NoError(t, e.Histogram(100, h, nil))
+	require.NoError(t, e.Histogram(101, custom, nil))
+	require.NoError(t, e.Histogram(102, nil, fh))
+	require.NoError(t, e.Histogram(103, nil, gauge))
+	require.Equal(t, len(values)+4, e.Rows())
+	body := e.Append(nil)
+	require.Empty(t, e.Append(nil))
+
+	x := Import(httptest.NewRequest("POST", "/api/v1/import", nil))
+	b := &batch.Batch{}
+	b.Reset(batch.Bounds{ItemsMax: 100})
+	require.NoError(t, x.Parse(body, b))
+	require.Empty(t, b.Rejections())
+	require.True(t, b.Next())
+	require.Equal(t, string(remotewrite.AppendFields(nil, labels.FromStrings("__name__", "a\"b\\c\n", "ü", "\x01"))),
+		string(b.Series().Key))
+	for n, s := range b.Series().Samples {
+		require.Equal(t, math.Float64bits(values[n]), math.Float64bits(s.Value), "%v", values[n])
+	}
+	require.True(t, b.Next())
+	got := b.Series().Histograms
+	require.Len(t, got, 4)
+	requireEqual(t, h, got[0].H)
+	requireEqual(t, custom, got[1].H)
+	require.True(t, fh.Equals(got[2].FH))
+	require.True(t, gauge.Equals(got[3].FH))
+	require.True(t, value.IsStaleNaN(got[3].FH.Sum))
+	require.Equal(t, histogram.GaugeType, got[3].FH.CounterResetHint)
+	require.False(t, b.Next())
+}
+
+func requireEqual(t *testing.T, want, got *histogram.Histogram) {
+	t.Helper()
+	require.True(t, want.Equals(got), "%v %v", want, got)
+	require.NoError(t, got.Validate())
+}
+
+// FuzzParse: whatever the body is, each line is stored or rejected, and what is stored can be written and read again.
+func FuzzParse(f *testing.F) {
+	f.Add(`{"metric":{"__name__":"up","job":"node"},"values":[1,0.5,null,"NaN"],"timestamps":[1,2,3,4]}` + "\nx")
+	f.Add(`{"metric":{"__name__":"h"},"histograms":[{"schema":0,"sum":1,"count":2,"positive_spans":[[0,1]],"positive_deltas":[2],` +
+		`"reset_hint":0,"zero_threshold":0}],"timestamps":[1]}`)
+	f.Fuzz(func(t *testing.T, body string) {
+		x, _ := Import(httptest.NewRequest("POST", "/api/v1/import", nil)).(*request)
+		b := &batch.Batch{}
+		b.Reset(batch.Bounds{ItemsMax: 1 << 16})
+		if err := x.Parse([]byte(body), b); err != nil {
+			require.ErrorIs(t, err, batch.ErrTooLarge)
+			return
+		}
+		var e Encoder
+		for b.Next() {
+			s := b.Series()
+			require.NoError(t, remotewrite.CheckLabels(s.Key))
+			e.Begin(labels.FromStrings("__name__", "again"))
+			for _, sample := range s.Samples {
+				e.Float(sample.TsMs, sample.Value)
+			}
+			for _, h := range s.Histograms {
+				require.NoError(t, e.Histogram(h.TsMs, h.H, h.FH))
+			}
+			again := &batch.Batch{}
+			again.Reset(batch.Bounds{ItemsMax: 1 << 16})
+			require.NoError(t, x.Parse(e.Append(nil), again))
+			require.Equal(t, len(s.Samples)+len(s.Histograms), again.Count())
+		}
+	})
+}
+
+// BenchmarkParse reads lines of 240 samples.
+func BenchmarkParse(b *testing.B) {
+	var e Encoder
+	e.Begin(labels.FromStrings("__name__", "node_cpu_seconds_total", "instance", "host-1:9100", "job", "node", "mode", "idle"))
+	for n := range 240 {
+		e.Float(1_700_000_000_000+int64(n)*15_000, float64(n)*1.37)
+	}
+	body := e.Append(nil)
+	x, _ := Import(httptest.NewRequest("POST", "/api/v1/import", nil)).(*request)
+	var into batch.Batch
+	for b.Loop() {
+		into.Reset(batch.Bounds{ItemsMax: 1 << 20})
+		require.NoError(b, x.Parse(body, &into))
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/240, "ns/sample")
+}

@@ -1,0 +1,295 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	promtsdb "github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	importSeries = 120
+	importHours  = 26
+	importStep   = 15 * time.Second
+)
+
+// writeBlocks writes blocks as Prometheus does, one for each two hours from start on: floats, native histograms of all kinds, and
+// a deletion of the second half hour of all series with n="3". It returns the number of samples that are left.
+func writeBlocks(t testing.TB, dir string, start time.Time) (samples int) {
+	t.Helper()
+	const blockHours = 2
+	for block := range importHours / blockHours {
+		from := start.Add(time.Duration(block) * blockHours * time.Hour)
+		w, err := promtsdb.NewBlockWriter(slog.New(slog.DiscardHandler), dir, blockHours*time.Hour.Milliseconds())
+		require.NoError(t, err)
+		app := w.Appender(t.Context())
+		for n := range importSeries {
+			ls := labels.FromStrings("__name__", fmt.Sprintf("imported_%d_total", n%7), "n", fmt.Sprint(n))
+			for at := from; at.Before(from.Add(blockHours * time.Hour)); at = at.Add(importStep) {
+				_, err := app.Append(0, ls, at.UnixMilli(), float64(n)+float64(at.Unix()%1000)/8)
+				require.NoError(t, err)
+				samples++
+			}
+		}
+		for n := range 20 {
+			ms := from.Add(time.Duration(n) * time.Minute).UnixMilli()
+			for name, add := range map[string]func(ls labels.Labels) error{
+				"integers": func(ls labels.Labels) error {
+					_, err := app.AppendHistogram(0, ls, ms, tsdbutil.GenerateTestHistogram(int64(n)), nil)
+					return err
+				},
+				"custom": func(ls labels.Labels) error {
+					_, err := app.AppendHistogram(0, ls, ms, tsdbutil.GenerateTestCustomBucketsHistogram(int64(n)), nil)
+					return err
+				},
+				"floats": func(ls labels.Labels) error {
+					_, err := app.AppendHistogram(0, ls, ms, nil, tsdbutil.GenerateTestFloatHistogram(int64(n)))
+					return err
+				},
+				"gauge": func(ls labels.Labels) error {
+					_, err := app.AppendHistogram(0, ls, ms, nil, tsdbutil.GenerateTestGaugeFloatHistogram(int64(n)))
+					return err
+				},
+			} {
+				require.NoError(t, add(labels.FromStrings("__name__", "imported_histogram", "kind", name)))
+				samples++
+			}
+		}
+		require.NoError(t, app.Commit())
+		id, err := w.Flush(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, w.Close())
+		b, err := promtsdb.OpenBlock(nil, filepath.Join(dir, id.String()), chunkenc.NewPool(), nil)
+		require.NoError(t, err)
+		deletedFrom := from.Add(30 * time.Minute)
+		deletedTo := from.Add(time.Hour - time.Millisecond)
+		require.NoError(t, b.Delete(t.Context(), deletedFrom.UnixMilli(), deletedTo.UnixMilli(),
+			labels.MustNewMatcher(labels.MatchEqual, "n", "3")))
+		require.NoError(t, b.Close())
+		samples -= int(30 * time.Minute / importStep)
+	}
+	return samples
+}
+
+// TestImportBlocks imports blocks of a Prometheus into a directory, and into a running server. Queries find every sample.
+func TestImportBlocks(t *testing.T) {
+	t.Parallel()
+	blocks := t.TempDir()
+	start := time.Now().Add(-100 * time.Hour).Truncate(2 * time.Hour)
+	samples := writeBlocks(t, blocks, start)
+	dir := t.TempDir()
+	out, err := runTsdb(t, "import", "prometheus-blocks", blocks, "--storage.path", dir, "--storage.retention.raw=2d")
+	require.Error(t, err)
+	require.Contains(t, out, "--storage.retention.raw=2d keeps samples from")
+	require.Contains(t, out, "set the flag to 5d or more")
+
+	out, err = runTsdb(t, "import", "prometheus-blocks", blocks, "--storage.path", dir)
+	require.NoError(t, err, out)
+	require.Contains(t, out, fmt.Sprintf("Read %d samples and stored %d,", samples, samples))
+	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", samples))
+	require.NoFileExists(t, filepath.Join(dir, "import.json"))
+	s := startServer(t, dir, "--no-web.self-scrape")
+	requireImported(t, s, blocks, start, samples)
+
+	out, err = runTsdb(t, "import", "prometheus-blocks", blocks, "--storage.path", dir)
+	require.Error(t, err)
+	require.Contains(t, out, "--url imports into a running server")
+
+	online := startServer(t, t.TempDir(), "--no-web.self-scrape")
+	state := filepath.Join(t.TempDir(), "state.json")
+	out, err = runTsdb(t, "import", "prometheus-blocks", blocks, "--url", online.url, "--state", state)
+	require.NoError(t, err, out)
+	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", samples))
+	requireImported(t, online, blocks, start, samples)
+
+	third := t.TempDir()
+	out, err = runTsdb(t, "import", "remote-read", online.url, "--storage.path", third)
+	require.Error(t, err)
+	require.Contains(t, out, "--from must name the first time")
+	out, err = runTsdb(t, "import", "remote-read", online.url, "--storage.path", third, "--from=103h", "--window=5h")
+	require.NoError(t, err, out)
+	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", samples))
+	requireImported(t, startServer(t, third, "--no-web.self-scrape"), blocks, start, samples)
+	requireCompared(t, s, online, start)
+}
+
+// requireCompared compares two servers that have the same samples, and then with a sample more.
+func requireCompared(t *testing.T, a, b *server, start time.Time) {
+	t.Helper()
+	queries := filepath.Join(t.TempDir(), "queries")
+	text := "# own\nsum by (n) (rate(imported_1_total[5m]))\n\nmore\nscalar(vector(1))\n"
+	require.NoError(t, os.WriteFile(queries, []byte(text), 0o600))
+	args := []string{"compare", "--url", a.url, "--against", b.url, "--queries", queries, "--range=1h",
+		"--time", start.Add(20 * time.Hour).UTC().Format(time.RFC3339)}
+	out, err := runTsdb(t, args...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "3 of 3 queries have equal answers.")
+	b.write([]point{{"more", "a", start.Add(20*time.Hour - time.Minute).UnixMilli(), 1}})
+	out, err = runTsdb(t, args...)
+	require.Error(t, err)
+	require.Contains(t, out, "series −0 +1")
+	require.Contains(t, out, "2 of 3 queries have equal answers.")
+}
+
+// requireImported compares what queries find with the blocks.
+func requireImported(t *testing.T, s *server, blocks string, start time.Time, samples int) {
+	t.Helper()
+	ask := func(query string) string {
+		code, a := s.get("/api/v1/query", url.Values{"query": {query}, "time": {fmt.Sprint(start.Add(importHours * time.Hour).Unix())}})
+		require.Equal(t, http.StatusOK, code, a.Error)
+		return string(a.Data)
+	}
+	require.Contains(t, ask(`sum(count_over_time({__name__=~"imported_.*"}[2d]))`), fmt.Sprintf(`"%d"`, samples))
+	entries, err := os.ReadDir(blocks)
+	require.NoError(t, err)
+	b, err := promtsdb.OpenBlock(nil, filepath.Join(blocks, entries[0].Name()), chunkenc.NewPool(), nil)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	q, err := promtsdb.NewBlockQuerier(b, b.MinTime(), b.MaxTime())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, q.Close()) }()
+	set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, "n", "3|17"))
+	for set.Next() {
+		requireSeries(t, set.At(), ask)
+	}
+	require.NoError(t, set.Err())
+	require.Contains(t, ask(`count(last_over_time(imported_histogram[2h]))`), `"4"`)
+}
+
+// requireSeries compares the floats of a series of a block.
+func requireSeries(t *testing.T, series promstorage.Series, ask func(string) string) {
+	t.Helper()
+	type pair [2]any
+	var want []pair
+	var firstMs, lastMs int64
+	it := series.Iterator(nil)
+	for it.Next() == chunkenc.ValFloat {
+		ms, v := it.At()
+		if len(want) == 0 {
+			firstMs = ms
+		}
+		lastMs = ms
+		want = append(want, pair{float64(ms) / 1000, fmt.Sprint(v)})
+	}
+	require.NoError(t, it.Err())
+	var answer struct{ Result []struct{ Values []pair } }
+	text := ask(fmt.Sprintf("%s[%dms] @ %.3f", series.Labels(), lastMs-firstMs+1, float64(lastMs)/1000))
+	require.NoError(t, json.Unmarshal([]byte(text), &answer))
+	require.Len(t, answer.Result, 1)
+	require.Equal(t, want, answer.Result[0].Values)
+}
+
+// TestImportSurvivesKills kills an import again and again once it has got further. The same command goes on, and every sample is
+// there.
+func TestImportSurvivesKills(t *testing.T) {
+	t.Parallel()
+	blocks, dir := t.TempDir(), t.TempDir()
+	start := time.Now().Add(-100 * time.Hour).Truncate(2 * time.Hour)
+	samples := writeBlocks(t, blocks, start)
+	stateFile := filepath.Join(dir, "import.json")
+	read := func() int64 {
+		var state struct{ Counts struct{ Read int64 } }
+		if src, err := os.ReadFile(stateFile); err == nil {
+			require.NoError(t, json.Unmarshal(src, &state))
+		}
+		return state.Counts.Read
+	}
+	args := []string{"import", "prometheus-blocks", blocks, "--storage.path", dir, "--writers=1"}
+	for range 2 {
+		before := read()
+		cmd := command(t)
+		cmd.Args = append(cmd.Args, args...)
+		require.NoError(t, cmd.Start())
+		for until := time.Now().Add(time.Minute); read() <= before && time.Now().Before(until); {
+			time.Sleep(time.Millisecond)
+		}
+		require.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
+		require.Error(t, cmd.Wait(), "the import ended before it was killed")
+		require.Greater(t, read(), before)
+	}
+	out, err := runTsdb(t, args...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "Going on after ")
+	require.Contains(t, out, fmt.Sprintf("Read %d samples and stored %d,", samples, samples))
+	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", samples))
+	requireImported(t, startServer(t, dir, "--no-web.self-scrape"), blocks, start, samples)
+}
+
+// TestImportFiles imports the same samples from a file of each format, into a directory and into a server, from a file and from
+// standard input.
+func TestImportFiles(t *testing.T) {
+	t.Parallel()
+	nowMs := time.Now().Add(-time.Hour).UnixMilli()
+	write := func(name, text string) string {
+		file := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		return file
+	}
+	var metrics strings.Builder
+	metrics.WriteString("# HELP from_file_seconds Some text.\n# TYPE from_file_seconds gauge\n# UNIT from_file_seconds seconds\n")
+	const many = 60_000 // more than one piece of a file
+	for n := range many {
+		fmt.Fprintf(&metrics, "from_file_seconds{n=\"%d\"} %d %.3f\n", n%3, n, float64(nowMs+int64(n))/1000)
+	}
+	metrics.WriteString("# EOF\n")
+	for _, c := range []struct {
+		args    []string
+		samples int
+	}{
+		{[]string{"jsonl", write("x.jsonl",
+			fmt.Sprintf(`{"metric":{"__name__":"a"},"values":[1,2],"timestamps":[%d,%d]}`, nowMs, nowMs+1))}, 2},
+		{[]string{"csv", write("x.csv", fmt.Sprintf("__name__,__timestamp__,__value__\na,%d,1\na,%d,2\n", nowMs, nowMs+1))}, 2},
+		{[]string{"csv", write("y.csv", fmt.Sprintf("%d;,5\n", nowMs)[:13]+",5\n"), "--format=1:time:unix_ms,2:metric:a",
+			"--extra-label=b=c"}, 1},
+		{[]string{"influx", write("x.lp", fmt.Sprintf("cpu,host=a idle=1,busy=2 %d\n", nowMs)), "--precision=ms", "--db=d"}, 2},
+		{[]string{"openmetrics", write("x.om", metrics.String())}, many},
+	} {
+		dir := t.TempDir()
+		out, err := runTsdb(t, append([]string{"import", "--storage.path", dir}, c.args...)...)
+		require.NoError(t, err, out)
+		require.Contains(t, out, fmt.Sprintf("Read %d samples and stored %d,", c.samples, c.samples))
+		require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", c.samples))
+	}
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
+	state := "--state=" + filepath.Join(t.TempDir(), "state.json")
+	out, err := runTsdb(t, "import", "openmetrics", write("x.om", metrics.String()), "--url", s.url, state)
+	require.NoError(t, err, out)
+	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", many))
+	code, a := s.get("/api/v1/metadata", nil)
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, string(a.Data), "Some text.")
+
+	cmd := command(t, "import", "jsonl", "-", "--url", s.url, state)
+	cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"metric":{"__name__":"piped"},"values":[1],"timestamps":[%d]}`+"\nbad\n", nowMs))
+	piped, err := cmd.CombinedOutput()
+	require.Error(t, err, "a line is bad")
+	require.Contains(t, string(piped), "Standard input can be read once only")
+	require.Contains(t, string(piped), "Rejected 1 samples (malformed_line: 1); first: line 2: not a JSON object")
+	code, a = s.get("/api/v1/query", url.Values{"query": {"last_over_time(piped[2h])"}})
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, string(a.Data), `"1"`)
+
+	old := write("old.jsonl", `{"metric":{"__name__":"old"},"values":[1],"timestamps":[1000]}`)
+	for _, target := range []string{"--url=" + s.url, "--storage.path=" + t.TempDir()} {
+		out, err = runTsdb(t, "import", "jsonl", old, target, state)
+		require.Error(t, err)
+		require.Contains(t, out, "--storage.retention.raw=30d keeps samples from", target)
+	}
+	out, err = runTsdb(t, "import", "jsonl", old, "--url="+s.url, state, "--skip-expired")
+	require.Error(t, err)
+	require.Contains(t, out, "Rejected 1 samples (before_retention: 1)")
+}

@@ -1,0 +1,2 @@
+// Package opentsdb opens the address of OpenTSDB's clients: its flags, its listener, and what serves it.
+package opentsdb

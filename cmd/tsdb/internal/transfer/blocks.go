@@ -1,0 +1,249 @@
+package transfer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"halite/keyschema"
+)
+
+// dayMs is the window of time that is read at once. Rows of one day are stored together.
+const dayMs = keyschema.HourMs * keyschema.DayHours
+
+// Blocks are the blocks of a Prometheus or a Thanos.
+type Blocks struct {
+	dir    string
+	blocks []*tsdb.Block // by time
+	// matchers select the series; fromMs and toMs bound the samples, both inclusive.
+	matchers     []*labels.Matcher
+	fromMs, toMs int64
+}
+
+// Range bounds what is read of a source.
+type Range struct {
+	// FromMs and ToMs are in milliseconds since 1970, both inclusive.
+	FromMs, ToMs int64
+	// Matchers select series.
+	Matchers []*labels.Matcher
+}
+
+// OpenBlocks opens the blocks in a directory: the data directory of a Prometheus, one of its snapshots, or a single block.
+func OpenBlocks(dir string, r Range, log *slog.Logger) (*Blocks, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	b := &Blocks{dir: dir, matchers: r.Matchers, fromMs: r.FromMs, toMs: r.ToMs}
+	dirs, err := blockDirs(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, each := range dirs {
+		block, err := tsdb.OpenBlock(log, each, chunkenc.NewPool(), nil)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("block %s: %w", each, err), b.Close())
+		}
+		b.blocks = append(b.blocks, block)
+	}
+	slices.SortFunc(b.blocks, func(x, y *tsdb.Block) int {
+		return cmp.Or(cmp.Compare(x.MinTime(), y.MinTime()), cmp.Compare(x.MaxTime(), y.MaxTime()))
+	})
+	b.blocks = slices.DeleteFunc(b.blocks, func(block *tsdb.Block) bool {
+		return block.MaxTime() <= b.fromMs || block.MinTime() > b.toMs
+	})
+	if len(b.blocks) == 0 {
+		return nil, fmt.Errorf("the blocks in %s have no samples in the range of --from and --to", dir)
+	}
+	return b, nil
+}
+
+// blockDirs returns the directories of blocks in dir, or dir if it is a block.
+func blockDirs(dir string) (dirs []string, err error) {
+	isBlock := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "meta.json"))
+		return err == nil
+	}
+	if isBlock(dir) {
+		return []string{dir}, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if each := filepath.Join(dir, e.Name()); e.IsDir() && isBlock(each) {
+			dirs = append(dirs, each)
+		}
+	}
+	if len(dirs) == 0 {
+		return nil, fmt.Errorf("%s has no blocks: name the data directory of a Prometheus, a snapshot or a block", dir)
+	}
+	return dirs, nil
+}
+
+// HasLog reports whether the directory has a write-ahead log, whose samples are in no block.
+func (b *Blocks) HasLog() bool {
+	_, err := os.Stat(filepath.Join(b.dir, "wal"))
+	return err == nil
+}
+
+// Name implements Source.
+func (b *Blocks) Name() string { return "prometheus-blocks " + b.dir }
+
+// Size implements Source. The total counts samples in blocks, deleted ones included.
+func (b *Blocks) Size(ctx context.Context) (Size, error) {
+	s := Size{Unit: "samples", OldestMs: max(b.blocks[0].MinTime(), b.fromMs)}
+	metrics := make(map[string]struct{})
+	for _, block := range b.blocks {
+		stats := block.Meta().Stats
+		s.Total += int64(stats.NumSamples)
+		s.Histograms = s.Histograms || stats.NumHistogramSamples > 0
+		q, err := tsdb.NewBlockQuerier(block, block.MinTime(), block.MaxTime())
+		if err != nil {
+			return s, err
+		}
+		names, _, err := q.LabelValues(ctx, model.MetricNameLabel, nil, b.matchers...)
+		if err = errors.Join(err, q.Close()); err != nil {
+			return s, fmt.Errorf("block %s: %w", block.Dir(), err)
+		}
+		for _, name := range names {
+			metrics[name] = struct{}{}
+		}
+	}
+	s.Metrics = slices.Sorted(maps.Keys(metrics))
+	return s, nil
+}
+
+// Parts implements Source: day by day, and in a day series by series. The tombstones of blocks hide samples. If blocks overlap,
+// one of them gives the sample of a time.
+func (b *Blocks) Parts(ctx context.Context, from Position, take func(*Part) error) error {
+	first, last := max(b.blocks[0].MinTime(), b.fromMs), b.toMs
+	newest := b.blocks[0].MaxTime()
+	for _, block := range b.blocks {
+		newest = max(newest, block.MaxTime())
+	}
+	last = min(last, newest-1) // MaxTime is exclusive
+	w := partWriter{take: take}
+	for day := max(floorDay(first), from.DayMs); day <= last; day += dayMs {
+		done := int64(0)
+		if day == from.DayMs {
+			done = from.Series
+		}
+		if err := b.day(ctx, day, done, &w); err != nil {
+			return err
+		}
+	}
+	return w.end()
+}
+
+func floorDay(ms int64) int64 { return ms - (ms%dayMs+dayMs)%dayMs }
+
+// day passes the samples of a day, without the samples of its first series.
+func (b *Blocks) day(ctx context.Context, day, skip int64, w *partWriter) (err error) {
+	fromMs, toMs := max(day, b.fromMs), min(day+dayMs-1, b.toMs)
+	var queriers []promstorage.Querier
+	defer func() {
+		for _, q := range queriers {
+			err = errors.Join(err, q.Close())
+		}
+	}()
+	for _, block := range b.blocks {
+		if block.MinTime() > toMs || block.MaxTime() <= fromMs {
+			continue
+		}
+		q, err := tsdb.NewBlockQuerier(block, fromMs, toMs)
+		if err != nil {
+			return fmt.Errorf("block %s: %w", block.Dir(), err)
+		}
+		queriers = append(queriers, q)
+	}
+	var sets []promstorage.SeriesSet
+	for _, q := range queriers {
+		sets = append(sets, q.Select(ctx, true, nil, b.matchers...))
+	}
+	set := promstorage.NewMergeSeriesSet(sets, 0, promstorage.ChainedSeriesMerge)
+	var it chunkenc.Iterator
+	for n := int64(1); set.Next(); n++ {
+		if n <= skip {
+			continue
+		}
+		series := set.At()
+		it = series.Iterator(it)
+		if err := w.part().addSeries(series.Labels(), it, fromMs, toMs); err != nil {
+			return fmt.Errorf("series %s: %w", series.Labels(), err)
+		}
+		if err := w.after(ctx, Position{DayMs: day, Series: n}); err != nil {
+			return err
+		}
+	}
+	if err := set.Err(); err != nil {
+		return err
+	}
+	return w.after(ctx, Position{DayMs: day + dayMs})
+}
+
+// Close implements Source.
+func (b *Blocks) Close() error {
+	var err error
+	for _, block := range b.blocks {
+		err = errors.Join(err, block.Close())
+	}
+	return err
+}
+
+// partWriter passes parts on once they are complete.
+type partWriter struct {
+	take func(*Part) error
+	// done returns how much of the source was read; nil counts samples.
+	done    func() int64
+	samples int64
+	current *Part
+}
+
+// part returns the part that is not complete yet.
+func (w *partWriter) part() *Part {
+	if w.current == nil {
+		w.current = newPart()
+	}
+	return w.current
+}
+
+// after notes the position after the samples that were added, and passes a complete part on.
+func (w *partWriter) after(ctx context.Context, at Position) error {
+	p := w.part()
+	p.After = at
+	if p.Count() < PartSamples {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return w.end()
+}
+
+// end passes the last part on.
+func (w *partWriter) end() error {
+	p := w.current
+	w.current = nil
+	if p == nil {
+		return nil
+	}
+	w.samples += int64(p.Count())
+	if p.Done = w.samples; w.done != nil {
+		p.Done = w.done()
+	}
+	return w.take(p)
+}

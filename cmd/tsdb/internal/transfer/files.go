@@ -1,0 +1,235 @@
+package transfer
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"halite/api/receiver"
+	"halite/api/receiver/csv"
+	"halite/api/receiver/exposition"
+	"halite/api/receiver/influx"
+	"halite/api/receiver/jsonl"
+)
+
+// Formats of files.
+const (
+	FormatJSONL       = "jsonl"
+	FormatCSV         = "csv"
+	FormatInflux      = "influx"
+	FormatOpenMetrics = "openmetrics"
+)
+
+// Stdin is the path of standard input.
+const Stdin = "-"
+
+// lineBytesMax bounds a line of a file.
+const lineBytesMax = 64 << 20
+
+// File is a file with samples as text. A name that ends in .gz is a compressed one.
+type File struct {
+	path, format string
+	// params are the parameters of the endpoint that takes the same format.
+	params url.Values
+	stdin  io.Reader
+}
+
+// OpenFile returns a file as a source. Params are the parameters of the endpoint that takes the same format over HTTP.
+func OpenFile(path, format string, params url.Values) (*File, error) {
+	f := &File{path: path, format: format, params: params, stdin: os.Stdin}
+	x, err := f.request()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.Check(); err != nil {
+		return nil, err
+	}
+	if path == Stdin {
+		return f, nil
+	}
+	if f.path, err = filepath.Abs(path); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return f, file.Close()
+}
+
+// Name implements Source.
+func (f *File) Name() string { return f.format + " " + f.path }
+
+// Close implements Source.
+func (f *File) Close() error { return nil }
+
+// Rereadable reports whether the file can be read a second time.
+func (f *File) Rereadable() bool { return f.path != Stdin }
+
+// Size implements Source. It reads the file once, since only that tells how old it is.
+func (f *File) Size(ctx context.Context) (Size, error) {
+	s := Size{Unit: "samples", OldestMs: -1}
+	if !f.Rereadable() {
+		return s, nil
+	}
+	err := f.Parts(ctx, Position{}, func(p *Part) error {
+		defer p.release()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s.Total = p.Done
+		for p.Rewind(0); p.Next(); {
+			series := p.Series()
+			for n := range series.Samples {
+				s.note(series.Samples[n].TsMs)
+			}
+			for n := range series.Histograms {
+				s.note(series.Histograms[n].TsMs)
+				s.Histograms = true
+			}
+		}
+		return nil
+	})
+	return s, err
+}
+
+// note notes the time of a sample.
+func (s *Size) note(tsMs int64) {
+	if s.OldestMs < 0 || tsMs < s.OldestMs {
+		s.OldestMs = max(0, tsMs)
+	}
+}
+
+// request returns the parser of the format.
+func (f *File) request() (receiver.Request, error) {
+	r, err := http.NewRequest(http.MethodPost, "http://file/?"+f.params.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	switch f.format {
+	case FormatJSONL:
+		return jsonl.Import(r), nil
+	case FormatCSV:
+		return csv.Import(time.Now)(r), nil
+	case FormatInflux:
+		return influx.V1(time.Now)(r), nil
+	}
+	r.Header.Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
+	return exposition.Import(time.Now)(r), nil
+}
+
+// open returns a reader of the text.
+func (f *File) open() (io.ReadCloser, error) {
+	if !f.Rereadable() {
+		return io.NopCloser(f.stdin), nil
+	}
+	file, err := os.Open(f.path)
+	if err != nil || !strings.HasSuffix(f.path, ".gz") {
+		return file, err
+	}
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", f.path, err), file.Close())
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{z, file}, nil
+}
+
+// Parts implements Source. A part is about 1 MiB of whole lines.
+func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error) (err error) {
+	text, err := f.open()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, text.Close()) }()
+	pieces := receiver.NewPieces(text, receiver.PieceBytes, lineBytesMax, func(int64) bool { return true })
+	pieces.Quoted = f.format == FormatCSV
+	reader := &fileReader{file: f}
+	for done := int64(0); ; {
+		piece, err := pieces.Next()
+		if err != nil {
+			return fmt.Errorf("%s: after line %d: %w", f.path, reader.at.Lines, err)
+		}
+		if len(piece) == 0 {
+			return nil
+		}
+		p := newPart()
+		if err := reader.parse(bytes.Clone(piece), p); err != nil {
+			return fmt.Errorf("%s: after line %d: %w", f.path, p.linesBefore, err)
+		}
+		if p.After = reader.at; reader.at.Bytes <= from.Bytes {
+			p.release() // an earlier run wrote it
+			continue
+		}
+		done += int64(p.Count())
+		p.Done = done
+		if err := take(p); err != nil {
+			return err
+		}
+	}
+}
+
+// fileReader parses the pieces of a file.
+type fileReader struct {
+	file *File
+	at   Position
+	// request goes on from piece to piece in formats whose parser allows that.
+	request receiver.Request
+	// family are the lines of OpenMetrics that describe the current metric.
+	family []byte
+	metric string
+}
+
+// parse reads the next piece.
+func (r *fileReader) parse(piece []byte, p *Part) error {
+	p.linesBefore = r.at.Lines
+	r.at.Bytes += int64(len(piece))
+	r.at.Lines += int64(bytes.Count(piece, []byte{'\n'}))
+	if r.request == nil || r.file.format == FormatOpenMetrics {
+		x, err := r.file.request()
+		if err != nil {
+			return err
+		}
+		r.request = x
+	}
+	switch r.file.format {
+	case FormatJSONL, FormatCSV:
+		p.linesBefore = 0 // the parser counts on
+	case FormatOpenMetrics:
+		whole := append(bytes.Clone(r.family), piece...)
+		r.describe(piece)
+		if whole = bytes.TrimSuffix(bytes.TrimRight(whole, "\n"), []byte("# EOF")); len(whole) > 0 {
+			whole = append(bytes.TrimRight(whole, "\n"), '\n')
+		}
+		piece = append(whole, "# EOF\n"...)
+	}
+	return r.request.Parse(piece, &p.Batch)
+}
+
+// describe keeps the lines that describe the last metric of a piece. The next piece begins with them.
+func (r *fileReader) describe(piece []byte) {
+	for line := range bytes.Lines(piece) {
+		if line[0] != '#' {
+			continue
+		}
+		words := strings.Fields(string(line))
+		if len(words) < 3 {
+			continue
+		}
+		if words[2] != r.metric {
+			r.metric, r.family = words[2], nil
+		}
+		r.family = append(r.family, line...)
+	}
+}

@@ -1,0 +1,217 @@
+package transfer
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
+
+	"halite/api/remote"
+	"halite/cmd/tsdb/internal/client"
+	"halite/ingest"
+	"halite/ingest/batch"
+	"halite/ingest/remotewrite"
+	"halite/keyschema"
+	"halite/storage/periodic"
+	"halite/storage/retention"
+)
+
+// Remote is a running server. It takes samples by remote write 2.0 and gives them by remote read.
+type Remote struct {
+	*RemoteRead
+	retryFor time.Duration
+}
+
+const (
+	retryFirst = 500 * time.Millisecond
+	retryMost  = 10 * time.Second
+	// answerBytesMax bounds what is read of an answer without samples.
+	answerBytesMax = 1 << 20
+)
+
+// NewRemote returns a server. It repeats requests that may succeed later for retryFor.
+func NewRemote(server *client.Server, retryFor time.Duration) (*Remote, error) {
+	if _, err := url.Parse(server.URL); err != nil {
+		return nil, fmt.Errorf("--url: %s is not a URL", server)
+	}
+	return &Remote{RemoteRead: &RemoteRead{server: server}, retryFor: retryFor}, nil
+}
+
+// Name implements Sink.
+func (r *Remote) Name() string { return "server " + r.server.String() }
+
+// CheckRetention returns an error if the server keeps samples for a shorter time than the source is old. It asks for the age of
+// metrics without a rule. Rules for some metrics show by the first sample that the server refuses.
+func (r *Remote) CheckRetention(ctx context.Context, s Size) error {
+	var answer struct {
+		Costs []retention.Cost `json:"costs"`
+	}
+	if err := r.server.Ask(ctx, http.MethodGet, "/api/v1/status/retention", nil, &answer); err != nil {
+		return fmt.Errorf("ask for the retention, which --skip-expired leaves out: %w", err)
+	}
+	var ages keyschema.RetentionByTier
+	for _, cost := range answer.Costs {
+		for tier := range ages {
+			if cost.Pattern == "*" && cost.Tier == keyschema.Tier(tier).String() {
+				ages[tier] = cost.Age
+			}
+		}
+	}
+	return Expired(s, ages[keyschema.Raw], ages[keyschema.NativeHistograms], time.Now())
+}
+
+// Write implements Sink.
+func (r *Remote) Write(ctx context.Context, p *Part) (ingest.Result, error) {
+	body, err := encodePart(p)
+	if err != nil {
+		return ingest.Result{}, err
+	}
+	wait := retryFirst
+	for began := time.Now(); ; {
+		result, retryAfter, err := r.send(ctx, body, p)
+		if err == nil || retryAfter < 0 || time.Since(began) > r.retryFor {
+			return result, err
+		}
+		if err := periodic.Sleep(ctx, max(wait, retryAfter)); err != nil {
+			return result, err
+		}
+		wait = min(2*wait, retryMost)
+	}
+}
+
+// send sends a request once. retryAfter is negative if it is useless to repeat it.
+func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.Result, retryAfter time.Duration, err error) {
+	req, err := r.server.Request(ctx, http.MethodPost, "/api/v1/write", bytes.NewReader(body))
+	if err != nil {
+		return result, -1, err
+	}
+	req.Header.Set("Content-Type", remote.ProtobufType+";proto="+string(remote.MessageV2))
+	req.Header.Set("Content-Encoding", "snappy")
+	req.Header.Set("X-Prometheus-Remote-Write-Version", "2.0.0")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return result, 0, fmt.Errorf("is a server running there? %w", err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
+	if err != nil {
+		return result, 0, err
+	}
+	written := func(kind string) (int, bool) {
+		n, err := strconv.Atoi(resp.Header.Get("X-Prometheus-Remote-Write-" + kind + "-Written"))
+		return n, err == nil
+	}
+	samples, known := written("Samples")
+	histograms, _ := written("Histograms")
+	exemplars, _ := written("Exemplars")
+	refused := fmt.Errorf("%s answered %s: %s", r.server, resp.Status, strings.TrimSpace(string(text)))
+	switch {
+	case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusBadRequest && known && samples+histograms+exemplars > 0,
+		resp.StatusCode == http.StatusBadRequest && known && strings.Contains(string(text), "samples rejected"):
+	case resp.StatusCode/100 == 5, resp.StatusCode == http.StatusTooManyRequests:
+		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return result, time.Duration(seconds) * time.Second, refused
+	default:
+		return result, -1, refused
+	}
+	if !known {
+		return result, -1, fmt.Errorf("%s does not take remote write 2.0", r.server)
+	}
+	result = ingest.Result{Accepted: samples, Histograms: histograms, Exemplars: exemplars}
+	if result.Rejected = p.samples() - samples - histograms; result.Rejected > 0 {
+		result.Reasons, result.First = rejections(strings.TrimSpace(string(text)), result.Rejected)
+	}
+	return result, 0, nil
+}
+
+// rejections reads the counts by reason, and the first rejection, out of the answer of a server: ingest.Result.Summary writes it.
+func rejections(text string, count int) (reasons map[string]int, first string) {
+	reasons = make(map[string]int)
+	_, list, _ := strings.Cut(text, " samples rejected (")
+	list, first, _ = strings.Cut(list, ")")
+	for each := range strings.SplitSeq(list, ", ") {
+		reason, number, _ := strings.Cut(each, ": ")
+		if n, err := strconv.Atoi(number); err == nil {
+			reasons[reason] += n
+			count -= n
+		}
+	}
+	if count > 0 {
+		reasons["unknown"] += count
+	}
+	return reasons, cmp.Or(strings.TrimPrefix(first, "; first: "), text)
+}
+
+// encodePart makes a request of remote write 2.0.
+func encodePart(p *Part) ([]byte, error) {
+	symbols := writev2.NewSymbolTable()
+	described := make(map[string]remotewrite.Metadata)
+	for _, m := range p.Descriptions() {
+		described[m.Metric] = m
+	}
+	var req writev2.Request
+	err := p.Each(func(fields []byte, s batch.Series) error {
+		ls, err := labelsOf(fields)
+		if err != nil {
+			return err
+		}
+		ts := writev2.TimeSeries{LabelsRefs: symbols.SymbolizeLabels(ls, nil)}
+		for _, sample := range s.Samples {
+			ts.Samples = append(ts.Samples, writev2.Sample{Value: sample.Value, Timestamp: sample.TsMs, StartTimestamp: sample.StartMs})
+		}
+		for _, h := range s.Histograms {
+			if h.H != nil {
+				ts.Histograms = append(ts.Histograms, writev2.FromIntHistogram(h.StartMs, h.TsMs, h.H))
+			} else {
+				ts.Histograms = append(ts.Histograms, writev2.FromFloatHistogram(h.StartMs, h.TsMs, h.FH))
+			}
+		}
+		for _, e := range s.Exemplars {
+			ts.Exemplars = append(ts.Exemplars, writev2.Exemplar{
+				LabelsRefs: symbols.SymbolizeLabels(e.Labels, nil), Value: e.Value, Timestamp: e.TsMs,
+			})
+		}
+		if m, ok := description(described, ls); ok {
+			ts.Metadata = writev2.Metadata{Type: writev2.FromMetadataType(model.MetricType(m.Type)),
+				HelpRef: symbols.Symbolize(m.Help), UnitRef: symbols.Symbolize(m.Unit)}
+		}
+		req.Timeseries = append(req.Timeseries, ts)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	req.Symbols = symbols.Symbols()
+	message, err := req.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode a request: %w", err)
+	}
+	return snappy.Encode(nil, message), nil
+}
+
+// description returns the metadata of the metric family of a series.
+func description(described map[string]remotewrite.Metadata, ls labels.Labels) (m remotewrite.Metadata, ok bool) {
+	if len(described) == 0 {
+		return m, false
+	}
+	metric := ls.Get(model.MetricNameLabel)
+	for _, suffix := range []string{"", "_total", "_bucket", "_count", "_sum"} {
+		if family, cut := strings.CutSuffix(metric, suffix); cut {
+			if m, ok = described[family]; ok {
+				return m, true
+			}
+		}
+	}
+	return m, false
+}

@@ -1,0 +1,30 @@
+package transfer
+
+import (
+	"fmt"
+	"time"
+
+	"halite/keyschema"
+)
+
+// Expired returns an error if the retention would drop samples of a source. raw is the age of samples, histograms the age of
+// native histograms.
+func Expired(s Size, raw, histograms keyschema.Age, now time.Time) error {
+	if s.OldestMs < 0 {
+		return nil // the first rejection stops the import
+	}
+	oldest := time.UnixMilli(s.OldestMs).UTC()
+	for _, t := range []struct {
+		age  keyschema.Age
+		flag string
+		has  bool
+	}{{raw, "--storage.retention.raw", true}, {histograms, "--storage.retention.histograms", s.Histograms}} {
+		if !t.has || s.OldestMs >= t.age.CutoffMs(now.UnixMilli()) {
+			continue
+		}
+		return fmt.Errorf("%w: the oldest ones are of %s, and %s=%s keeps samples from %s on: set the flag to %dd or more, or leave "+
+			"the older samples out with --skip-expired or --from", ErrExpired, oldest.Format(time.RFC3339), t.flag, t.age,
+			now.Add(-time.Duration(t.age)).UTC().Format(time.RFC3339), int(now.Sub(oldest)/(24*time.Hour))+1)
+	}
+	return nil
+}

@@ -1,0 +1,247 @@
+package main_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema/tsuid"
+	"halite/storage/storagetest/seeds"
+)
+
+// telnet is a connection to the address of OpenTSDB's clients.
+type telnet struct {
+	net.Conn
+	r *bufio.Reader
+}
+
+func dialTelnet(addr string) (*telnet, error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &telnet{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(time.Minute))
+}
+
+// ask sends lines and the command status. It returns the answers to the lines. The answer to status says that they are durable.
+func (c *telnet) ask(lines string) (answers string, err error) {
+	if _, err := io.WriteString(c, lines+"status\n"); err != nil {
+		return "", err
+	}
+	for {
+		line, err := c.r.ReadString('\n')
+		if err != nil || line == "ok\n" {
+			return answers, err
+		}
+		answers += line
+	}
+}
+
+// remoteRead returns the samples of all series of a metric, by their labels.
+func (s *server) remoteRead(metric string) map[string][]prompb.Sample {
+	s.t.Helper()
+	req := prompb.ReadRequest{Queries: []*prompb.Query{{
+		EndTimestampMs: time.Now().Add(time.Hour).UnixMilli(),
+		Matchers:       []*prompb.LabelMatcher{{Name: "__name__", Value: metric}},
+	}}}
+	body, err := req.Marshal()
+	require.NoError(s.t, err)
+	resp, err := http.Post(s.url+"/api/v1/read", "application/x-protobuf", bytes.NewReader(snappy.Encode(nil, body)))
+	require.NoError(s.t, err)
+	defer resp.Body.Close()
+	packed, err := io.ReadAll(resp.Body)
+	require.NoError(s.t, err)
+	require.Equal(s.t, http.StatusOK, resp.StatusCode, "%s", packed)
+	raw, err := snappy.Decode(nil, packed)
+	require.NoError(s.t, err)
+	var answer prompb.ReadResponse
+	require.NoError(s.t, answer.Unmarshal(raw))
+	out := map[string][]prompb.Sample{}
+	for _, series := range answer.Results[0].Timeseries {
+		var key []string
+		for _, l := range series.Labels {
+			key = append(key, l.Name+"="+l.Value)
+		}
+		out[strings.Join(key, ",")] = series.Samples
+	}
+	return out
+}
+
+// TestOpenTSDBDoors writes one data set by telnet, by both HTTP addresses and by remote write, and reads it back by PromQL and by
+// remote read.
+func TestOpenTSDBDoors(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--opentsdb.listen-address", addr)
+	c, err := dialTelnet(addr)
+	require.NoError(t, err)
+	defer c.Close()
+	nowSeconds := time.Now().Unix()
+	answers, err := c.ask(fmt.Sprintf("put sys.cpu-user %d 1 host=a\nput sys.cpu-user %d.25 2.5 host=a\n"+
+		"put sys.cpu-user 1x 2 host=a\n", nowSeconds-2, nowSeconds-1))
+	require.NoError(t, err)
+	require.Equal(t, "put: invalid value: Invalid character 'x' in 1x\n", answers)
+	for n, at := range []string{s.url + "/api/put", "http://" + addr + "/api/put", "http://" + addr + "/api/v1/put?summary"} {
+		body := fmt.Sprintf(`[{"metric":"sys.cpu-user","timestamp":%d,"value":"%d","tags":{"host":"a"}}]`, nowSeconds, n)
+		resp, err := http.Post(at, "application/json", strings.NewReader(body))
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, 2, resp.StatusCode/100, at)
+	}
+	want := map[string][]prompb.Sample{"__name__=sys.cpu-user,host=a": {
+		{Timestamp: 1000 * (nowSeconds - 2), Value: 1}, {Timestamp: 1000*(nowSeconds-1) + 250, Value: 2.5},
+		{Timestamp: 1000 * nowSeconds, Value: 2},
+	}}
+	require.Equal(t, want, s.remoteRead("sys.cpu-user"))
+	status, answer := s.get("/api/v1/query", url.Values{"query": {`sum_over_time({"sys.cpu-user"}[1m])`}})
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, string(answer.Data), `"5.5"`)
+
+	resp, err := http.Get("http://" + addr + "/api/v1/labels") // Prometheus's paths are not here
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+	require.JSONEq(t, `{"error":{"code":404,"message":"Endpoint not found"}}`, string(text))
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+}
+
+// TestOpenTSDBNotes: an annotation survives a kill, and goes with its series.
+func TestOpenTSDBNotes(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	flags := []string{"--no-web.self-scrape", "--web.enable-admin-api"}
+	s := startServer(t, dir, flags...)
+	nowSeconds := time.Now().Unix()
+	ask := func(method, path, body string) (int, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return resp.StatusCode, string(text)
+	}
+	code, text := ask("POST", "/api/put", fmt.Sprintf(`[{"metric":"a","timestamp":%d,"value":1,"tags":{"h":"1"}},`+
+		`{"metric":"b","timestamp":%[1]d,"value":1,"tags":{"h":"1"}}]`, nowSeconds))
+	require.Equal(t, http.StatusNoContent, code, text)
+	var places []string
+	for _, metric := range []string{"a", "b"} {
+		id := tsuid.Text(labels.FromStrings("__name__", metric, "h", "1"))
+		places = append(places, fmt.Sprintf("/api/annotation?start_time=%d&tsuid=%s", nowSeconds, id))
+		code, text = ask("POST", places[len(places)-1]+"&description=deployed", "")
+		require.Equal(t, http.StatusOK, code, text)
+	}
+	require.Error(t, s.end(syscall.SIGKILL))
+	s = startServer(t, dir, flags...)
+	code, text = ask("GET", places[0], "")
+	require.Equal(t, http.StatusOK, code, text)
+	require.Contains(t, text, `"description":"deployed"`)
+	code, text = ask("POST", "/api/v1/admin/tsdb/delete_series?match[]=a", "")
+	require.Equal(t, http.StatusNoContent, code, text)
+	code, text = ask("GET", places[0], "")
+	require.Equal(t, http.StatusNotFound, code, text)
+	code, text = ask("GET", places[1], "")
+	require.Equal(t, http.StatusOK, code, text)
+	code, text = ask("GET", "/api/stats", "")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, text, `{"metric":"tsd.tsdb.ingest.samples.total","timestamp":`)
+	code, text = ask("GET", "/api/config", "")
+	require.Equal(t, http.StatusOK, code)
+	require.Contains(t, text, `"web.listen-address":"`)
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+}
+
+// TestOpenTSDBExposed: telnet knows no log in, so it needs a word to leave the machine.
+func TestOpenTSDBExposed(t *testing.T) {
+	t.Parallel()
+	out, err := runTsdb(t, "serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t),
+		"--opentsdb.listen-address", "0.0.0.0:0")
+	require.Error(t, err)
+	require.Contains(t, out, "--web.insecure")
+	out, err = runTsdb(t, "serve", "--storage.path", t.TempDir(), "--opentsdb.special-chars", "=", "--opentsdb.write-wait", "0s")
+	require.Error(t, err)
+	require.Contains(t, out, "--opentsdb.special-chars")
+	require.Contains(t, out, "--opentsdb.write-wait must be above 0")
+}
+
+// telnetLoad counts the rounds that one connection knows to be durable.
+type telnetLoad struct {
+	name  string
+	acked int64
+}
+
+// run writes rounds of ten series each, until the server dies. The value of a round is its number.
+func (l *telnetLoad) run(addr string, startSeconds int64) {
+	c, err := dialTelnet(addr)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	for round := l.acked + 1; ; round++ {
+		var lines strings.Builder
+		for n := range 10 {
+			fmt.Fprintf(&lines, "put killed.load %d %d from=%s n=%d\n", startSeconds+round, round, l.name, n)
+		}
+		if _, err := c.ask(lines.String()); err != nil {
+			return
+		}
+		l.acked = round
+	}
+}
+
+// TestOpenTSDBKill kills the server under the load of telnet connections. No line before an answered command is lost.
+func TestOpenTSDBKill(t *testing.T) {
+	t.Parallel()
+	_, rounds := seeds.Range(t, seeds.Default{Full: 6, Short: 2})
+	rng := seeds.Rand(t, 3)
+	dir, startSeconds := t.TempDir(), time.Now().Add(-time.Hour).Unix()
+	loads := []*telnetLoad{{name: "a"}, {name: "b"}, {name: "c"}}
+	for range rounds {
+		killOnce(t, dir, startSeconds, loads, rng)
+	}
+	s := startServer(t, dir, "--no-web.self-scrape")
+	series := s.remoteRead("killed.load")
+	for _, l := range loads {
+		require.Positive(t, l.acked)
+		for n := range 10 {
+			samples := series[fmt.Sprintf("__name__=killed.load,from=%s,n=%d", l.name, n)]
+			require.GreaterOrEqual(t, int64(len(samples)), l.acked, l.name)
+			for round, at := range samples[:l.acked] {
+				require.Equal(t, prompb.Sample{Timestamp: 1000 * (startSeconds + int64(round) + 1), Value: float64(round + 1)}, at)
+			}
+		}
+	}
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+}
+
+func killOnce(t *testing.T, dir string, startSeconds int64, loads []*telnetLoad, rng *rand.Rand) {
+	t.Helper()
+	addr := freeAddress(t)
+	s := startServer(t, dir, "--no-web.self-scrape", "--opentsdb.listen-address", addr)
+	var running sync.WaitGroup
+	for _, l := range loads {
+		running.Go(func() { l.run(addr, startSeconds) })
+	}
+	time.Sleep(time.Duration(200+rng.IntN(300)) * time.Millisecond)
+	require.Error(t, s.end(syscall.SIGKILL))
+	running.Wait()
+}

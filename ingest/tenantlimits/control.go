@@ -1,0 +1,210 @@
+package tenantlimits
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/ingest/ratelimit"
+	"halite/keyschema"
+)
+
+// Each stands for the tenants without limits of their own. No tenant has this name.
+const Each = "*"
+
+// Limits are the limits of a tenant. Max 0 means no limit. Series uses the fields of a limit of a rate, for active series.
+type Limits struct{ SamplesPerSecond, Series ratelimit.Options }
+
+// Control has the state of each tenant that writes. It is safe for concurrent use.
+type Control struct {
+	opts                      Options
+	samples, series, warnings *prometheus.Desc
+
+	mu      sync.Mutex
+	limits  map[string]Limits
+	tenants map[string]*Tenant // by the prefix of stored names
+}
+
+// Options configure a Control.
+type Options struct {
+	// TurnsMax bounds the requests of one tenant at once, BytesMax their memory.
+	TurnsMax int
+	BytesMax int64
+	// EachMetric calls fn with the stored name of each metric and the number of its active series.
+	EachMetric func(fn func(metric string, series int))
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// New returns a Control without limits.
+func New(o Options) *Control {
+	name := []string{"tenant"}
+	return &Control{
+		opts: o, tenants: map[string]*Tenant{},
+		samples: prometheus.NewDesc("tsdb_tenant_samples_total", "Samples and histograms that a tenant has written.", name, nil),
+		warnings: prometheus.NewDesc("tsdb_tenant_rate_limit_warnings_total",
+			"Seconds in which the samples of a tenant reached the warning of their limit.", name, nil),
+		series: prometheus.NewDesc("tsdb_tenant_series", "Active series of a tenant.", name, nil),
+	}
+}
+
+// Set replaces the limits, by the names of tenants.
+func (c *Control) Set(limits map[string]Limits) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.limits = limits
+	for _, t := range c.tenants {
+		c.apply(t)
+	}
+}
+
+// apply gives a tenant its limits. The caller holds mu.
+func (c *Control) apply(t *Tenant) {
+	l, own := c.limits[t.Name]
+	if !own {
+		l = c.limits[Each]
+	}
+	t.rate.Set(l.SamplesPerSecond)
+	t.seriesLimit.Store(&l.Series)
+}
+
+// Of returns the tenant whose stored names begin with a prefix.
+func (c *Control) Of(prefix string) *Tenant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.tenants[prefix]
+	if t == nil {
+		t = &Tenant{Name: keyschema.TenantOf(prefix), control: c, turns: make(chan struct{}, c.opts.TurnsMax)}
+		c.tenants[prefix] = t
+		c.apply(t)
+	}
+	return t
+}
+
+// countEvery is the age from which the active series of tenants are counted again.
+const countEvery = time.Second
+
+// count counts the active series of all tenants.
+func (c *Control) count() map[string]int64 {
+	series := map[string]int64{}
+	c.opts.EachMetric(func(metric string, n int) {
+		prefix, _ := keyschema.SplitTenant(metric)
+		series[prefix] += int64(n)
+	})
+	return series
+}
+
+// Describe implements prometheus.Collector.
+func (c *Control) Describe(out chan<- *prometheus.Desc) {
+	out <- c.samples
+	out <- c.series
+	out <- c.warnings
+}
+
+// Collect implements prometheus.Collector.
+func (c *Control) Collect(out chan<- prometheus.Metric) {
+	series := c.count()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for prefix, t := range c.tenants {
+		out <- prometheus.MustNewConstMetric(c.samples, prometheus.CounterValue, float64(t.samples.Load()), t.Name)
+		out <- prometheus.MustNewConstMetric(c.warnings, prometheus.CounterValue,
+			float64(t.rate.Use(c.opts.Now()).Warnings), t.Name)
+		if series[prefix] == 0 {
+			out <- prometheus.MustNewConstMetric(c.series, prometheus.GaugeValue, 0, t.Name)
+		}
+	}
+	for prefix, n := range series {
+		out <- prometheus.MustNewConstMetric(c.series, prometheus.GaugeValue, float64(n), keyschema.TenantOf(prefix))
+	}
+}
+
+// Tenant is what the writes of one tenant use. A nil Tenant, of a server without tenants, has no limits.
+type Tenant struct {
+	Name    string
+	control *Control
+
+	rate        ratelimit.Limiter
+	seriesLimit atomic.Pointer[ratelimit.Options]
+	samples     atomic.Int64
+	turns       chan struct{}
+	bytes       atomic.Int64
+
+	mu      sync.Mutex // guards what follows
+	series  int64
+	counted time.Time
+}
+
+// CheckRate is Check of the limit of samples per second.
+func (t *Tenant) CheckRate(now time.Time) (wait time.Duration, over, dryRun bool) {
+	if t == nil {
+		return 0, false, false
+	}
+	return t.rate.Check(now)
+}
+
+// Add counts the samples of a request; over is the result of CheckRate.
+func (t *Tenant) Add(samples int, over bool, now time.Time) {
+	if t == nil {
+		return
+	}
+	t.samples.Add(int64(samples))
+	t.rate.Add(samples, over, now)
+}
+
+// Enter takes a turn and memory of the tenant's share. ok is false if the memory is used up, if no turn becomes free within the
+// wait, or if ctx ends first.
+func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration) (ok bool) {
+	if t == nil {
+		return true
+	}
+	if t.bytes.Add(int64(sizeBytes)) <= t.control.opts.BytesMax {
+		select {
+		case t.turns <- struct{}{}:
+			return true
+		default:
+		}
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case t.turns <- struct{}{}:
+			return true
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	t.bytes.Add(int64(-sizeBytes))
+	return false
+}
+
+// Leave gives back what Enter took.
+func (t *Tenant) Leave(sizeBytes int) {
+	if t != nil {
+		<-t.turns
+		t.bytes.Add(int64(-sizeBytes))
+	}
+}
+
+// Series returns the limit of active series and their number, with the series that were added since they were counted.
+func (t *Tenant) Series() (limit ratelimit.Options, used int64) {
+	limit = *t.seriesLimit.Load()
+	if limit.Max == 0 {
+		return limit, 0
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now := t.control.opts.Now(); now.Sub(t.counted) >= countEvery {
+		t.series, t.counted = t.control.count()[keyschema.TenantPrefix(t.Name)], now
+	}
+	return limit, t.series
+}
+
+// AddSeries counts a new series.
+func (t *Tenant) AddSeries() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.series++
+}

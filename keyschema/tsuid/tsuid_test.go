@@ -1,0 +1,50 @@
+package tsuid
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/stretchr/testify/require"
+)
+
+// TestStable: clients keep UIDs, so these never change.
+func TestStable(t *testing.T) {
+	t.Parallel()
+	require.Equal(t, "31EA60465773CB6B", Of(Metric, "sys.cpu.user").String())
+	series := labels.FromStrings("__name__", "sys.cpu.user", "host", "web01", "cpu", "0")
+	require.Equal(t, "31EA60465773CB6B05EECDE29078ED6CBECE7E25EC65E49597B29445556EC37F9498EA551A8F3EDA", Text(series))
+	require.NotEqual(t, Of(Key, "host"), Of(Value, "host"))
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	series := labels.FromStrings("__name__", "m", "a", "1", "b", "2")
+	s, err := ParseSeries(strings.ToLower(Text(series)))
+	require.NoError(t, err)
+	require.Equal(t, Of(Metric, "m"), s.Metric)
+	require.ElementsMatch(t, []UID{Of(Key, "a"), Of(Key, "b")}, s.Keys)
+	require.ElementsMatch(t, []UID{Of(Value, "1"), Of(Value, "2")}, s.Values)
+	for n, key := range s.Keys {
+		require.Equal(t, key == Of(Key, "a"), s.Values[n] == Of(Value, "1"))
+		require.Equal(t, key, Of(Key, Keys(series)[n]))
+	}
+	for _, bad := range []string{"", "00", Text(series)[2:], strings.Repeat("g", 16)} {
+		_, err := ParseSeries(bad)
+		require.Error(t, err, bad)
+		_, err = Parse(bad)
+		require.Error(t, err, bad)
+	}
+}
+
+// FuzzParseSeries: what parses is a tsuid with as many tags as its length says.
+func FuzzParseSeries(f *testing.F) {
+	f.Add(Text(labels.FromStrings("__name__", "m", "a", "1")))
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := ParseSeries(text)
+		if err == nil {
+			require.Equal(t, len(text), 2*Width*(1+len(s.Keys)+len(s.Values)))
+			require.Equal(t, len(s.Keys), len(s.Values))
+		}
+	})
+}

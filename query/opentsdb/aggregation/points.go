@@ -1,0 +1,42 @@
+package aggregation
+
+import "math"
+
+// Points are times in milliseconds, ascending, and their values.
+type Points struct {
+	TsMs   []int64
+	Values []float64
+}
+
+// Len returns the number of points.
+func (p *Points) Len() int { return len(p.TsMs) }
+
+func (p *Points) add(tsMs int64, value float64) {
+	p.TsMs = append(p.TsMs, tsMs)
+	p.Values = append(p.Values, value)
+}
+
+// from returns the points that are not before a time.
+func (p *Points) from(tsMs int64) Points {
+	i := 0
+	for i < len(p.TsMs) && p.TsMs[i] < tsMs {
+		i++
+	}
+	return Points{TsMs: p.TsMs[i:], Values: p.Values[i:]}
+}
+
+// integerMax bounds the integers that a double holds exactly together with their neighbours.
+const integerMax = 1 << 53
+
+// IsInteger reports whether a value counts as an integer: whole, and below 2^53.
+func IsInteger(v float64) bool { return math.Trunc(v) == v && math.Abs(v) < integerMax }
+
+// integers reports whether all values count as integers.
+func (p *Points) integers() bool {
+	for _, v := range p.Values {
+		if !IsInteger(v) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,184 @@
+package expression
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/query/opentsdb/aggregation"
+)
+
+// Variable is the series behind a name in a formula.
+type Variable struct {
+	Name   string
+	Series []Combined
+	// Fill stands for a value that is missing or NaN.
+	Fill float64
+	// QueryTags are the keys of the filters; nil if the variable is itself an expression.
+	QueryTags []string
+}
+
+// Join says which series of the variables belong together: series with equal tags.
+type Join struct {
+	// Intersection keeps only those that every variable has.
+	Intersection bool
+	// QueryTags compares only the tags of filters; AggregateTags compares the keys of aggregated tags too.
+	QueryTags, AggregateTags bool
+}
+
+// Combined is a series that a formula has made, or one of the data.
+type Combined struct {
+	// Metrics are the metrics behind it, sorted.
+	Metrics       []string
+	Tags          []labels.Label
+	AggregateTags []string
+	TsMs          []int64
+	Values        []float64
+}
+
+// Of returns the series of an answer for a formula.
+func Of(series []Series) []Combined {
+	out := make([]Combined, 0, len(series))
+	for i := range series {
+		s := &series[i]
+		out = append(out, Combined{
+			Metrics: []string{s.Metric}, Tags: s.Tags, AggregateTags: s.AggregateTags, TsMs: s.TsMs, Values: s.doubles(),
+		})
+	}
+	return out
+}
+
+// Apply evaluates a formula over joined series, at all times of any of them. All series of the result have these times.
+// variables has the variables of the formula, in its order.
+func (f *Formula) Apply(variables []Variable, j Join, hold Hold) ([]Combined, error) {
+	sets := j.sets(variables)
+	var used []aggregation.Points
+	for _, set := range sets {
+		for _, s := range set {
+			if s != nil {
+				used = append(used, aggregation.Points{TsMs: s.TsMs})
+			}
+		}
+	}
+	times := aggregation.Union(used)
+	if err := hold(len(times) * len(sets)); err != nil {
+		return nil, err
+	}
+	out := make([]Combined, 0, len(sets))
+	for _, set := range sets {
+		out = append(out, f.over(times, variables, set))
+	}
+	return out, nil
+}
+
+// over evaluates the formula over a set of series at some times.
+func (f *Formula) over(times []int64, variables []Variable, set []*Combined) Combined {
+	c := described(set)
+	c.TsMs, c.Values = times, make([]float64, len(times))
+	at, values := make([]int, len(set)), make([]float64, len(set))
+	for i, tsMs := range times {
+		for v, s := range set {
+			values[v] = variables[v].Fill
+			if s == nil {
+				continue
+			}
+			for at[v] < len(s.TsMs) && s.TsMs[at[v]] < tsMs {
+				at[v]++
+			}
+			if k := at[v]; k < len(s.TsMs) && s.TsMs[k] == tsMs && !math.IsNaN(s.Values[k]) {
+				values[v] = s.Values[k]
+			}
+		}
+		c.Values[i] = f.Eval(values)
+	}
+	return c
+}
+
+// Align brings the series of a variable to the same times: all times of any of them.
+func (v *Variable) Align(hold Hold) ([]Combined, error) {
+	same := true
+	for i := range v.Series {
+		same = same && slices.Equal(v.Series[i].TsMs, v.Series[0].TsMs)
+	}
+	if same {
+		return v.Series, nil
+	}
+	f := &Formula{Variables: []string{v.Name}, root: func(values []float64) float64 { return values[0] }}
+	out := make([]Combined, 0, len(v.Series))
+	points := make([]aggregation.Points, 0, len(v.Series))
+	for i := range v.Series {
+		points = append(points, aggregation.Points{TsMs: v.Series[i].TsMs})
+	}
+	times := aggregation.Union(points)
+	if err := hold(len(times) * len(points)); err != nil {
+		return nil, err
+	}
+	for i := range v.Series {
+		one := *v
+		one.Series = v.Series[i : i+1]
+		out = append(out, f.over(times, []Variable{one}, []*Combined{&v.Series[i]}))
+	}
+	return out, nil
+}
+
+// sets returns the joined series: for each set one series of each variable, nil if it has none.
+func (j Join) sets(variables []Variable) [][]*Combined {
+	var order []string
+	byKey := map[string][]*Combined{}
+	for v := range variables {
+		for i := range variables[v].Series {
+			s := &variables[v].Series[i]
+			key := j.key(s, variables[v].QueryTags)
+			if byKey[key] == nil {
+				byKey[key] = make([]*Combined, len(variables))
+				order = append(order, key)
+			}
+			byKey[key][v] = s
+		}
+	}
+	slices.Sort(order)
+	var out [][]*Combined
+	for _, key := range order {
+		if set := byKey[key]; !j.Intersection || !slices.Contains(set, nil) {
+			out = append(out, set)
+		}
+	}
+	return out
+}
+
+// key is equal for series that belong together.
+func (j Join) key(s *Combined, queryTags []string) string {
+	var b strings.Builder
+	for _, t := range s.Tags {
+		if !j.QueryTags || slices.Contains(queryTags, t.Name) {
+			b.WriteString(t.Name + "\x00" + t.Value + "\x00")
+		}
+	}
+	if j.AggregateTags {
+		for _, name := range s.AggregateTags {
+			b.WriteString("\x01" + name)
+		}
+	}
+	return b.String()
+}
+
+// described returns a series with the tags of the first of a set, and the metrics and aggregated tags of all.
+func described(set []*Combined) (c Combined) {
+	first := true
+	for _, s := range set {
+		if s == nil {
+			continue
+		}
+		if first {
+			c.Tags, first = s.Tags, false
+		}
+		c.Metrics = append(c.Metrics, s.Metrics...)
+		c.AggregateTags = append(c.AggregateTags, s.AggregateTags...)
+	}
+	slices.Sort(c.Metrics)
+	slices.Sort(c.AggregateTags)
+	c.Metrics, c.AggregateTags = slices.Compact(c.Metrics), slices.Compact(c.AggregateTags)
+	return c
+}

@@ -1,0 +1,181 @@
+package opentsdb
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+
+	"halite/keyschema/histchunk"
+	"halite/query/column"
+	"halite/query/opentsdb/aggregation"
+	"halite/query/read"
+)
+
+// histogramMember is a series of histograms.
+type histogramMember struct {
+	labels  labels.Labels
+	samples []aggregation.Histogram
+}
+
+// answerHistograms answers a sub-query for percentiles or buckets of histograms.
+func (r *subRun) answerHistograms(ctx context.Context, selection *read.Selection) ([]Series, error) {
+	var members []member
+	samples := map[int][]aggregation.Histogram{} // by the number of the member
+	for batch := range selection.Batches() {
+		read, err := r.readHistograms(ctx, selection, batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range read {
+			samples[len(members)] = r.sub.Down.Histograms(m.samples, r.within)
+			members = append(members, member{labels: m.labels, number: len(members)})
+		}
+	}
+	var out []Series
+	for _, group := range divide(members, r.sub) {
+		var lists [][]aggregation.Histogram
+		for _, m := range group {
+			lists = append(lists, samples[m.number])
+		}
+		out = append(out, r.histogramSeries(group, aggregation.JoinHistograms(lists))...)
+	}
+	return out, ctx.Err()
+}
+
+// readHistograms reads the histograms of a batch. Series without any are left out.
+func (r *subRun) readHistograms(ctx context.Context, selection *read.Selection, batch int) (out []histogramMember, err error) {
+	stream, err := selection.Open(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	var all []histogramMember
+	for stream.More() {
+		slice, err := stream.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = make([]histogramMember, len(slice.Columns))
+		}
+		for i := range slice.Columns {
+			if err = r.addHistograms(&all[i], &slice.Columns[i]); err != nil {
+				break
+			}
+		}
+		slice.Release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range all {
+		if len(m.samples) > 0 {
+			out = append(out, m)
+		}
+	}
+	return out, nil
+}
+
+func (r *subRun) addHistograms(m *histogramMember, c *column.Column) error {
+	m.labels = c.Labels
+	if c.Records == nil {
+		return nil
+	}
+	for i := range c.Records.Histograms {
+		h := bucketsOf(&c.Records.Histograms[i])
+		if h == nil {
+			continue
+		}
+		if err := r.reading.Hold(2 + 2*len(h.Buckets)); err != nil {
+			return err
+		}
+		m.samples = append(m.samples, *h)
+	}
+	return nil
+}
+
+// bucketsOf returns the buckets of a histogram, or nil for a stale marker.
+func bucketsOf(s *histchunk.Sample) *aggregation.Histogram {
+	var h *histogram.FloatHistogram
+	if h = s.FH; h == nil {
+		h = s.H.ToFloat(nil)
+	}
+	if value.IsStaleNaN(h.Sum) {
+		return nil
+	}
+	out := &aggregation.Histogram{TsMs: s.TsMs}
+	for it := h.AllBucketIterator(); it.Next(); {
+		switch b := it.At(); {
+		case math.IsInf(b.Lower, -1):
+			out.Under += b.Count
+		case math.IsInf(b.Upper, 1):
+			out.Over += b.Count
+		default:
+			out.Buckets = append(out.Buckets, aggregation.Bucket{Lower: b.Lower, Upper: b.Upper, Count: b.Count})
+		}
+	}
+	return out
+}
+
+// histogramSeries returns a series for each percentile, and if wanted for each bucket of the first histogram.
+func (r *subRun) histogramSeries(group []member, samples []aggregation.Histogram) (out []Series) {
+	for len(samples) > 0 && samples[0].TsMs < r.query.StartMs {
+		samples = samples[1:]
+	}
+	for n := len(samples); n > 0 && samples[n-1].TsMs > r.query.EndMs; n-- {
+		samples = samples[:n-1]
+	}
+	if len(samples) == 0 {
+		return nil
+	}
+	for _, p := range r.sub.Percentiles {
+		s := r.named(group, "_pct_"+javaFloat(p))
+		for i := range samples {
+			s.TsMs, s.Doubles = append(s.TsMs, samples[i].TsMs), append(s.Doubles, samples[i].Percentile(p))
+		}
+		out = append(out, s)
+	}
+	if !r.sub.ShowBuckets {
+		return out
+	}
+	counted := func(suffix string, count func(*aggregation.Histogram) float64) {
+		s := r.named(group, suffix)
+		for i := range samples {
+			s.TsMs, s.Integers = append(s.TsMs, samples[i].TsMs), append(s.Integers, int64(count(&samples[i])))
+		}
+		out = append(out, s)
+	}
+	counted("_UNDERFLOW", func(h *aggregation.Histogram) float64 { return h.Under })
+	for _, b := range samples[0].Buckets {
+		counted("_"+javaFloat(b.Lower)+"_"+javaFloat(b.Upper), func(h *aggregation.Histogram) float64 {
+			return h.Bucket(b.Lower, b.Upper)
+		})
+	}
+	counted("_OVERFLOW", func(h *aggregation.Histogram) float64 { return h.Over })
+	return out
+}
+
+// named is an empty series of a group.
+func (r *subRun) named(group []member, suffix string) Series {
+	s := Series{Sub: r.sub}
+	s.Metric = r.metric + suffix
+	s.Tags, s.AggregateTags = commonTags(group)
+	if r.query.ShowTSUIDs {
+		s.TSUIDs = ids(group)
+	}
+	return s
+}
+
+// javaFloat writes a number of single precision as Java does, except that it uses no exponent.
+func javaFloat(v float64) string {
+	text := strconv.FormatFloat(v, 'f', -1, 32)
+	if !strings.Contains(text, ".") {
+		text += ".0"
+	}
+	return text
+}

@@ -1,0 +1,147 @@
+package opentsdb
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+
+	"halite/keyschema"
+	"halite/query"
+	"halite/query/column"
+	"halite/query/opentsdb/aggregation"
+	"halite/query/opentsdb/request"
+	"halite/query/read"
+)
+
+// LastPoint is the newest point of a series.
+type LastPoint struct {
+	TsMs   int64
+	Value  float64
+	Series labels.Labels
+}
+
+// LastAnswer is the answer to a query for newest points. Close it once it is written.
+type LastAnswer struct {
+	// Points are in the order of the sub-queries, then of their labels.
+	Points []LastPoint
+	*query.Result
+}
+
+// Last finds the newest points of series up to a time. The error is a *query.Error.
+func (e *Engine) Last(ctx context.Context, q *request.Last, nowMs int64, c Client) (*LastAnswer, error) {
+	within := column.TimeRange{MaxMs: nowMs}
+	if q.BackScanHours > 0 {
+		within.MinMs = max(0, nowMs-int64(q.BackScanHours)*keyschema.HourMs)
+	}
+	a := &LastAnswer{}
+	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: within.MinMs, EndMs: nowMs, Client: c.Address}
+	result, err := e.opts.Runner.Do(ctx, w, func(ctx context.Context, r *query.Reading) (int64, error) {
+		for _, sub := range q.Subs {
+			points, err := e.last(ctx, r, sub, within)
+			if err != nil {
+				return 0, err
+			}
+			a.Points = append(a.Points, points...)
+		}
+		return int64(len(a.Points)) * 200, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.Result = result
+	return a, nil
+}
+
+// last finds the newest points of a sub-query.
+func (e *Engine) last(ctx context.Context, r *query.Reading, sub request.LastSub, within column.TimeRange) ([]LastPoint, error) {
+	s := request.SubQuery{Metric: sub.Metric, TSUIDs: sub.TSUIDs}
+	for _, key := range slices.Sorted(maps.Keys(sub.Tags)) {
+		v := sub.Tags[key]
+		is := labels.MustNewMatcher(labels.MatchEqual, key, v)
+		s.Filters = append(s.Filters, request.Filter{Key: key, Literals: []string{v}, Matchers: []*labels.Matcher{is}})
+	}
+	run := &subRun{engine: e, sub: &s, reading: r}
+	run.within = aggregation.Range{ReadFromMs: within.MinMs, ReadToMs: within.MaxMs}
+	selection, err := run.selected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found, err := newest(ctx, selection)
+	slices.SortFunc(found, func(a, b LastPoint) int { return labels.Compare(a.Series, b.Series) })
+	return found, err
+}
+
+// newest returns the newest points of a selection, and closes it. It reads the last hour of each series, and then, of those
+// without points there, twice as many hours before that, and so on.
+func newest(ctx context.Context, rest *read.Selection) (found []LastPoint, err error) {
+	for n := 1; rest.Len() > 0; n = min(2*n, keyschema.HourMax) {
+		last, before, err := rest.SplitLast(n)
+		rest.Close()
+		if err != nil {
+			return nil, err
+		}
+		has := map[string]bool{}
+		err = lastOf(ctx, last, func(p LastPoint) {
+			found = append(found, p)
+			has[string(p.Series.Bytes(nil))] = true
+		})
+		last.Close()
+		rest = before
+		if err != nil {
+			break
+		}
+		rest.Keep(func(i int) bool { return !has[string(rest.Labels(i).Bytes(nil))] })
+	}
+	rest.Close()
+	return found, err
+}
+
+// lastOf reads a selection and reports the last point of each series that has one.
+func lastOf(ctx context.Context, selection *read.Selection, report func(LastPoint)) error {
+	for batch := range selection.Batches() {
+		stream, err := selection.Open(ctx, batch)
+		if err != nil {
+			return err
+		}
+		var points []LastPoint
+		for err == nil && stream.More() {
+			var slice *read.Batch
+			if slice, err = stream.Next(ctx); err != nil {
+				break
+			}
+			if points == nil {
+				points = make([]LastPoint, len(slice.Columns))
+			}
+			for i := range slice.Columns {
+				lastIn(&slice.Columns[i], &points[i])
+			}
+			slice.Release()
+		}
+		stream.Close()
+		if err != nil {
+			return err
+		}
+		for _, p := range points {
+			if !p.Series.IsEmpty() {
+				report(p)
+			}
+		}
+	}
+	return nil
+}
+
+// lastIn replaces a point by the last one of a column, if it has any.
+func lastIn(c *column.Column, p *LastPoint) {
+	all := append([]column.Samples{c.Samples}, c.Segments...)
+	for i := len(all) - 1; i >= 0; i-- {
+		for k := all[i].Len() - 1; k >= 0; k-- {
+			if v := all[i].Values[k]; !value.IsStaleNaN(v) {
+				*p = LastPoint{TsMs: all[i].Time(k), Value: v, Series: c.Labels}
+				return
+			}
+		}
+	}
+}

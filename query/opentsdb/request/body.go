@@ -1,0 +1,179 @@
+package request
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"halite/query/opentsdb/aggregation"
+)
+
+// query is a query as a body has it.
+type query struct {
+	Start, End        text
+	Timezone          string
+	UseCalendar       flag
+	MsResolution      flag
+	NoAnnotations     flag
+	GlobalAnnotations flag
+	ShowTSUIDs        flag
+	ShowQuery         flag
+	ShowStats         flag
+	ShowSummary       flag
+	Delete            flag
+	Queries           []subQuery
+}
+
+// subQuery is a sub-query as a body has it.
+type subQuery struct {
+	Aggregator   string
+	Metric       string
+	TSUIDs       []string
+	Tags         tags
+	Filters      []bodyFilter
+	ExplicitTags flag
+	Downsample   string
+	Rate         flag
+	RateOptions  *rateOptions
+	Percentiles  []float64
+	ShowBuckets  flag `json:"showHistogramBuckets"`
+	RollupUsage  string
+	PreAggregate flag
+
+	parsed []Filter // of the parameter m
+}
+
+type rateOptions struct {
+	Counter    flag
+	CounterMax *int64
+	ResetValue int64
+	DropResets flag
+}
+
+// bodyFilter is a filter as a body has it. OpenTSDB takes both spellings of groupBy.
+type bodyFilter struct {
+	Type     string
+	Tagk     string
+	Filter   string
+	GroupBy  flag
+	GroupBy2 flag `json:"group_by"`
+}
+
+// tag is a member of the object tags; tags keeps the order of its members.
+type (
+	tag  struct{ key, value string }
+	tags []tag
+)
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *tags) UnmarshalJSON(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	open, err := d.Token()
+	if err != nil || open == nil {
+		return err
+	}
+	if open != json.Delim('{') {
+		return bad("tags must be an object")
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return err
+		}
+		var value string
+		if err := d.Decode(&value); err != nil {
+			return bad("the tag %q: %s", key, err)
+		}
+		*t = append(*t, tag{fmt.Sprint(key), value})
+	}
+	return nil
+}
+
+// text is a string that may be written as a number.
+type text string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *text) UnmarshalJSON(body []byte) error {
+	var s string
+	switch c := body[0]; {
+	case c == 'n':
+		return nil
+	case c == '"':
+		if err := json.Unmarshal(body, &s); err != nil {
+			return err
+		}
+	case c == '{', c == '[':
+		return bad("is neither a string nor a number")
+	default:
+		s = string(body)
+	}
+	*t = text(s)
+	return nil
+}
+
+// flag is a boolean that may be written as a string.
+
+type flag bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *flag) UnmarshalJSON(body []byte) error {
+	word := strings.Trim(string(body), `"`)
+	if word == "null" || word == "" {
+		return nil
+	}
+	v, err := strconv.ParseBool(word)
+	if err != nil {
+		return bad("%s is neither true nor false", body)
+	}
+	*b = flag(v)
+	return nil
+}
+
+// JSON parses the body of a POST request.
+func (p *Parser) JSON(body []byte) (*Query, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, bad("Missing message content")
+	}
+	var raw query
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return nil, bad("Unable to parse the given JSON: %s", err)
+	}
+	if raw.Start == "" {
+		return nil, bad("Missing start time")
+	}
+	return p.check(&raw)
+}
+
+func (raw *subQuery) rate() *aggregation.Rate {
+	r := &aggregation.Rate{CounterMax: aggregation.DefaultCounterMax}
+	if o := raw.RateOptions; o != nil {
+		r.Counter, r.ResetValue, r.DropResets = bool(o.Counter), o.ResetValue, bool(o.DropResets)
+		if o.CounterMax != nil {
+			r.CounterMax = *o.CounterMax
+		}
+	}
+	return r
+}
+
+// allFilters joins the filters of all three ways to write them.
+func (raw *subQuery) allFilters() (all []Filter, err error) {
+	for _, t := range raw.Tags {
+		f, err := shortFilter(t.key, t.value)
+		if err != nil {
+			return nil, err
+		}
+		f.GroupBy = true
+		all = append(all, f)
+	}
+	for _, f := range raw.Filters {
+		checked, err := newFilter(f.Type, f.Tagk, f.Filter)
+		if err != nil {
+			return nil, err
+		}
+		checked.GroupBy = bool(f.GroupBy || f.GroupBy2)
+		all = append(all, checked)
+	}
+	return append(all, raw.parsed...), nil
+}

@@ -1,0 +1,10 @@
+package request
+
+import "fmt"
+
+// Error is the error of a request that is wrong. Its text follows OpenTSDB's words.
+type Error struct{ text string }
+
+func (e *Error) Error() string { return e.text }
+
+func bad(format string, args ...any) error { return &Error{text: fmt.Sprintf(format, args...)} }

@@ -1,0 +1,228 @@
+package request
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"halite/query/opentsdb/aggregation"
+)
+
+// Query is a checked query. Times are milliseconds since 1970, both ends inclusive.
+type Query struct {
+	StartMs, EndMs int64
+	// Start and End are the times as the request has them.
+	Start, End string
+	// Zone is the time zone of calendars and dates.
+	Zone *time.Location
+	// MsResolution asks for times in milliseconds instead of seconds.
+	MsResolution bool
+	// NoAnnotations leaves annotations of series out; GlobalAnnotations asks for the others too.
+	NoAnnotations, GlobalAnnotations bool
+	// ShowTSUIDs, ShowQuery, ShowStats and ShowSummary add to the answer.
+	ShowTSUIDs, ShowQuery, ShowStats, ShowSummary bool
+	// Delete deletes what is read.
+	Delete bool
+	Subs   []SubQuery
+}
+
+// SubQuery is a query of one metric.
+type SubQuery struct {
+	// Index is its place in the Query.
+	Index      int
+	Aggregator *aggregation.Aggregator
+	// Metric is its name; "" if TSUIDs name the series.
+	Metric string
+	TSUIDs []string
+	// Filters select series. Those with GroupBy divide them into groups.
+	Filters []Filter
+	// ExplicitTags selects series that have the tags of the filters and no others.
+	ExplicitTags bool
+	// Down is nil without downsampling; Downsample is its text.
+	Down       *aggregation.Downsampling
+	Downsample string
+	// Rate is nil without a rate; RateOptions says that the request has options.
+	Rate        *aggregation.Rate
+	RateOptions bool
+	// Percentiles, from 0 to 100 and ascending, and ShowBuckets ask for histograms.
+	Percentiles []float64
+	ShowBuckets bool
+	// RollupUsage and PreAggregate are kept for the echo of the query.
+	RollupUsage  string
+	PreAggregate bool
+}
+
+// Histograms reports whether the query asks for histograms.
+func (s *SubQuery) Histograms() bool { return len(s.Percentiles) > 0 || s.ShowBuckets }
+
+// GroupBy lists the tags that divide series into groups, in the order of the filters.
+func (s *SubQuery) GroupBy() (keys []string) {
+	for _, f := range s.Filters {
+		if f.GroupBy && !slices.Contains(keys, f.Key) {
+			keys = append(keys, f.Key)
+		}
+	}
+	return keys
+}
+
+// Limits bound what a query may ask for.
+type Limits struct {
+	// SubQueriesMax is the number of sub-queries; 1000.
+	SubQueriesMax int
+}
+
+// Parser parses queries. It is safe for concurrent use.
+type Parser struct {
+	now         func() time.Time
+	limits      Limits
+	aggregators aggregation.Aggregators
+}
+
+// NewParser returns a Parser that takes the present from now.
+func NewParser(now func() time.Time, l Limits) *Parser {
+	if l.SubQueriesMax <= 0 {
+		l.SubQueriesMax = 1000
+	}
+	return &Parser{now: now, limits: l, aggregators: aggregation.NewAggregators()}
+}
+
+// Aggregators lists the names of the aggregators, sorted.
+func (p *Parser) Aggregators() []string { return p.aggregators.Names() }
+
+// URL parses the parameters of a GET request.
+func (p *Parser) URL(v url.Values) (*Query, error) {
+	if v.Get("start") == "" {
+		return nil, bad("Missing parameter <code>start</code>")
+	}
+	has := func(name string) flag { return flag(v.Has(name) && v.Get(name) != "false") }
+	raw := query{
+		Start: text(v.Get("start")), End: text(v.Get("end")), Timezone: v.Get("timezone"),
+		UseCalendar: has("use_calendar"), NoAnnotations: has("no_annotations"), GlobalAnnotations: has("global_annotations"),
+		MsResolution: has("ms"), ShowTSUIDs: has("show_tsuids"), ShowQuery: has("show_query"), ShowStats: has("show_stats"),
+		ShowSummary: has("show_summary"), Delete: has("delete"),
+	}
+	if raw.Timezone == "" {
+		raw.Timezone = v.Get("tz")
+	}
+	for _, spec := range slices.Concat(v["tsuid"], v["tsuids"]) {
+		sub, err := parseSpec("tsuid", spec)
+		if err != nil {
+			return nil, err
+		}
+		raw.Queries = append(raw.Queries, sub)
+	}
+	for _, spec := range v["m"] {
+		sub, err := parseSpec("m", spec)
+		if err != nil {
+			return nil, err
+		}
+		raw.Queries = append(raw.Queries, sub)
+	}
+	if len(raw.Queries) == 0 {
+		return nil, bad("Missing sub queries")
+	}
+	return p.check(&raw)
+}
+
+// Sub parses a sub-query in the language of the parameter m.
+func (p *Parser) Sub(spec string, zone *time.Location) (SubQuery, error) {
+	raw, err := parseSpec("m", spec)
+	if err != nil {
+		return SubQuery{}, err
+	}
+	return p.checkSub(&raw, 0, zone, false)
+}
+
+// check checks a query and fills in its defaults.
+func (p *Parser) check(raw *query) (*Query, error) {
+	q := &Query{
+		Start: string(raw.Start), End: string(raw.End), MsResolution: bool(raw.MsResolution),
+		NoAnnotations: bool(raw.NoAnnotations), GlobalAnnotations: bool(raw.GlobalAnnotations),
+		ShowTSUIDs: bool(raw.ShowTSUIDs), ShowQuery: bool(raw.ShowQuery), ShowStats: bool(raw.ShowStats),
+		ShowSummary: bool(raw.ShowSummary), Delete: bool(raw.Delete),
+	}
+	var err error
+	if q.Zone, err = p.Zone(raw.Timezone); err != nil {
+		return nil, err
+	}
+	if q.StartMs, q.EndMs, err = p.Times(q.Start, q.End, q.Zone); err != nil {
+		return nil, err
+	}
+	if len(raw.Queries) == 0 {
+		return nil, bad("Missing queries")
+	}
+	if most := p.limits.SubQueriesMax; len(raw.Queries) > most {
+		return nil, bad("the query has %d sub-queries, more than the limit of %d (query.max-selectors)",
+			len(raw.Queries), most)
+	}
+	for i := range raw.Queries {
+		sub, err := p.checkSub(&raw.Queries[i], i, q.Zone, bool(raw.UseCalendar))
+		if err != nil {
+			return nil, err
+		}
+		q.Subs = append(q.Subs, sub)
+	}
+	return q, nil
+}
+
+func (p *Parser) checkSub(raw *subQuery, index int, zone *time.Location, calendar bool) (s SubQuery, err error) {
+	s = SubQuery{
+		Index: index, Metric: raw.Metric, TSUIDs: raw.TSUIDs, ExplicitTags: bool(raw.ExplicitTags), Downsample: raw.Downsample,
+		Percentiles: raw.Percentiles, ShowBuckets: bool(raw.ShowBuckets), RollupUsage: raw.RollupUsage,
+		PreAggregate: bool(raw.PreAggregate),
+	}
+	if raw.Aggregator == "" {
+		return s, bad("Missing the aggregation function")
+	}
+	if s.Aggregator = p.aggregators[raw.Aggregator]; s.Aggregator == nil {
+		return s, bad("No such aggregation function: %s", raw.Aggregator)
+	}
+	if s.Metric == "" && len(s.TSUIDs) == 0 {
+		return s, bad("Missing the metric or tsuids, provide at least one")
+	}
+	if s.Filters, err = raw.allFilters(); err != nil {
+		return s, err
+	}
+	if s.Downsample != "" {
+		if s.Down, err = p.Downsampling(s.Downsample, zone); err != nil {
+			return s, err
+		}
+		s.Down.Calendar = s.Down.Calendar || calendar
+	}
+	if raw.Rate {
+		s.Rate, s.RateOptions = raw.rate(), raw.RateOptions != nil
+	}
+	if err := checkRollupUsage(s.RollupUsage); err != nil {
+		return s, err
+	}
+	return s, s.checkHistograms()
+}
+
+func checkRollupUsage(text string) error {
+	switch strings.ToUpper(text) {
+	case "", "ROLLUP_RAW", "ROLLUP_NOFALLBACK", "ROLLUP_FALLBACK", "ROLLUP_FALLBACK_RAW":
+		return nil
+	}
+	return bad("Unknown rollup usage: %s", text)
+}
+
+// checkHistograms checks what a query of histograms may ask for.
+func (s *SubQuery) checkHistograms() error {
+	if !s.Histograms() {
+		return nil
+	}
+	if name := s.Aggregator.Name(); name != "sum" && name != "none" {
+		return bad("Only NONE or SUM aggregation function supported for histogram query")
+	}
+	if s.Down != nil && s.Down.Function.Name() != "sum" {
+		return bad("Only SUM downsampling aggregation supported for histogram query")
+	}
+	slices.Sort(s.Percentiles)
+	for _, p := range s.Percentiles {
+		if !(p >= 0 && p <= 100) {
+			return bad("Invalid percentile parameters: %v", p)
+		}
+	}
+	return nil
+}

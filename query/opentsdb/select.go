@@ -1,0 +1,154 @@
+package opentsdb
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/keyschema/tsuid"
+	"halite/query"
+	"halite/query/opentsdb/aggregation"
+	"halite/query/opentsdb/request"
+	"halite/query/read"
+)
+
+// matchers selects the series of a sub-query that names a metric.
+func matchers(s *request.SubQuery) []*labels.Matcher {
+	out := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Metric)}
+	for _, f := range s.Filters {
+		out = append(out, f.Matchers...)
+	}
+	for _, name := range []string{tsuid.IntervalLabel, tsuid.AggregatorLabel, tsuid.GroupLabel} {
+		named := slices.ContainsFunc(s.Filters, func(f request.Filter) bool { return f.Key == name })
+		if !named {
+			out = append(out, labels.MustNewMatcher(labels.MatchEqual, name, ""))
+		}
+	}
+	return out
+}
+
+// selected selects the series of the sub-query. The tsuids of a sub-query share a metric.
+func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
+	sub := *r.sub
+	wanted := map[string]bool{}
+	if len(sub.TSUIDs) > 0 {
+		metric, err := r.metricOf(ctx, sub.TSUIDs)
+		if err != nil {
+			return nil, err
+		}
+		sub.Metric = metric
+		for _, id := range sub.TSUIDs {
+			wanted[strings.ToUpper(id)] = true
+		}
+	}
+	r.metric = sub.Metric
+	window := read.Windows{FirstEndMs: r.within.ReadToMs, RangeMs: r.within.ReadToMs - r.within.ReadFromMs + 1, Steps: 1}
+	selection, err := r.reading.Select(ctx, window, matchers(&sub)...)
+	if err != nil {
+		return nil, err
+	}
+	if len(wanted) > 0 {
+		selection.Keep(func(i int) bool { return wanted[tsuid.Text(selection.Labels(i))] })
+	}
+	if sub.ExplicitTags && len(sub.Filters) > 0 {
+		keys := map[string]bool{}
+		for _, f := range sub.Filters {
+			if !f.Excludes() {
+				keys[f.Key] = true
+			}
+		}
+		// Every selected series has all of these keys, and the metric's name. In an answer for several tenants it has its tenant.
+		selection.Keep(func(i int) bool {
+			more := 1
+			if selection.Labels(i).Has(keyschema.TenantLabel) {
+				more++
+			}
+			return selection.Labels(i).Len() == len(keys)+more
+		})
+	}
+	return selection, r.engine.checkNames(ctx, &sub, selection)
+}
+
+// metricOf returns the metric of tsuids.
+func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
+	var first tsuid.UID
+	for i, id := range ids {
+		parsed, err := tsuid.ParseSeries(id)
+		if err != nil {
+			return "", badRequest(err)
+		}
+		if i > 0 && parsed.Metric != first {
+			return "", badRequest(&mixedMetricsError{first, parsed.Metric})
+		}
+		first = parsed.Metric
+	}
+	names, err := r.engine.opts.Names.LabelValues(ctx, model.MetricNameLabel, 0, math.MaxInt64, 0)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		if tsuid.Of(tsuid.Metric, name) == first {
+			return name, nil
+		}
+	}
+	return "", badRequest(unknownID(first))
+}
+
+// Selector is matchers that a series must match, all of them.
+type Selector []*labels.Matcher
+
+// Selectors selects exactly the series that a query reads. The error is a *query.Error.
+func (e *Engine) Selectors(ctx context.Context, q *request.Query, c Client) ([]Selector, error) {
+	var out []Selector
+	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: q.StartMs, EndMs: q.EndMs, Client: c.Address}
+	held, err := e.opts.Runner.Do(ctx, w, func(ctx context.Context, r *query.Reading) (int64, error) {
+		for i := range q.Subs {
+			run := &subRun{engine: e, query: q, sub: &q.Subs[i], reading: r}
+			run.within = aggregation.RangeOf(q.StartMs, q.EndMs, nil)
+			selectors, err := run.selectors(ctx)
+			if err != nil {
+				return 0, err
+			}
+			out = append(out, selectors...)
+		}
+		return 0, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	held.Close()
+	return out, nil
+}
+
+// selectors returns the matchers of the sub-query, or one Selector a series if matchers alone cannot say which.
+func (r *subRun) selectors(ctx context.Context) ([]Selector, error) {
+	selection, err := r.selected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer selection.Close()
+	if len(r.sub.TSUIDs) == 0 && !r.sub.ExplicitTags {
+		return []Selector{matchers(r.sub)}, nil
+	}
+	is := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, r.metric)
+	names, err := r.engine.opts.Names.LabelNames(ctx, 0, math.MaxInt64, 0, is)
+	if err != nil {
+		return nil, read.Classify("look up the tags of a metric", err)
+	}
+	out := make([]Selector, 0, selection.Len())
+	for i := range selection.Len() {
+		s := Selector{is}
+		for _, name := range names {
+			if name != model.MetricNameLabel {
+				s = append(s, labels.MustNewMatcher(labels.MatchEqual, name, selection.Labels(i).Get(name)))
+			}
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}

@@ -1,0 +1,205 @@
+package opentsdb
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+
+	"halite/query"
+	"halite/query/column"
+	"halite/query/opentsdb/aggregation"
+	"halite/query/opentsdb/request"
+	"halite/query/read"
+)
+
+// subRun answers one sub-query.
+type subRun struct {
+	engine  *Engine
+	query   *request.Query
+	sub     *request.SubQuery
+	reading *query.Reading
+	within  aggregation.Range
+	metric  string
+	figures Figures
+}
+
+// member is a series with its points.
+type member struct {
+	labels labels.Labels
+	points aggregation.Points
+	number int // of its histograms
+}
+
+func (r *subRun) answer(ctx context.Context) ([]Series, error) {
+	before := r.reading.Figures()
+	r.within = aggregation.RangeOf(r.query.StartMs, r.query.EndMs, r.sub.Down)
+	selection, err := r.selected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer selection.Close()
+	if err := r.checkFill(selection.Len()); err != nil {
+		return nil, err
+	}
+	compute := r.answerFloats
+	if r.sub.Histograms() {
+		compute = r.answerHistograms
+	}
+	out, err := compute(ctx, selection)
+	if err != nil {
+		return nil, err
+	}
+	for i := range out {
+		r.figures.Points += int64(out[i].Len())
+	}
+	after := r.reading.Figures()
+	r.figures.Series = after.Series - before.Series
+	r.figures.Samples, r.figures.Rows = after.Samples-before.Samples, after.Rows-before.Rows
+	return out, nil
+}
+
+// answerFloats reads and aggregates floats.
+func (r *subRun) answerFloats(ctx context.Context, selection *read.Selection) ([]Series, error) {
+	members, err := r.read(ctx, selection)
+	if err != nil {
+		return nil, err
+	}
+	var out []Series
+	for _, g := range divide(members, r.sub) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		out = append(out, r.aggregate(g))
+	}
+	return out, nil
+}
+
+// checkFill refuses to fill more intervals than the query may hold as samples.
+func (r *subRun) checkFill(series int) error {
+	if !r.fills() {
+		return nil
+	}
+	intervals := (r.within.ReadToMs-r.within.ReadFromMs)/r.sub.Down.IntervalMs() + 1
+	if intervals > math.MaxInt32 {
+		return badRequest(fmt.Errorf("the fill policy makes %d intervals of %s: use longer intervals or a shorter range",
+			intervals, r.sub.Downsample))
+	}
+	return r.reading.Hold(int(intervals) * series)
+}
+
+// fills reports whether the fill policy makes points, which checkFill counts.
+func (r *subRun) fills() bool {
+	return r.sub.Down != nil && !r.sub.Down.All && r.sub.Down.Fill != aggregation.FillNothing
+}
+
+// read reads all series, slice by slice, and transforms them. Series without samples are left out.
+func (r *subRun) read(ctx context.Context, selection *read.Selection) ([]member, error) {
+	members := make([]member, 0, selection.Len())
+	for batch := range selection.Batches() {
+		transforms, err := r.readBatch(ctx, selection, batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range transforms {
+			if t.transform == nil {
+				continue
+			}
+			points := t.transform.Points()
+			if !r.fills() {
+				if err := r.reading.Hold(points.Len()); err != nil {
+					return nil, err
+				}
+			}
+			members = append(members, member{labels: t.labels, points: points})
+		}
+	}
+	return members, nil
+}
+
+// transformed is a series of a batch. transform is nil until there is a sample.
+type transformed struct {
+	labels    labels.Labels
+	transform *aggregation.Transform
+	held      int
+}
+
+// readBatch reads a batch of series.
+func (r *subRun) readBatch(ctx context.Context, selection *read.Selection, batch int) ([]transformed, error) {
+	stream, err := selection.Open(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	var out []transformed
+	var scratch cleaned
+	for stream.More() {
+		slice, err := stream.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if out == nil {
+			out = make([]transformed, len(slice.Columns))
+		}
+		for i := range slice.Columns {
+			if err = r.add(&out[i], &slice.Columns[i], &scratch); err != nil {
+				break
+			}
+		}
+		slice.Release()
+		if err != nil {
+			return nil, err
+		}
+	}
+	for i := range out {
+		r.reading.Budget().Release(int64(out[i].held) * column.SampleBytes)
+	}
+	return out, nil
+}
+
+// add gives the samples of a column to the transform of its series.
+func (r *subRun) add(t *transformed, c *column.Column, scratch *cleaned) error {
+	t.labels = c.Labels
+	samples := &c.Samples
+	for i := -1; ; samples = &c.Segments[i] {
+		if tsMs, values := scratch.numbers(samples); len(tsMs) > 0 {
+			if t.transform == nil {
+				t.transform = aggregation.NewTransform(r.sub.Down, r.sub.Rate, r.within)
+			}
+			t.transform.Add(tsMs, values)
+		}
+		if i++; i == len(c.Segments) {
+			break
+		}
+	}
+	if t.transform == nil {
+		return nil
+	}
+	more := t.transform.Held() - t.held
+	t.held += more
+	return r.reading.Budget().Reserve(int64(more) * column.SampleBytes)
+}
+
+// cleaned is memory for samples without stale markers.
+type cleaned struct {
+	times  []int64
+	tsMs   []int64
+	values []float64
+}
+
+// numbers returns the samples that are no stale markers.
+func (c *cleaned) numbers(s *column.Samples) ([]int64, []float64) {
+	c.times = s.Times(c.times)
+	if s.NoStale {
+		return c.times, s.Values
+	}
+	c.tsMs, c.values = c.tsMs[:0], c.values[:0]
+	for i, v := range s.Values {
+		if !value.IsStaleNaN(v) {
+			c.tsMs, c.values = append(c.tsMs, c.times[i]), append(c.values, v)
+		}
+	}
+	return c.tsMs, c.values
+}

@@ -1,0 +1,68 @@
+package lookup
+
+import (
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+)
+
+// Tenant is whose series a client sees without the name of the tenant in front of the metric's.
+type Tenant struct {
+	// Prefix begins the stored names of its metrics; "" for the default tenant.
+	Prefix string
+	// Label is the value of keyschema.TenantLabel that the labels have in addition; "" if they lack it.
+	Label string
+}
+
+// Labels returns stored labels as the client sees them. b is overwritten.
+func (t *Tenant) Labels(stored labels.Labels, b *labels.ScratchBuilder) labels.Labels {
+	b.Reset()
+	labelled := t.Label == ""
+	stored.Range(func(l labels.Label) {
+		if !labelled && l.Name > keyschema.TenantLabel {
+			b.Add(keyschema.TenantLabel, t.Label)
+			labelled = true
+		}
+		if l.Name == model.MetricNameLabel {
+			l.Value = l.Value[len(t.Prefix):]
+		}
+		b.Add(l.Name, l.Value)
+	})
+	if !labelled {
+		b.Add(keyschema.TenantLabel, t.Label)
+	}
+	return b.Labels()
+}
+
+// AllLabels returns all labels of the series as the client sees them, also after SelectProjected.
+func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
+	switch {
+	case s.v == nil:
+		return s.Labels
+	case s.Tenant == nil:
+		return s.v.Labels(s.row, b)
+	}
+	stored := s.v.Labels(s.row, b)
+	return s.Tenant.Labels(stored, b)
+}
+
+// Metric returns the stored name of the metric.
+func (s *Series) Metric() string {
+	name := s.Labels.Get(model.MetricNameLabel)
+	if s.Tenant == nil {
+		return name
+	}
+	return s.Tenant.Prefix + name
+}
+
+// AppendTags appends all stored labels but the metric's name to tags.
+func (s *Series) AppendTags(tags []keyschema.Tag, b *labels.ScratchBuilder) []keyschema.Tag {
+	own := s.Tenant != nil && s.Tenant.Label != ""
+	s.AllLabels(b).Range(func(l labels.Label) {
+		if l.Name != model.MetricNameLabel && (!own || l.Name != keyschema.TenantLabel) {
+			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
+		}
+	})
+	return tags
+}

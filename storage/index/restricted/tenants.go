@@ -1,0 +1,81 @@
+package restricted
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage/index"
+	"halite/storage/principal"
+)
+
+// ErrTenantLabel means that a stored series has the label keyschema.TenantLabel, so an answer for several tenants cannot have it.
+var ErrTenantLabel = errors.New("a series has the label " + keyschema.TenantLabel + " of its own; ask for one tenant at a time")
+
+// selectAll asks find for the series of each tenant, and gives them the labels that who asks knows. The result is sorted.
+func selectAll(
+	ctx context.Context, matchers []*labels.Matcher, find func([]*labels.Matcher) ([]index.Series, error),
+) (out []index.Series, err error) {
+	who := principal.From(ctx)
+	groups := uint32(0)
+	for _, s := range who.Selectors(matchers) {
+		found, err := find(s.Matchers)
+		if err != nil {
+			return nil, err
+		}
+		if s.Prefix != "" || who.Several() {
+			t := &index.Tenant{Prefix: s.Prefix}
+			if who.Several() {
+				t.Label = s.Tenant
+			}
+			if groups, err = show(t, found, groups); err != nil {
+				return nil, err
+			}
+		}
+		if !who.Several() {
+			return found, nil
+		}
+		out = append(out, found...)
+	}
+	slices.SortStableFunc(out, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
+	return out, nil
+}
+
+// show changes the labels of series to those that a client of the tenant knows. It numbers their groups from groups+1 on, and
+// returns the last one.
+func show(t *index.Tenant, found []index.Series, groups uint32) (last uint32, err error) {
+	b := labels.NewScratchBuilder(16)
+	var shown []labels.Labels // by group
+	first := groups
+	for i := range found {
+		s := &found[i]
+		if t.Label != "" && s.Labels.Has(keyschema.TenantLabel) {
+			return 0, fmt.Errorf("%w: %s", ErrTenantLabel, s.Labels)
+		}
+		if !strings.HasPrefix(s.Labels.Get(model.MetricNameLabel), t.Prefix) {
+			return 0, fmt.Errorf("the index has found a series that is not of tenant %s", keyschema.TenantOf(t.Prefix))
+		}
+		s.Tenant = t
+		if s.Group == 0 {
+			s.Labels = t.Labels(s.Labels, &b)
+			continue
+		}
+		if int(s.Group) >= len(shown) {
+			shown = append(shown, make([]labels.Labels, int(s.Group)+1-len(shown))...)
+		}
+		ls := &shown[s.Group]
+		if ls.IsEmpty() {
+			*ls = t.Labels(s.Labels, &b)
+		}
+		s.Labels = *ls
+		s.Group += first
+		groups = max(groups, s.Group)
+	}
+	return groups, nil
+}
