@@ -22,8 +22,8 @@ type kindsCut struct {
 	fs      *vfs.MemFS
 	links   sync.RWMutex
 	left    atomic.Int64 // operations until the cut
-	mu      sync.Mutex
-	acked   []kindsOf // by series
+	mu      sync.Mutex   // guards acked, crashed and known
+	acked   []kindsOf    // by series
 	crashed *vfs.MemFS
 	known   []kindsOf // acknowledged at the cut
 }
@@ -49,6 +49,13 @@ func (c *kindsCut) wrap(rng *rand.Rand) vfs.FS {
 	}))
 }
 
+// happened tells whether the power is cut. Flushes and checkpoints in the background cut it too.
+func (c *kindsCut) happened() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.crashed != nil
+}
+
 // ack notes that everything that the model has written is acknowledged.
 func (c *kindsCut) ack(m *kindsModel) {
 	c.mu.Lock()
@@ -70,7 +77,7 @@ func TestKindsSurvivePowerCut(t *testing.T) {
 			c := ingesttest.NewClock()
 			r := openRig(t, cut.wrap(rng), c, manyExemplars)
 			cut.left.Store(int64(1 + rng.IntN(400)))
-			for cut.crashed == nil {
+			for !cut.happened() {
 				switch rng.IntN(5) {
 				case 0:
 					r.doStep()
