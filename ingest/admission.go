@@ -28,7 +28,7 @@ const refusedLogInterval = time.Minute
 //   - ErrTooLarge: the request is over a limit. The sender must split it (413).
 //   - *OverloadError: a resource is short. The sender repeats the request later (503).
 //
-// seriesLimits decide which new series of a request are taken.
+// seriesLimits decides which new series of a request are accepted.
 type admission struct {
 	limits  Limits
 	memory  memoryBudget
@@ -41,7 +41,7 @@ type admission struct {
 
 	lowSpace atomic.Bool
 	logFull  atomic.Bool
-	// blocked is why the owner refuses all writes; nil if it takes them.
+	// blocked is the reason for which the owner refuses all writes; nil if it accepts them.
 	blocked atomic.Pointer[string]
 
 	refused       atomic.Int64 // writes that the failed log has refused since refusedLogged
@@ -53,8 +53,8 @@ func (a *admission) init(limits Limits, memory memoryBudget, logger *slog.Logger
 	a.turns = make(chan struct{}, limits.ConcurrencyMax)
 }
 
-// admit takes memory and a turn for a request of a decoded size, or refuses the request. Requests of a tenant wait for a turn of
-// the tenant first. The caller must call leave, and Leave of the tenant.
+// admit reserves memory and a slot for a request of a decoded size, or refuses the request. A request of a tenant waits for a
+// slot of the tenant first. The caller must call leave, and Leave of the tenant.
 func (a *admission) admit(ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int) (err error) {
 	if resource, reason := a.lacks(); resource != "" {
 		return a.overload(resource, reason)
@@ -82,7 +82,7 @@ func (a *admission) admit(ctx context.Context, tenant *tenantlimits.Tenant, size
 	return err
 }
 
-// enterTenant takes a turn and memory of the share of a tenant.
+// enterTenant reserves a slot and memory in the share of a tenant.
 func (a *admission) enterTenant(ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int) error {
 	if tenant == nil {
 		return nil
@@ -111,10 +111,10 @@ func (a *admission) checkRate(
 	}
 }
 
-// rateWaitMax bounds how long a sender is asked to wait for the limit of samples per second.
+// rateWaitMax is the longest Retry-After that a sender gets at the limit of samples per second.
 const rateWaitMax = time.Minute
 
-// grow takes memory for a request, or refuses the request. The caller gives it back by leave.
+// grow reserves memory for a request, or refuses the request. leave frees the memory.
 func (a *admission) grow(sizeBytes int) error {
 	if a.inFlight.Add(int64(sizeBytes)) > a.limits.InFlightBytesMax {
 		a.inFlight.Add(int64(-sizeBytes))
@@ -123,7 +123,7 @@ func (a *admission) grow(sizeBytes int) error {
 	return nil
 }
 
-// leave gives back what admit and grow took.
+// leave frees what admit and grow reserved.
 func (a *admission) leave(sizeBytes int) {
 	<-a.turns
 	a.inFlight.Add(int64(-sizeBytes))
@@ -142,7 +142,8 @@ func (a *admission) awaitTurn(ctx context.Context) error {
 	}
 }
 
-// lacks returns the resource that is short, and the reason in words. Then all writes are refused. It is "" if nothing is short.
+// lacks returns the resource that is short, and the reason in words. While a resource is short, all writes are refused. Both are
+// "" if nothing is short.
 func (a *admission) lacks() (resource, reason string) {
 	if why := a.blocked.Load(); why != nil {
 		return ResourceTables, *why
@@ -186,7 +187,7 @@ func (a *admission) overload(resource, reason string) error {
 	return &OverloadError{Reason: reason, RetryAfter: delay.Round(time.Second)}
 }
 
-// classify turns an error of a write into one of the errors above if it is an error of the log. It counts bad requests.
+// classify turns an error of the log into one of the errors above. It also counts bad requests.
 func (a *admission) classify(err error) error {
 	var bad *BadRequestError
 	switch {
@@ -215,7 +216,7 @@ func (a *admission) setLowSpace(low bool, details ...any) {
 	if low {
 		a.logger.Error("refusing writes: too little disk space left; reads go on", details...)
 	} else {
-		a.logger.Info("taking writes again: disk space is back", details...)
+		a.logger.Info("accepting writes again: disk space is back", details...)
 	}
 }
 

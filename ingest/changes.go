@@ -44,7 +44,7 @@ func (w *Writer) ChangedTimes(mintMs, maxtMs int64) {
 			buckets = append(buckets, hourBucket(hour*minutesPerHour))
 		}
 	}
-	w.changes.Change(buckets) // all, if there are too many hours
+	w.changes.Change(buckets) // everything, if there are too many hours
 }
 
 // NoteChanges notes that samples of the request have changed. Readers may see them already.
@@ -58,10 +58,10 @@ func (r *Request) NoteChanges(samples []head.Sample) {
 
 // appendBuckets appends the buckets of samples to dst. There must be at least one sample.
 func appendBuckets(dst []int64, samples []head.Sample) []int64 {
-	// Most requests lie within an hour: they cost hardly more than a subtraction per sample.
+	// Most requests stay within one hour. For those this loop costs about one subtraction per sample.
 	first := max(0, samples[0].TsMs/minuteMs-changeBits/2)
 	startMs, bits := first*minuteMs, uint64(0)
-	lastMs := startMs - minuteMs // start of the minute found last
+	lastMs := startMs - minuteMs // start of the last minute found
 	for i := range samples {
 		if uint64(samples[i].TsMs-lastMs) < uint64(minuteMs) {
 			continue
@@ -75,7 +75,7 @@ func appendBuckets(dst []int64, samples []head.Sample) []int64 {
 			dst = append(dst, minute)
 		}
 	}
-	// A backfill may go over the same hours for each series.
+	// A backfill may repeat the same hours for each series.
 	slices.Sort(dst)
 	dst = slices.Compact(dst)
 	whole := len(dst) > changedMinutesMax
@@ -97,9 +97,9 @@ func appendBuckets(dst []int64, samples []head.Sample) []int64 {
 // Generation counts the changes of samples since the start.
 func (w *Writer) Generation() uint64 { return w.changes.Latest() }
 
-// ChangedSince reports whether samples with mintMs ≤ time ≤ maxtMs may have been added or replaced since a generation, and
-// between which times. The times cover every acknowledged change. They may cover more: whole minutes of all series, or whole
-// hours if many minutes have changed.
+// ChangedSince reports whether samples with mintMs ≤ time ≤ maxtMs may have been added or replaced since a generation. It also
+// returns the range of times that changed. The range covers every acknowledged change. It may be wider: it holds whole minutes of
+// all series, or whole hours if many minutes have changed.
 func (w *Writer) ChangedSince(generation uint64, mintMs, maxtMs int64) (fromMs, toMs int64, changed bool) {
 	complete := w.changes.Since(generation, func(bucket int64) {
 		from, to := bucketTimes(bucket)

@@ -11,7 +11,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// newDeleter returns what deletes samples. The head, the log and the flusher are open.
+// newDeleter returns the deleter of samples. The head, the log and the flusher must be open.
 func (i *Ingester) newDeleter() *deletion.Deleter {
 	return deletion.New(deletion.Options{
 		Index: i.opts.Index, Schema: i.opts.Schema, Store: i.opts.Store, Data: i.data, Tombstones: i.opts.Tombstones,
@@ -20,7 +20,7 @@ func (i *Ingester) newDeleter() *deletion.Deleter {
 	})
 }
 
-// enterDeletion is Enter for a request about deletions.
+// enterDeletion is Enter for a request that deletes samples or cleans tombstones.
 func (i *Ingester) enterDeletion() error {
 	if i.opts.Tombstones == nil {
 		return deletion.ErrUnsupported
@@ -39,7 +39,7 @@ func (i *Ingester) DeleteSeries(ctx context.Context, r deletion.Request) (series
 	return series, retryable(err)
 }
 
-// CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all of it.
+// CountDeletion counts the samples that DeleteSeries would delete. It deletes nothing, and reads all these samples.
 func (i *Ingester) CountDeletion(ctx context.Context, r deletion.Request) (deletion.Count, error) {
 	if err := i.enterDeletion(); err != nil {
 		return deletion.Count{}, err
@@ -69,8 +69,8 @@ func (i *Ingester) maintainDeletions(ctx context.Context) {
 // errDeletionsUnknown: the log has deletions and the ingester was opened without Options.Tombstones.
 var errDeletionsUnknown = errors.New("the write-ahead log has deletions, which are not supported here")
 
-// deletion applies a record of a deletion. Samples written before it are in the head by now; those written after it follow in
-// the log.
+// deletion applies a record of a deletion. Samples written before the deletion are in the head by now. Samples written after it
+// follow in the log.
 func (p *replay) deletion(payload []byte, pos wal.Position) error {
 	d, err := record.ParseDeletion(payload)
 	if err != nil {
@@ -99,8 +99,8 @@ func (p *replay) deletion(payload []byte, pos wal.Position) error {
 	return p.i.deleter.Replay(p.ctx, t, refs)
 }
 
-// cleanIndex removes hours from the index that replay touched for deleted samples. Maintenance retries after an error; the
-// index lists too many hours until then.
+// cleanIndex removes the hours that replay added to the index for deleted samples. After an error maintenance retries. Until then
+// the index lists too many hours.
 func (p *replay) cleanIndex() error {
 	if p.i.opts.Tombstones == nil {
 		return nil

@@ -53,7 +53,7 @@ type Ingester struct {
 	histograms *histmetrics.Set
 
 	identity *identity.Keeper // guarded by the flusher's lock
-	drained  bool             // no samples will follow; guarded by the flusher's lock
+	drained  bool             // no more samples will come; guarded by the flusher's lock
 
 	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
 
@@ -159,12 +159,12 @@ func (i *Ingester) newFlusher() *flush.Flusher {
 	})
 }
 
-// noteLog notes in the tables how far they and the log have got. The caller holds the flusher's lock.
+// noteLog records in table meta the progress of the log and of the tables. The caller holds the flusher's lock.
 func (i *Ingester) noteLog(ctx context.Context, point, cut uint64) error {
 	return i.identity.Advance(ctx, point, cut, i.drained)
 }
 
-// persist durably writes what the tables lack besides rows.
+// persist writes the index, metadata and the set of metrics with histograms to the tables.
 func (i *Ingester) persist(ctx context.Context) error {
 	if err := i.opts.Index.Persist(ctx); err != nil {
 		return fmt.Errorf("persist the index: %w", err)
@@ -241,7 +241,7 @@ func (i *Ingester) HasUnflushed(kind keyschema.SampleKind) bool { return i.head.
 // Histograms returns the metrics with histograms, stored or not.
 func (i *Ingester) Histograms() *histmetrics.Set { return i.histograms }
 
-// Holds reports whether there may be unflushed samples in [mintMs, maxtMs]; what it denies, AppendSamples would not find.
+// Holds reports whether there may be unflushed samples in [mintMs, maxtMs]. If it returns false, AppendSamples would find none.
 func (i *Ingester) Holds(mintMs, maxtMs int64) bool { return i.head.Holds(mintMs, maxtMs) }
 
 // Stats describes the ingester at this moment.
@@ -274,12 +274,12 @@ func (i *Ingester) Close(ctx context.Context) error {
 	if closeErr := i.log.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close the write-ahead log: %w", closeErr))
 	}
-	i.callers.Wait() // those that the closed log sent away
+	i.callers.Wait() // writers that the closed log has refused
 	return err
 }
 
-// Refusing returns the error with which writes are refused at present, nil if they are taken. Reads go on. An error that wraps
-// storage.ErrFailed lasts until the server restarts; all others end by themselves.
+// Refusing returns the error with which the ingester refuses writes now, nil if it accepts them. Reads go on. An error that wraps
+// storage.ErrFailed lasts until the server restarts. All other errors end by themselves.
 func (i *Ingester) Refusing() error {
 	if err := i.log.Refusing(); err != nil {
 		return retryable(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// spaceInterval is the time between two looks at the free disk space and the size of the log.
+// spaceInterval is the time between two checks of the free disk space and of the size of the log.
 const spaceInterval = time.Second
 
 // startJobs starts the background jobs, which Close stops.
@@ -58,9 +58,9 @@ func (i *Ingester) maintain(ctx context.Context) error {
 	return err
 }
 
-// expireHistogramMetrics removes metrics from the set of metrics with histograms when these are older than every age. A day is
-// added for rows that are still in memory at that age. With rollups, metrics stay: queries of times that rollups cover warn that
-// the histograms are missing.
+// expireHistogramMetrics removes a metric from the set of metrics with histograms when its histograms are older than every
+// retention. It waits one more day, because rows of that age may still be in memory. With rollups, metrics stay in the set.
+// Queries of times that rollups cover then warn that the histograms are missing.
 func (i *Ingester) expireHistogramMetrics(ctx context.Context) error {
 	cutoffMs := keyschema.Age(i.opts.Retention).CutoffMs(i.opts.Now().Add(-24 * time.Hour).UnixMilli())
 	if cutoffMs == 0 || i.opts.States != nil {
@@ -83,7 +83,7 @@ func (i *Ingester) checkSpace() {
 	}
 	usage, err := i.opts.FS.GetDiskUsage(i.opts.Dir)
 	if err != nil {
-		// In-memory file systems have no usage. A disk without an answer will fail on writing, too.
+		// In-memory file systems report no usage. A disk that does not answer will fail on writing, too.
 		if !errors.Is(err, vfs.ErrUnsupported) && i.admission.lowSpace.CompareAndSwap(true, false) {
 			i.logger.Warn("free disk space is unknown", "dir", i.opts.Dir, "err", err)
 		}

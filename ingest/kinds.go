@@ -17,7 +17,7 @@ import (
 // exemplarRunesMax bounds the names and values of an exemplar's labels together, as OpenMetrics and Prometheus do.
 const exemplarRunesMax = 128
 
-// kinds are the samples of a request that are not floats. They wait with ref 0 until their series is known.
+// kinds holds the samples of a request that are not floats. They have ref 0 until their series is known.
 type kinds struct {
 	starts     []head.Sample
 	histograms []head.Record
@@ -27,7 +27,7 @@ type kinds struct {
 	encoder    record.EncodedEncoder
 }
 
-// kindsKeepMax is the size of encoded histograms and exemplars above which their memory is not kept for the next request.
+// kindsKeepMax is the largest size of encoded histograms and exemplars whose memory the next request reuses.
 const kindsKeepMax = 4 << 20
 
 func (k *kinds) reset() {
@@ -39,7 +39,7 @@ func (k *kinds) reset() {
 	k.starts, k.histograms, k.exemplars, k.data = k.starts[:0], k.histograms[:0], k.exemplars[:0], k.data[:0]
 }
 
-// taken counts the samples of a request that were taken so far, by kind.
+// taken counts the samples that were taken so far from a request, by kind.
 type taken struct{ floats, starts, histograms, exemplars int }
 
 func (r *Request) taken() taken {
@@ -72,8 +72,8 @@ func (t taken) counts(from taken) Counts {
 	return Counts{t.floats - from.floats, t.histograms - from.histograms, t.exemplars - from.exemplars}
 }
 
-// takeStart takes the start time of the sample that was taken last. Like Prometheus, it also takes one
-// that is later than the sample. 0 means that there is none.
+// takeStart takes the start time of the last sample taken. Like Prometheus, it accepts a start time later than the sample. 0
+// means that there is none.
 func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {
 	switch {
 	case startMs == 0:
@@ -92,7 +92,7 @@ func (r *Request) count() int {
 // histogramMemory is the memory of the decoded histograms of a series. The next series of the request reuses it.
 type histogramMemory struct{ seriesBytes, reservedBytes, maxBytes int }
 
-// reserveHistogram takes memory for a histogram of the current series. The error is ErrTooLarge or an *OverloadError.
+// reserveHistogram reserves memory for a histogram of the current series. The error is ErrTooLarge or an *OverloadError.
 func (r *Request) reserveHistogram(sizeBytes int) error {
 	m := &r.histograms
 	m.seriesBytes += sizeBytes
@@ -150,7 +150,7 @@ func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histog
 		r.reject(1, ref, fields, why)
 		return
 	}
-	s := histchunk.Sample{H: h.H, FH: h.FH} // log and head keep the time beside the record
+	s := histchunk.Sample{H: h.H, FH: h.FH} // log and head store the time outside the record
 	if err := histchunk.Validate(s); err != nil {
 		r.reject(1, ref, fields, rejection{ReasonHistogramInvalid, err.Error()})
 		return
@@ -184,7 +184,7 @@ func (r *Request) takeExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
 	r.kinds.exemplars = append(r.kinds.exemplars, head.Record{Ref: ref, TsMs: tsMs, Data: data})
 }
 
-// badTime returns what is wrong with the time of a sample.
+// badTime returns the fault of a sample's time.
 func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	if tsMs >= r.minMs && tsMs <= r.maxMs {
 		return why, false
@@ -192,7 +192,7 @@ func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection,
 	return r.timeFault(ref, fields, tsMs)
 }
 
-// histogramExpired returns what is wrong with the time of a histogram whose metric keeps histograms shorter than floats.
+// histogramExpired returns the fault of a histogram's time if the metric keeps histograms shorter than floats.
 func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	if tsMs >= r.histogramsMs {
 		return why, false
@@ -208,8 +208,8 @@ func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why r
 		tsMs, beginMs), true
 }
 
-// rejectExemplars is reject for exemplars. A sender of remote write 1.0 would take a rejection for one of its samples, so there
-// they are only counted.
+// rejectExemplars is reject for exemplars. A sender of remote write 1.0 would read the rejection of an exemplar as the rejection
+// of a sample. So version 1.0 only counts rejected exemplars.
 func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejection) {
 	if r.in.Body != nil && r.in.Version == V1 {
 		r.omit(n, why.reason)
@@ -218,7 +218,7 @@ func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejectio
 	r.reject(n, ref, fields, why)
 }
 
-// omit counts what is left out without a rejection.
+// omit counts exemplars, start times or metadata that the writer leaves out without a rejection.
 func (r *Request) omit(n int, reason string) {
 	r.w.metrics.rejected.WithLabelValues(reason).Add(float64(n))
 	if r.result.Omitted == nil {

@@ -24,10 +24,10 @@ const (
 	metadataQualifier = "json"
 	// metadataEntriesMax bounds the distinct descriptions kept for one metric.
 	metadataEntriesMax = 8
-	// metadataEscapeMax is how many bytes of JSON a byte of text may take.
+	// metadataEscapeMax is the largest number of bytes that one byte of text takes in JSON.
 	metadataEscapeMax = 6
 	metadataApplyRows = 1000
-	// metadataRecordBytes is the size from which a log record of metadata is written out.
+	// metadataRecordBytes is the size at which a log record of metadata is complete.
 	metadataRecordBytes = 1 << 20
 )
 
@@ -40,8 +40,8 @@ type metadataStore struct {
 	mu      sync.Mutex
 	metrics map[string][]Metadata // newest first
 	dirty   map[string]struct{}   // not yet in the table
-	// targets says which description each target sends of metrics with several ones. It is not stored: remote write 2.0 sends
-	// it with each series.
+	// targets maps each target to the description that it sends, for metrics with several descriptions. It is not stored, because
+	// remote write 2.0 sends it with each series.
 	targets     map[string]map[target]Metadata
 	targetCount int
 }
@@ -49,7 +49,8 @@ type metadataStore struct {
 // target is the labels job and instance of a series.
 type target struct{ job, instance string }
 
-// targetsMax bounds the descriptions by target of all metrics. When there are more, all are dropped and come again.
+// targetsMax bounds the descriptions by target of all metrics. When there are more, the store drops all of them, and senders send
+// them again.
 const targetsMax = 100_000
 
 func newMetadataStore(table storage.Table, limits Limits, logger *slog.Logger) *metadataStore {
@@ -59,7 +60,7 @@ func newMetadataStore(table storage.Table, limits Limits, logger *slog.Logger) *
 	}
 }
 
-// put makes m the newest description of the metric. It reports whether that changes anything.
+// put makes m the newest description of the metric. It returns false if m already is the newest.
 func (s *metadataStore) put(metric string, m Metadata) bool {
 	entries := s.metrics[metric]
 	at := slices.Index(entries, m)
@@ -77,9 +78,9 @@ func (s *metadataStore) put(metric string, m Metadata) bool {
 	return true
 }
 
-// has reports whether an entry is kept, newest or not. Remote write 2.0 sends metadata with each series of each request. If two
-// senders describe a metric in two ways, an order of the entries by time would change with each request. several reports whether
-// the metric has more than one entry.
+// has reports whether the store has an entry, newest or not. several reports whether the metric has more than one entry. Remote
+// write 2.0 sends metadata with each series of each request. So if two senders describe a metric differently, an order of the
+// entries by time would change with each request.
 func (s *metadataStore) has(metric []byte, kind string, help, unit []byte) (known, several bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +97,7 @@ func (m *Metadata) is(kind string, help, unit []byte) bool {
 	return m.Type == kind && m.Help == string(help) && m.Unit == string(unit)
 }
 
-// assign keeps which of the entries of a metric a target sends.
+// assign records the entry that a target sends for a metric.
 func (s *metadataStore) assign(metric []byte, kind string, help, unit, job, instance []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +137,7 @@ func (s *metadataStore) ofTarget(metric, job, instance string) (m Metadata, know
 	return entries[0], true
 }
 
-// fault returns the reason not to keep an entry, "" if there is none. The caller holds the lock.
+// fault returns the reason to refuse an entry, "" if there is none. The caller holds the lock.
 func (s *metadataStore) fault(m remotewrite.Metadata) string {
 	_, known := s.metrics[m.Metric]
 	switch {
@@ -219,7 +220,7 @@ func (s *metadataStore) persist(ctx context.Context) error {
 	return nil
 }
 
-// emit writes entries that the table lacks into a checkpoint of the log.
+// emit writes the entries that are not yet in the table into a checkpoint of the log.
 func (s *metadataStore) emit(emit func(kind byte, payload []byte) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,7 +254,7 @@ func (s *metadataStore) restore(metric string, entries []Metadata) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(entries) > metadataEntriesMax {
-		return fmt.Errorf("%d descriptions, the most is %d", len(entries), metadataEntriesMax)
+		return fmt.Errorf("%d descriptions, at most %d are allowed", len(entries), metadataEntriesMax)
 	}
 	for _, m := range entries {
 		if reason := s.fault(remotewrite.Metadata{Metric: metric, Type: m.Type, Help: m.Help, Unit: m.Unit}); reason != "" {
@@ -266,8 +267,8 @@ func (s *metadataStore) restore(metric string, entries []Metadata) error {
 	return nil
 }
 
-// load reads the table's entries. It leaves out entries that do not parse or are over the limits, because a start is worth more
-// than descriptions.
+// load reads the table's entries. It leaves out entries that do not parse or exceed the limits. A faulty description must not
+// prevent a start.
 func (s *metadataStore) load(ctx context.Context) error {
 	rows := s.table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
 		{Start: []byte(metadataPrefix), End: []byte(metadataEnd)},

@@ -16,13 +16,13 @@ const (
 	resourceHead  = "head_memory"
 	// resourceRate: the limit of samples per second is reached.
 	resourceRate = "samples_per_second"
-	// resourceSeries: known series need more memory, for samples of many days.
+	// resourceSeries: active series use all memory, because they have samples of many days.
 	resourceSeries = "series_memory"
 	resourceSpace  = "disk_space"
 	resourceTenant = "tenant"
 	resourceLog    = "log_buffer"
 	resourceSize   = "log_size"
-	// resourceFailed: the log takes nothing until the server restarts.
+	// resourceFailed: the log refuses all frames until the server restarts.
 	resourceFailed = "log_failed"
 	// ResourceTables: the storage below refused or did not answer.
 	ResourceTables = "storage"
@@ -57,14 +57,14 @@ const (
 	ReasonExemplarTooLong     = "exemplar_labels_too_long"
 	ReasonMetadataInvalid     = "metadata_invalid"
 	ReasonMetadataLimit       = "metadata_limit"
-	// Of protocols other than remote write: a line that does not parse, a value that is no number, and a sample that a later one
-	// of the same request, series and millisecond replaces.
+	// Reasons of protocols other than remote write: a line does not parse, a value is not a number, a later sample of the same
+	// request, series and millisecond replaces the sample.
 	ReasonMalformedLine = "malformed_line"
 	ReasonNotNumeric    = "not_numeric"
 	ReasonMerged        = "same_millisecond"
 	// ReasonRounded counts whole numbers that are stored, but rounded, because a float64 does not hold them exactly.
 	ReasonRounded = "integer_rounded"
-	// Of HA pairs.
+	// Reasons of HA pairs.
 	ReasonHAClusters = "ha_cluster_limit"
 	ReasonHAReplicas = "ha_replica_limit"
 )
@@ -140,7 +140,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		retired:    counter("series_removed_total", "Idle series removed from memory."),
 		deletions:  deletion.NewMetrics(reg),
 	}
-	// A counter that exists before its first event shows that event as an increase.
+	// Create all counters now: a counter that exists before its first event shows that event as an increase.
 	for _, resource := range []string{resourceBytes, resourceTurns, resourceRate, resourceHead, resourceSeries, resourceSpace,
 		resourceTenant,
 		resourceLog, resourceSize, resourceFailed, ResourceTables} {

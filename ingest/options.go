@@ -33,8 +33,8 @@ type Options struct {
 	Schema *keyschema.Schema
 	// Tombstones are the deletions in force; nil means that nothing can be deleted. Store reads through its Store.
 	Tombstones *tombstone.Set
-	// Deleting, if set, is called for each deletion with its first and last millisecond. It must call change; readers see the
-	// deletion from then on. It lets caches drop deleted samples.
+	// Deleting, if set, is called for each deletion with its first and last millisecond. It must call change, which makes the
+	// deletion visible to readers. Caches use Deleting to drop deleted samples.
 	Deleting func(fromMs, toMs int64, change func() error) error
 	// States are the rollup states; nil if there are none.
 	States deletion.States
@@ -48,15 +48,15 @@ type Options struct {
 	Head HeadOptions
 	// WALSegmentBytesMax is the size of a log segment; 0 means the log's default.
 	WALSegmentBytesMax int64
-	// WALBytesMax is the size of the log from which rows are flushed early so that it can be truncated; writes are refused
-	// at a quarter more. 0 means 4 GiB: about an hour at 100,000 samples a second, two minutes to read back.
+	// WALBytesMax is the size of the log from which rows are flushed early so that the log can be truncated. Writes are refused
+	// at 125 % of it. 0 means 4 GiB: about an hour at 100,000 samples a second, two minutes to replay.
 	WALBytesMax int64
 	// WALCommitDelay is how long a commit may wait for others to share its sync; 0 means the log's default.
 	WALCommitDelay time.Duration
-	// WALBufferBytesMax bounds the bytes that wait for the log's disk; writes are refused past it. 0 means the log's default.
+	// WALBufferBytesMax bounds the bytes that wait for the log's disk. Writes beyond it are refused. 0 means the log's default.
 	WALBufferBytesMax int
-	// AcceptWALLoss opens a damaged log without its unreadable records. It also opens tables whose log is missing, older than
-	// the tables, or another one.
+	// AcceptWALLoss opens a damaged log without its unreadable records. It also opens tables whose log is missing, is older than
+	// the tables, or belongs to other tables.
 	AcceptWALLoss bool
 	// Replaying, if set, is called with the progress about twice a second while Open replays the log, and at the end.
 	Replaying func(ReplayProgress)
@@ -78,8 +78,8 @@ type Options struct {
 
 // Limits bound requests. Zero fields mean the default.
 type Limits struct {
-	// Tenants says that the server has tenants. Then names that begin with '&', and the label keyschema.TenantLabel, are refused.
-	// Without it only the names of tenants' metrics are.
+	// Tenants says that the server has tenants. Then metric names that begin with '&' and the label keyschema.TenantLabel are
+	// refused. Without tenants, only stored names of tenants' metrics are refused.
 	Tenants bool
 	// LabelsPerSeriesMax counts the labels with __name__; default LabelsPerSeriesMaxDefault.
 	LabelsPerSeriesMax int
@@ -98,10 +98,10 @@ type Limits struct {
 	RequestSamplesMax int
 	// RequestSymbolsMax bounds the symbols of one request of remote write 2.0; default 1,000,000.
 	RequestSymbolsMax int
-	// HistogramBytesMax bounds one native histogram as encoded in the log; default 64 KiB, at most 1 MiB.
+	// HistogramBytesMax bounds the encoding of one native histogram in the log; default 64 KiB, at most 1 MiB.
 	HistogramBytesMax int
-	// DecodedHistogramBytesMax bounds the memory of the decoded histograms of one series of a request; default eight times
-	// DecodedBytesMax. A request with more than InFlightBytesMax is refused as well.
+	// DecodedHistogramBytesMax bounds the memory of the decoded histograms of one series in a request; default eight times
+	// DecodedBytesMax. InFlightBytesMax bounds it as well.
 	DecodedHistogramBytesMax int
 	// AheadMax is how far a timestamp may lie in the future; default AheadMaxDefault.
 	AheadMax time.Duration
@@ -114,16 +114,16 @@ type Limits struct {
 	SeriesDryRun bool
 	// InFlightBytesMax bounds the decoded bytes of all requests being served, with their decoded histograms; default 256 MiB.
 	InFlightBytesMax int64
-	// ConcurrencyMax bounds the requests being decoded and stored at once; default four for each CPU.
+	// ConcurrencyMax bounds the requests that are decoded and stored at once; default four for each CPU.
 	ConcurrencyMax int
-	// QueueWaitMax is how long a request waits for its turn before it is refused; default 5 s.
+	// QueueWaitMax is the longest time that a request waits for a slot before it is refused; default 5 s.
 	QueueWaitMax time.Duration
 	// MetadataBytesMax bounds type, help and unit of one metric together; default 4096.
 	MetadataBytesMax int
 	// MetadataMetricsMax bounds the metrics that metadata is kept for; default 100,000.
 	MetadataMetricsMax int
-	// RelabelledSeriesMax bounds the series as sent whose relabelling is remembered, beyond three for each stored series; default
-	// 1,000,000. The others are relabelled with each sample.
+	// RelabelledSeriesMax bounds the relabelling cache: the label sets as sent, beyond three for each stored series; default
+	// 1,000,000. Label sets outside the cache are relabelled with each sample.
 	RelabelledSeriesMax int
 }
 
@@ -131,22 +131,23 @@ type Limits struct {
 type HeadOptions struct {
 	// Stripes is the number of independently locked parts, a power of two; default 16.
 	Stripes int
-	// BytesMax is the memory of unflushed samples from which rows are flushed early; default 1 GiB. Writes are refused
-	// at a quarter more.
+	// BytesMax is the memory of unflushed samples from which rows are flushed early; default 1 GiB. Writes are refused at 125 %
+	// of it.
 	BytesMax int64
 	// TotalBytesMax is the memory of unflushed samples and active series: labels, registry, and open days of the index. Rows are
-	// flushed early when it is used up. New series are refused when series alone use three quarters of it, all writes when
-	// series use all of it. 0 means no limit.
+	// flushed early when it is used up. New series are refused when series alone use three quarters of it. All writes are refused
+	// when series use all of it. 0 means no limit.
 	TotalBytesMax int64
 	// RowBytesMax is the packed size from which one row is flushed early; default 256 KiB.
 	RowBytesMax int
-	// FlushBytes is the memory of the rows that a flush writes at a time; default 4 MiB. A larger flush goes through the table's
-	// keys partition by partition.
+	// FlushBytes is the memory of the rows that a flush writes at a time; default 4 MiB. A larger flush writes the table
+	// partition by partition, in key order.
 	FlushBytes int64
 	// FlushInterval is the time between two runs of the flush job; default 15 s. Negative turns all background jobs off: then
 	// only Flush and Close flush.
 	FlushInterval time.Duration
-	// ExemplarsMax is the number of exemplars kept of a series and hour, the newest ones, at most head.ExemplarsMost; default 60.
+	// ExemplarsMax is the number of exemplars kept for a series and hour, at most head.ExemplarsMost; default 60. The newest ones
+	// are kept.
 	ExemplarsMax int
 	// Grace is how long after the end of an hour its rows wait for late samples; default 1 minute.
 	Grace time.Duration
@@ -167,8 +168,8 @@ const HistogramBytesMost = 1 << 20
 // AheadMaxDefault is the default of Limits.AheadMax.
 const AheadMaxDefault = 10 * time.Minute
 
-// Defaults of the limits of labels. Prometheus has no such limits, so the defaults leave room for what real fleets send, such
-// as annotations of Kubernetes objects.
+// Defaults of the label limits. Prometheus has no such limits. So the defaults admit the labels of real fleets, such as
+// annotations of Kubernetes objects.
 const (
 	LabelsPerSeriesMaxDefault = 512
 	LabelValueBytesMaxDefault = 64 << 10
@@ -200,8 +201,8 @@ func (l Limits) withDefaults(cpus int) Limits {
 	return l
 }
 
-// histogramsBytesMax is DecodedHistogramBytesMax for a request of a decoded size. A request that can never be admitted is too
-// large. The sender must not repeat it.
+// histogramsBytesMax returns DecodedHistogramBytesMax for a request of a decoded size. A request above InFlightBytesMax can never
+// be admitted. It counts as too large, so that the sender does not repeat it.
 func (l *Limits) histogramsBytesMax(sizeBytes int) int {
 	return int(min(int64(l.DecodedHistogramBytesMax), l.InFlightBytesMax-int64(sizeBytes)))
 }
@@ -221,7 +222,7 @@ func (h HeadOptions) withDefaults() HeadOptions {
 	return h
 }
 
-// Validate lists everything that is wrong with the options.
+// Validate lists all faults of the options.
 func (o Options) Validate() error {
 	var errs []error
 	check := func(bad bool, format string, args ...any) {
@@ -295,13 +296,13 @@ func (l Limits) Validate() error {
 
 // ReplayProgress is how much of the write-ahead log Open has read back.
 type ReplayProgress struct {
-	// Bytes of TotalBytes were read.
+	// Bytes is the number of bytes read so far, TotalBytes the size of the log.
 	Bytes, TotalBytes int64
-	// Series are registered, Samples are applied.
+	// Series and Samples count the series and samples applied so far.
 	Series, Samples int64
 }
 
-// Percent is the share of the log that was read.
+// Percent is the part of the log read so far.
 func (p ReplayProgress) Percent() int64 { return p.Bytes * 100 / max(1, p.TotalBytes) }
 
 // Limit is a limit that may change while the ingester runs.
@@ -311,7 +312,7 @@ type Limit struct {
 	// Warn is the number from which the ingester warns, or its share of Max if it is not above 1; 0 means
 	// keyschema.SeriesWarnDefault.
 	Warn float64
-	// DryRun counts what is beyond Max, and accepts it.
+	// DryRun counts everything beyond Max, and accepts it.
 	DryRun bool
 }
 

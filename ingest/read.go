@@ -23,7 +23,7 @@ func (r *Request) Read() error {
 		if failure != nil {
 			return &BadRequestError{failure}
 		}
-		defer buf.Release() // unknown series have their label fields in it
+		defer buf.Release() // the label fields of unknown series point into it
 		if r.in.Version == V2 {
 			err = r.readBodyV2(buf.Bytes())
 		} else {
@@ -117,7 +117,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		}
 	}
 	if r.lookUp(w) {
-		return nil // the walker comes to it again
+		return nil // Rewind: the walker will return this series again
 	}
 	if fast {
 		if ref, known := r.cursor.Find(key); known {
@@ -162,18 +162,18 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 // requestV2 is the state of a request of remote write 2.0 that 1.0 does not need.
 type requestV2 struct {
 	walker remotewrite.WalkerV2
-	// described has the metadata last seen of the metric with the symbol; it is empty until there is metadata.
+	// described holds the last metadata of each metric, by the symbol of the metric. It is empty until there is metadata.
 	described []remotewrite.MetadataRefs
-	// nameRef is a symbol that reads __name__, 0 if none is known.
+	// nameRef is the symbol of __name__; 0 if none is known.
 	nameRef uint32
 }
 
-// symbolsKeepMax is the number of symbols above which their memory is not kept for the next request.
+// symbolsKeepMax is the largest number of symbols whose memory the next request reuses.
 const symbolsKeepMax = 1 << 16
 
 func (v *requestV2) reset() { v.described, v.nameRef = v.described[:0], 0 }
 
-// release lets go of the body.
+// release drops the references to the body.
 func (v *requestV2) release() {
 	_ = v.walker.Reset(nil, remotewrite.BoundsV2{})
 	if cap(v.described) > symbolsKeepMax {
@@ -204,7 +204,7 @@ func (v *requestV2) describe(
 	}
 	known, several := r.w.metadata.has(stored, kind, help, unit)
 	if known && several {
-		// Each series may have another target.
+		// Each series may have a different target.
 		r.w.metadata.assign(stored, kind, help, unit, w.Symbol(valueRef(model.JobLabel)), w.Symbol(valueRef(model.InstanceLabel)))
 		return
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// replayReportInterval is the time between two log lines of a replay, replayWatchInterval that between two calls of
+// replayReportInterval is the time between two log lines of a replay. replayWatchInterval is the time between two calls of
 // Options.Replaying.
 const (
 	replayReportInterval = 5 * time.Second
@@ -206,7 +206,7 @@ func (p *replay) restore(b *logreplay.Batch) error {
 	return nil
 }
 
-// restored registers a series of the log that the index has.
+// restored registers a series of the log that is in the index.
 func (i *Ingester) restored(s *logreplay.Series, number index.Ref) {
 	ref := uint32(number)
 	switch former := i.head.LogRef(ref); former {
@@ -215,7 +215,7 @@ func (i *Ingester) restored(s *logreplay.Series, number index.Ref) {
 	case 0:
 		i.series.Add(1)
 	default:
-		// The series was removed and came back: the log may have samples under both numbers.
+		// The series was removed and created again: the log may have samples under both numbers.
 		i.flusher.AddStaleRef(former, number, 0)
 	}
 	i.head.Register(ref, s.Log)
@@ -348,9 +348,9 @@ type relief struct {
 	err    error
 }
 
-// relieve keeps the head within its memory limit. The log may hold far more samples, because it still has samples that were
-// flushed before the crash. Rows are flushed beside the replay. The replay waits only while the head is so large that writes
-// would be refused; other flushes can wait until the server is ready.
+// relieve keeps the head within its memory limit. The log may hold far more samples than the head, because it still has samples
+// that were flushed before the crash. Rows are flushed beside the replay. The replay waits only while the head is so large that
+// writes would be refused. Other flushes can wait until the server is ready.
 func (p *replay) relieve() error {
 	most := p.i.admission.memory.rowBytesMax()
 	for p.i.head.Bytes() > most || p.relief != nil {

@@ -68,8 +68,8 @@ type Request struct {
 	overRate      bool               // a dry run of the limit of samples per second would have refused it
 	minMs, maxMs  int64              // timestamps accepted of all metrics
 	cutoffs       *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
-	aheadMs       int64              // maxMs is the clock plus this
-	// histogramsMs is minMs for native histograms, histogramCutoffs are made when a histogram needs them.
+	aheadMs       int64              // how far maxMs lies ahead of the clock
+	// histogramsMs is minMs for native histograms. histogramCutoffs are computed when a histogram needs them.
 	histogramsMs     int64
 	histogramCutoffs *keyschema.Cutoffs
 
@@ -115,7 +115,7 @@ var requests = sync.Pool{New: func() any {
 	return r
 }}
 
-// requestKeepMax is the number of samples above which a request's memory is not kept for the next one.
+// requestKeepMax is the largest number of samples whose memory the next request reuses.
 const requestKeepMax = 1 << 17
 
 // Begin admits a request. The caller must call Release. After an error there is no request.
@@ -176,18 +176,18 @@ func (r *Request) reset(w *Writer, in Input) {
 	}
 }
 
-// hash is the key of a series by the bytes that a sender sends. Equal bytes of two tenants have two keys.
+// hash returns the key of a series: the hash of its labels as sent. Equal bytes from two tenants have different keys.
 func (r *Request) hash(fields []byte) head.Key {
 	return head.InSpace(r.known.Hash(fields), r.space)
 }
 
-// shown returns stored labels as the sender knows them.
+// shown returns stored labels as the sender knows them: without the tenant.
 func (r *Request) shown(stored labels.Labels) labels.Labels {
 	_, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
 	return labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels()
 }
 
-// Leave gives the turn and the memory of a request back: only its durability is outstanding.
+// Leave frees the slot and the memory of a request. The request now only waits for its durability.
 func (r *Request) Leave() {
 	if r.admitted {
 		r.admitted = false
@@ -196,7 +196,7 @@ func (r *Request) Leave() {
 	}
 }
 
-// Release ends a request. Its memory serves the next one.
+// Release ends a request. The next request reuses its memory.
 func (r *Request) Release() {
 	r.Leave()
 	r.w.Exit()
@@ -282,7 +282,7 @@ func (r *Request) readBatch() error {
 	}
 }
 
-// reserve takes memory until the request leaves.
+// reserve reserves memory until Leave.
 func (r *Request) reserve(moreBytes int) error {
 	if err := r.w.admission.grow(moreBytes); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (r *Request) readBatchSeries(b *batch.Batch) error {
 		return nil
 	}
 	if r.lookUp(b) {
-		r.series-- // the batch comes to it again
+		r.series-- // Rewind: the batch will return this series again
 		return nil
 	}
 	series := remotewrite.Series{Samples: s.Samples, Histograms: s.Histograms, Exemplars: s.Exemplars}
@@ -318,7 +318,7 @@ func (r *Request) readBatchSeries(b *batch.Batch) error {
 	return nil
 }
 
-// SamplesInput returns the input of samples.
+// SamplesInput returns an Input that holds the samples.
 func SamplesInput(samples []Sample) Input {
 	return Input{Parse: func(b *batch.Batch) error {
 		var fields []byte
@@ -479,7 +479,7 @@ func (r *Request) take(ref uint32, fields []byte, s remotewrite.Sample) {
 	}
 }
 
-// timeFault returns what is wrong with a timestamp outside of minMs and maxMs. The metric may be kept longer.
+// timeFault returns the fault of a timestamp outside of minMs and maxMs. It returns none if the metric has a longer retention.
 func (r *Request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	switch {
 	case tsMs < 0:
@@ -539,8 +539,8 @@ func (r *Request) reject(n int, ref uint32, fields []byte, why rejection) {
 	r.result.Reasons[why.reason] += n
 }
 
-// lookups are series of a request that wait for a common look-up, because they come in an unexpected order. Their samples are
-// the last ones taken, with ref 0.
+// lookups holds series of a request that came in an unexpected order and wait for a common look-up. Their samples are the last
+// ones taken, with ref 0.
 type lookups struct {
 	keys [head.FindBatch]head.Key
 	refs [head.FindBatch]uint32
@@ -555,8 +555,8 @@ type rewinder interface {
 	Rewind(mark int)
 }
 
-// postpone takes the sample of a series for a later look-up, and reports whether it did. It does not if the order is as
-// expected, or if the time of the sample may be wrong: the caller then finds the series itself.
+// postpone takes the sample of a series for a later look-up, and reports whether it did. It returns false if the order is as
+// expected, or if the time of the sample may be wrong. Then the caller finds the series itself.
 func (r *Request) postpone(w rewinder, key head.Key, s remotewrite.Sample) bool {
 	if !r.cursor.Lost() || s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		return false

@@ -51,18 +51,19 @@ func (c Counts) Sum() int { return c.Samples + c.Histograms + c.Exemplars }
 
 // Result is the outcome of a write.
 type Result struct {
-	// Accepted samples are durable, and so are Histograms and Exemplars; Rejected ones were not stored.
+	// Accepted, Histograms and Exemplars count what is durable. Rejected counts samples that were not stored.
 	Accepted, Histograms, Exemplars, Rejected int
-	// Dropped were not stored because a relabelling rule drops them. Senders count them as written.
+	// Dropped counts samples that a relabelling rule drops. Senders count them as written.
 	Dropped Counts
-	// Deduplicated were not stored because another replica of their cluster is elected. Senders count them as written.
+	// Deduplicated counts samples that were not stored because another replica of their cluster is elected. Senders count them as
+	// written.
 	Deduplicated Counts
 	// Reasons counts the rejected samples by reason; nil if there are none.
 	Reasons map[string]int
 	// First describes the first rejection: series and reason.
 	First string
-	// Omitted counts by reason what was left out without a rejection, because the protocol has no word for it: exemplars of
-	// remote write 1.0, start times, metadata. It is nil if there is nothing.
+	// Omitted counts by reason the exemplars of remote write 1.0, start times and metadata that were left out. The protocols
+	// cannot report them as rejected. It is nil if nothing was left out.
 	Omitted map[string]int
 }
 

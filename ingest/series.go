@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// seriesRecordBytes is the size from which a record of new series is written out.
+	// seriesRecordBytes is the size at which a record of new series is complete.
 	seriesRecordBytes = 1 << 20
 	// aliasSlack bounds the encodings that the registry keeps beyond three per series: the canonical one, one of remote write
-	// 2.0, and one more. The labels of a sender that varies its encoding endlessly are parsed each time, but they do not fill
-	// the memory.
+	// 2.0, and one more. Beyond it, labels are parsed with each request. So a sender that varies its encoding endlessly does not
+	// fill the memory.
 	aliasSlack = 1024
 )
 
@@ -33,8 +33,8 @@ type createdSeries struct {
 	ref uint32
 	// log is the new number of the series in the log, 0 if it had one.
 	log uint32
-	// sent is set if the key is of the labels as sent, which rules may have changed or dropped. tag is of the replica that sends
-	// them.
+	// sent is set if key is the hash of the labels as sent, before rules changed or dropped them. tag is the tag of the replica
+	// that sends them.
 	sent bool
 	tag  uint32
 }
@@ -86,14 +86,14 @@ func (r *Request) rejectUnknown(p *unknownSeries, why rejection) {
 		return
 	}
 	samples, exemplars := p.to.since(p.from)
-	r.reject(samples, 0, p.fields, why) // describes the fault even if there are no samples
+	r.reject(samples, 0, p.fields, why) // reject describes the fault even if there are no samples
 	if exemplars > 0 {
 		r.rejectExemplars(exemplars, 0, p.fields, why)
 	}
 }
 
-// register finds or creates the ref of an unknown series, and the tag of the replica that sends it. Ref 0 means that there is
-// nothing to store, and why. A replica that is not elected creates no series.
+// register finds or creates the ref of an unknown series, and the tag of the replica that sends it. If there is nothing to store,
+// ref is 0 and the rejection says why. A replica that is not elected creates no series.
 func (r *Request) register(p *unknownSeries) (ref, tag uint32, why rejection, err error) {
 	w := r.w
 	if ref, tag, known := r.known.FindTagged(p.key); known {
@@ -124,7 +124,7 @@ func (r *Request) register(p *unknownSeries) (ref, tag uint32, why rejection, er
 		}
 		r.builder.Add(pair.Name, pair.Value)
 	}
-	r.builder.Overwrite(&r.labels) // nobody keeps it
+	r.builder.Overwrite(&r.labels) // nobody keeps the string
 	ls := r.labels
 	canonical := head.InSpace(w.registry.Hash(r.fields[start:]), w.registry.Space(r.tenant))
 	r.fields = r.fields[:start]
@@ -146,7 +146,7 @@ func (r *Request) register(p *unknownSeries) (ref, tag uint32, why rejection, er
 	return ref, tag, why, nil
 }
 
-// remember gives the labels as sent a ref and a tag, if there is room.
+// remember stores the ref and the tag of the labels as sent, if there is room.
 func (r *Request) remember(key head.Key, ref, tag uint32) {
 	if r.known.Len() < r.w.knownMax(r.rules) {
 		r.created = append(r.created, createdSeries{key: key, ref: ref, tag: tag, sent: true})
@@ -186,7 +186,8 @@ func (r *Request) relabel() (rule int, keep bool) {
 	return rule, keep
 }
 
-// know decides where the request looks for its series: among those as they are stored, or as they are sent if there are rules.
+// know selects the registry in which the request looks up its series: by the stored labels, or by the labels as sent if there are
+// rules.
 func (r *Request) know() {
 	r.known, r.rules = r.w.registry, r.w.rules.Load()
 	if r.rules != nil {
@@ -197,7 +198,7 @@ func (r *Request) know() {
 	r.replicas.verdicts, r.replicas.err = r.replicas.verdicts[:0], nil
 }
 
-// replicas are what a request knows of the replicas that send its series.
+// replicas holds what a request knows about the replicas that send its series.
 type replicas struct {
 	ctx      context.Context
 	verdicts []verdict // by tag
@@ -245,8 +246,8 @@ func (r *Request) admits(ref, tag uint32, n Counts) bool {
 	return true
 }
 
-// takeReplica returns the tag of the replica that sends r.pairs, 0 if they take part in no election. It removes the label of
-// the replica.
+// takeReplica removes the label of the replica from r.pairs and returns the replica's tag. The tag is 0 if the series takes part
+// in no election.
 func (r *Request) takeReplica() (tag uint32, why rejection) {
 	if r.rules == nil || r.rules.HA == nil {
 		return 0, why
@@ -274,7 +275,7 @@ func (r *Request) takeReplica() (tag uint32, why rejection) {
 	return r.rules.Tag(replica), why
 }
 
-// haReason is the reason of an error of the tracker.
+// haReason returns the rejection reason for an error of the tracker.
 func haReason(err error) string {
 	switch {
 	case errors.Is(err, hatracker.ErrClusters):
@@ -291,7 +292,7 @@ func (r *Request) drop(rule int, n Counts) {
 	r.dropped[rule] += n.Sum()
 }
 
-// countDropped adds to their metrics the samples that rules drop, and what other replicas than the elected one send.
+// countDropped adds to the metrics the samples that rules drop, and the samples of replicas that are not elected.
 func (r *Request) countDropped() {
 	if n := r.result.Deduplicated.Sum(); n > 0 {
 		r.w.metrics.deduplicated.Add(float64(n))
@@ -306,8 +307,8 @@ func (r *Request) countDropped() {
 	}
 }
 
-// addSeries adds a series to the index and gives it a number in the log. log is 0 if it had one. Ref 0 means that a limit
-// refuses the series, and why. samples is the number of samples that come with it. The caller holds regMu.
+// addSeries adds a series to the index and gives it a number in the log. log is 0 if it had one. If a limit refuses the series,
+// ref is 0 and the rejection says why. samples is the number of samples that come with the series. The caller holds regMu.
 func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why rejection, err error) {
 	w := r.w
 	if why := w.seriesLimits.check(ls.Get(model.MetricNameLabel), samples); why.reason != "" {
@@ -334,8 +335,8 @@ func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why
 	return ref, log, why, nil
 }
 
-// publish writes the records of new series to the log, and then lets other writers find the series. So no sample gets into the
-// log before its series.
+// publish writes the records of new series to the log. Then it adds the series to the registry, so that other writers find them.
+// So no sample gets into the log before its series.
 func (r *Request) publish() error {
 	if len(r.encoded) > 0 {
 		if err := r.appendLog(record.KindSeries, r.encoded); err != nil {

@@ -32,7 +32,8 @@ func (i *Ingester) idleBefore() int64 {
 func (i *Ingester) collectSeries(ctx context.Context) error {
 	i.flusher.Lock()
 	defer i.flusher.Unlock()
-	// What the index forgets must be in the tables; series that get samples from here on have rows in the head.
+	// The index may forget only series whose samples are in the tables. A series that gets samples from here on has rows in the
+	// head.
 	if err := i.persist(ctx); err != nil {
 		return err
 	}
@@ -74,8 +75,8 @@ func (w *Writer) CollectSeries(ctx context.Context, before int64, forgotten func
 	return nil
 }
 
-// forgetRelabelled empties the memory of relabelled series when it is full, or when a replica has stayed away for long. Many of
-// them may not come any more. The caller holds rulesMu.
+// forgetRelabelled empties the memory of relabelled series when it is full, or when a replica has stayed away for long. Senders
+// may no longer send many of them. The caller holds rulesMu.
 func (w *Writer) forgetRelabelled() {
 	rules := w.rules.Load()
 	if rules != nil && (rules.Known.Len() >= w.knownMax(rules) || rules.HA.HasIdle()) {
@@ -84,7 +85,7 @@ func (w *Writer) forgetRelabelled() {
 	}
 }
 
-// startRemoval finds the series' encodings in a registry. Only registrations of series wait, and not for long.
+// startRemoval finds the encodings of the series in a registry. Meanwhile only registrations of series wait, for a short time.
 func (w *Writer) startRemoval(registry *head.Registry, idle []index.Ref) *head.Removal {
 	refs := make([]uint32, len(idle))
 	for n, ref := range idle {

@@ -47,12 +47,12 @@ type SeriesLimitStatus struct {
 	MemoryBytes LimitUse `json:"memoryBytes"`
 	// Metrics lists metrics that have reached the warning of their limit, highest use first.
 	Metrics []MetricLimitUse `json:"metrics"`
-	// SamplesPerSecond is the limit of the rate of samples. Used is the number of the last whole second.
+	// SamplesPerSecond is the limit of the rate of samples. Used counts the samples of the last whole second.
 	SamplesPerSecond LimitUse `json:"samplesPerSecond"`
 	// Refused counts samples of new series that a limit refused, by metric, largest first.
 	Refused []RefusedSamples `json:"refused"`
-	// DryRun counts samples that a limit with a dry run would have refused, by metric, largest first. Of a series it counts those
-	// that came with the new series.
+	// DryRun counts samples that a limit with a dry run would have refused, by metric, largest first. It counts only the samples
+	// that came in the request with the new series.
 	DryRun []RefusedSamples `json:"dryRun"`
 }
 
@@ -77,14 +77,14 @@ type seriesLimits struct {
 // limitEvent is an event at a kind of limit: a warning, a refusal or a dry run.
 type limitEvent struct{ limit, event string }
 
-// limitEvents counts events since the last log line.
+// limitEvents counts the events since the last log line.
 type limitEvents struct {
 	loggedAt time.Time
 	count    int
 }
 
-// check decides whether a new series of a metric is accepted; then it returns the zero value. samples is the number of samples of
-// the series in the request. The caller holds regMu.
+// check decides whether a new series of a metric is accepted. If so, it returns the zero value. samples is the number of samples
+// of the series in the request. The caller holds regMu.
 func (l *seriesLimits) check(metric string, samples int) rejection {
 	if use := l.memory.seriesUse(); l.over(limitMemory, metric, samples, use) {
 		return l.refuse(metric, samples, rejectf(ReasonSeriesMemory,
@@ -122,7 +122,7 @@ func (l *seriesLimits) all() LimitUse {
 	return LimitUse{Used: l.series.Load(), Warn: limit.warnAt(), Max: limit.Max, DryRun: limit.DryRun}
 }
 
-// of returns the limit of a metric, used by a number of series.
+// of returns the limit of a metric, with a number of series as its usage.
 func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
 	limit := l.schema.SeriesLimit(metric)
 	return MetricLimitUse{Metric: metric, Pattern: limit.Pattern, LimitUse: LimitUse{
@@ -141,7 +141,7 @@ func (l *seriesLimits) over(limit, metric string, samples int, use LimitUse) boo
 	case use.DryRun:
 		l.metrics.seriesDryRun.WithLabelValues(limit).Inc()
 		l.countDryRun(metric, samples)
-		l.log(limit, "taking series beyond the limit of active series: the limit is a dry run", metric, use)
+		l.log(limit, "accepting series beyond the limit of active series: the limit is a dry run", metric, use)
 		return false
 	}
 	l.log(limit, "refusing new series: the limit of active series is reached; known series go on", metric, use)

@@ -14,7 +14,7 @@ import (
 	"halite/keyschema"
 )
 
-// rejection is why a series or sample is not stored. The zero value means that nothing is wrong.
+// rejection says why a series or sample is not stored. The zero value means that nothing is wrong.
 type rejection struct {
 	reason string
 	detail string
@@ -82,7 +82,7 @@ func (l *Limits) validate(pairs []prompb.Label, tenantBytes int) ([]prompb.Label
 	return kept, rejection{}
 }
 
-// reserved returns why a metric's name or a label belongs to the server, if it does. Senders name their tenant by their log-in.
+// reserved rejects metric names and labels that only the server may use. Senders name their tenant by their credentials.
 func (l *Limits) reserved(label, value string) (why rejection, bad bool) {
 	switch {
 	case label == model.MetricNameLabel && value != "" && value[0] == keyschema.TenantMark:

@@ -37,7 +37,7 @@ func (i *Ingester) Write(ctx context.Context, in Input) (Result, error) {
 	return r.Finish(err)
 }
 
-// store takes a request through its phases up to the log's buffer. No series is forgotten meanwhile.
+// store runs the phases of a request up to the buffer of the log. No series is forgotten meanwhile.
 func (i *Ingester) store(r *Request) error {
 	i.LockSeries()
 	defer i.UnlockSeries()
@@ -83,9 +83,9 @@ func (i *Ingester) storeNumbers(r *Request, kind keyschema.SampleKind, numbers [
 	return stored, nil
 }
 
-// storePayload appends the payload to the log and then its samples, which are of one stripe, to the head. The stripe is locked,
-// so that log and head have the samples of a series in the same order. The index learns of new rows before the samples are
-// acknowledged.
+// storePayload appends the payload to the log, and then its samples to the head. The samples belong to one stripe. storePayload
+// locks the stripe, so that log and head have the samples of a series in the same order. The index gets the new rows before the
+// samples are acknowledged.
 func (i *Ingester) storePayload(r *Request, stripe int, kind keyschema.SampleKind, samples []head.Sample) (err error) {
 	i.head.LockStripe(stripe)
 	defer i.head.UnlockStripe(stripe)
@@ -96,8 +96,9 @@ func (i *Ingester) storePayload(r *Request, stripe int, kind keyschema.SampleKin
 	return err
 }
 
-// appendNumbers appends floats or start times of one stripe, which the log holds in a segment, to the head. The index learns of
-// the rows that it begins, which it returns in the memory of opened. The caller has locked the stripe.
+// appendNumbers appends floats or start times of one stripe to the head. segment is the segment of the log that holds them.
+// appendNumbers adds the rows that it begins to the index, and returns them in the memory of opened. The caller has locked the
+// stripe.
 func (i *Ingester) appendNumbers(
 	stripe int, kind keyschema.SampleKind, numbers []head.Sample, segment uint64, opened []head.OpenedRow,
 ) (rows []head.OpenedRow, err error) {
@@ -173,7 +174,7 @@ func (i *Ingester) storeEncoded(r *Request, stripe int, kind keyschema.SampleKin
 	return i.appendRecords(stripe, kind, records, r.last.Segment)
 }
 
-// encodeRecords makes the payload of the first records, which are of one stripe, and returns their number.
+// encodeRecords encodes the first records, which belong to one stripe, and returns their number.
 func (r *Request) encodeRecords(h *head.Head, records []head.Record) (n int) {
 	e := &r.kinds.encoder
 	e.Reset(r.payload[:0])
@@ -200,7 +201,7 @@ func (r *Request) noteRecords(records []head.Record) {
 	r.NoteChanges(times)
 }
 
-// appendRecords is appendNumbers for histograms or exemplars. The set of metrics with histograms learns of the rows, too.
+// appendRecords is appendNumbers for histograms or exemplars. It also adds the rows to the set of metrics with histograms.
 func (i *Ingester) appendRecords(stripe int, kind keyschema.SampleKind, records []head.Record, segment uint64) error {
 	opened, err := i.head.StoreRecords(stripe, kind, records, segment, nil)
 	for _, row := range opened {

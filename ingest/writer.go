@@ -45,7 +45,7 @@ type Writer struct {
 	logger        *slog.Logger
 	metrics       *metrics
 	registry      *head.Registry
-	// rules relabel series; nil if there are none. Who holds seriesGCLock sees no change.
+	// rules relabel series; nil if there are none. They do not change while seriesGCLock is held.
 	rules    atomic.Pointer[relabel.Rules]
 	rulesMu  sync.Mutex // serializes changes of rules with the removal of series
 	metadata *metadataStore
@@ -127,10 +127,11 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	return w.metadata.load(ctx)
 }
 
-// tenantShare is the part of requests at once, and of their memory, that one tenant leaves to others: one fourth.
+// tenantShare bounds what one tenant uses of the slots and of the memory of requests: it leaves one part in tenantShare to other
+// tenants.
 const tenantShare = 4
 
-// SetTenantLimits replaces the limits of tenants by their names; tenantlimits.Each has the limits of all others.
+// SetTenantLimits replaces the limits of tenants, by name. The name tenantlimits.Each stands for all other tenants.
 func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	converted := make(map[string]tenantlimits.Limits, len(limits))
 	for name, l := range limits {
@@ -142,7 +143,7 @@ func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	w.tenants.Set(converted)
 }
 
-// TenantLimits are the limits of a tenant.
+// TenantLimits holds the limits of a tenant.
 type TenantLimits struct{ SamplesPerSecond, Series Limit }
 
 // SetLimits replaces the limit of samples per second and the limit of active series. Without series, Options.Limits hold.
@@ -156,8 +157,8 @@ func (w *Writer) SetLimits(samplesPerSecond Limit, series *Limit) {
 	})
 }
 
-// SetRelabelling replaces the relabelling rules and the options of HA pairs, which are valid; without ha, the writer stores the
-// samples of all replicas. The next request follows them, for known series as well.
+// SetRelabelling replaces the relabelling rules and the options of HA pairs. Both must be valid. If ha is nil, the writer stores
+// the samples of all replicas. The next request uses the new rules, for known series as well.
 func (w *Writer) SetRelabelling(ctx context.Context, configs []*promrelabel.Config, ha *hatracker.Options) error {
 	w.rulesMu.Lock()
 	defer w.rulesMu.Unlock()
@@ -253,7 +254,7 @@ func (w *Writer) UnlockSeries() { w.seriesGCLock.RUnlock() }
 // Block refuses all writes with a reason until Unblock.
 func (w *Writer) Block(reason string) { w.admission.blocked.Store(&reason) }
 
-// Unblock takes writes again.
+// Unblock accepts writes again.
 func (w *Writer) Unblock() { w.admission.blocked.Store(nil) }
 
 // Overload returns the *OverloadError for a resource, and counts it.
@@ -283,8 +284,8 @@ func (w *Writer) Metadata(metric string, limit int) map[string][]Metadata {
 	return w.metadata.get(metric, limit)
 }
 
-// TargetMetadata returns the description of a metric that a target sends. If the target's sender does not say, it is the newest
-// description of the metric.
+// TargetMetadata returns the description that a target sends for a metric. If the target sends none, it is the newest description
+// of the metric.
 func (w *Writer) TargetMetadata(metric, job, instance string) (m Metadata, known bool) {
 	return w.metadata.ofTarget(metric, job, instance)
 }

@@ -32,7 +32,7 @@ type Labels func(dst, key []byte) ([]byte, error)
 type Bounds struct {
 	// ItemsMax bounds the series, and likewise the samples, histograms and exemplars together.
 	ItemsMax int
-	// Reserve takes memory; its error ends the request. Nil takes none.
+	// Reserve reserves memory; its error ends the request. If it is nil, no memory is reserved.
 	Reserve func(sizeBytes int) error
 }
 
@@ -42,7 +42,7 @@ type Rejection struct {
 	Count  int
 	Reason string
 	Detail string
-	// Silent is set if the protocol has no word for it, so that the sender does not learn of it.
+	// Silent is set if the protocol cannot report the rejection to the sender.
 	Silent bool
 }
 
@@ -60,7 +60,7 @@ type extent struct{ key, samples, histograms, exemplars uint32 }
 // ErrTooLarge means that a request holds more than the bounds allow.
 var ErrTooLarge = errors.New("too many series or samples")
 
-// keepMax is the number of elements above which memory is not kept for the next request.
+// keepMax is the largest number of elements whose memory the next request reuses.
 const keepMax = 1 << 17
 
 // keysKeepMax is keepMax for the bytes of keys.
@@ -88,8 +88,8 @@ func (b *Batch) CountEqual() { b.countEqual = true }
 // CountsEqual reports whether the parser called CountEqual.
 func (b *Batch) CountsEqual() bool { return b.countEqual }
 
-// Begin begins a series. Its key is the concatenation of parts. What is added next belongs to it. The error is ErrTooLarge or an
-// error of Reserve.
+// Begin begins a series. Its key is the concatenation of parts. Samples, histograms and exemplars added next belong to it. The
+// error is ErrTooLarge or an error of Reserve.
 func (b *Batch) Begin(parts ...[]byte) error {
 	if len(b.series) == b.bounds.ItemsMax || b.Count() > b.bounds.ItemsMax {
 		return fmt.Errorf("%w: more than %d", ErrTooLarge, b.bounds.ItemsMax)
@@ -103,7 +103,7 @@ func (b *Batch) Begin(parts ...[]byte) error {
 	return b.reserve()
 }
 
-// reserve takes the memory by which the batch grew, in steps of at least half of what it has.
+// reserve reserves the memory by which the batch grew. Each step is at least half of the memory reserved so far.
 func (b *Batch) reserve() error {
 	sizeBytes := len(b.keys) + len(b.series)*int(unsafe.Sizeof(extent{})) + len(b.samples)*int(unsafe.Sizeof(remotewrite.Sample{})) +
 		len(b.histograms)*int(unsafe.Sizeof(remotewrite.Histogram{})) + len(b.exemplars)*int(unsafe.Sizeof(remotewrite.Exemplar{}))

@@ -14,10 +14,10 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Servers delete as follows. A deletion publishes its tombstone in the tables for all servers at one moment. Each server
-// looks for new tombstones before it reads and after it has written. Samples written before the deletion have a lower number
-// than the tombstone, or none (package tombstone). Later the server with the lease removes hours without samples from the
-// index, under a lock that all servers see. A writer that finds a new deletion writes its samples again. A writer that finds
+// Servers delete as follows. A deletion publishes its tombstone in the tables, where all servers see it at the same moment. Each
+// server checks for new tombstones before it reads and after it has written. Samples written before the deletion have a lower
+// number than the tombstone, or no number (package tombstone). Later the server with the lease removes hours without samples from
+// the index, under a lock that all servers see. A writer that finds a new deletion writes its samples again. A writer that finds
 // a lock, or finds that locks have changed, announces its hours again.
 
 // cleanKeysMax is the number of rows that one call of the compactor cleans.
@@ -70,7 +70,7 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 		return len(found), fmt.Errorf("delete %s: %w", made, err)
 	}
 	made = published
-	// The deletion is in force and has to be finished, even if the client has gone away.
+	// The deletion is in force and must be finished, even if the client has closed the connection.
 	ctx = context.WithoutCancel(ctx)
 	t.ChangedTimes(r.FromMs, r.ToMs)
 	if len(deletion.WholeMetrics(made.Selectors)) > 0 {
@@ -172,7 +172,7 @@ func (t *Direct) confirm(ctx context.Context, b *rowBatch) error {
 				return err
 			}
 		}
-		// A cleaning may be removing the hours from the index, because it found no rows before.
+		// A cleaning that found no rows before may be removing the hours from the index.
 		for _, row := range b.rows {
 			t.opts.Index.Reannounce(row.ref, row.hour)
 		}
@@ -313,7 +313,7 @@ type cleaner struct {
 	filter *tombstone.Filter // of the tombstones to clean
 	hours  map[int64][][]byte
 	count  int
-	waits  map[uint64]bool // ids of the deletions that may concern a row left for later
+	waits  map[uint64]bool // ids of the deletions that may affect a row left for later
 }
 
 // leave records the deletions of rows that are left for the next cleaning.
@@ -369,7 +369,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 func (c *cleaner) flush(ctx context.Context) error {
 	for _, hour := range slices.Sorted(maps.Keys(c.hours)) {
 		if c.t.opts.Now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.compactor.Delay().Milliseconds() {
-			// Samples in time have no mark that tells a compactor that they came.
+			// Samples in time have no mark, so no compactor notices them.
 			if err := c.leave(ctx, hour, c.hours[hour]); err != nil {
 				return err
 			}

@@ -45,7 +45,7 @@ type Options struct {
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
-	// Tombstones is the shared set of deletions. Store must be its Store, or one above it. With nil, deletions are refused,
+	// Tombstones is the shared set of deletions. Store must be its Store, or one above it. If it is nil, deletions are refused,
 	// and no other server may delete samples.
 	Tombstones *tombstone.Set
 	// States are the rollup states of the samples; nil if there are none.
@@ -57,10 +57,10 @@ type Options struct {
 	Limits ingest.Limits
 	// WriteTimeout bounds the write of one request with its retries; 0 means 20 s.
 	WriteTimeout time.Duration
-	// Refresh is the time between two readings of what other servers have written; 0 means 2 s. Negative turns all background
-	// jobs off.
+	// Refresh is the time between two refreshes, which read what other servers have written; 0 means 2 s. A negative value turns
+	// all background jobs off.
 	Refresh time.Duration
-	// StaleMax is the age of the last reading from which queries fail; 0 means 30 s.
+	// StaleMax is the largest age of the last refresh; queries fail beyond it. 0 means 30 s.
 	StaleMax time.Duration
 	// PackDelay and MarkAfter are Delay and MarkAfter of compactor.Options.
 	PackDelay, MarkAfter time.Duration
@@ -154,7 +154,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	}
 	opts = opts.withDefaults()
 	t = &Direct{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
-	t.lookedAt.Store(opts.Now().UnixMilli()) // opening the index has read everything
+	t.lookedAt.Store(opts.Now().UnixMilli()) // opening the index has just read everything
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
@@ -206,14 +206,14 @@ func (t *Direct) watch() {
 	gauge := func(name, help string, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help}, value)
 	}
-	t.lateRows = counter("late_rows_total", "Rows written so late after their hour that they were marked for the compactor.")
+	t.lateRows = counter("late_rows_total", "Rows with late samples, which were marked for the compactor.")
 	t.retries = counter("row_retries_total", "Rows written again because the storage did not take them at first.")
-	t.lookFails = counter("refresh_failures_total", "Failed looks for what other servers have written.")
-	gauge("series", "Series that this server has received samples of.", func() float64 { return float64(t.SeriesCount()) })
+	t.lookFails = counter("refresh_failures_total", "Failed refreshes, which read what other servers have written.")
+	gauge("series", "Series whose samples this server has received.", func() float64 { return float64(t.SeriesCount()) })
 	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
 		return float64(t.InFlightBytes())
 	})
-	gauge("refresh_age_seconds", "Time since the last look for what other servers have written.", func() float64 {
+	gauge("refresh_age_seconds", "Time since the last refresh, which reads what other servers have written.", func() float64 {
 		return float64(t.opts.Now().UnixMilli()-t.lookedAt.Load()) / 1e3
 	})
 	gauge("lease", "1 while this server holds the lease for packing and compaction.", func() float64 {

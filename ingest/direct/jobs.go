@@ -13,7 +13,7 @@ import (
 const (
 	// metadataInterval is the time between two exchanges of metadata.
 	metadataInterval = 30 * time.Second
-	// lookTimeout bounds one refresh.
+	// refreshTimeout bounds one refresh.
 	lookTimeout = 30 * time.Second
 )
 
@@ -30,7 +30,7 @@ func (t *Direct) startJobs() {
 		})
 	}
 	t.lease.Start()
-	job("look for what other servers have written", t.opts.Refresh, t.look)
+	job("refresh of what other servers have written", t.opts.Refresh, t.look)
 	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
 	job("compaction of closed index days", t.opts.MaintainInterval, t.ifHeld(t.opts.Index.Compact))
 	if t.opts.Tombstones != nil {
@@ -41,7 +41,7 @@ func (t *Direct) startJobs() {
 	t.jobs.Add(t.opts.PackInterval, nil, func(context.Context) { t.forgetNotes() })
 }
 
-// look reads what other servers have written and calls Guard.
+// refresh reads what other servers have written and calls Guard.
 func (t *Direct) look(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {

@@ -93,7 +93,7 @@ func (t *Direct) makeBatch(r *ingest.Request) (*rowBatch, error) {
 		}
 		return int(keyschema.HourOf(a.TsMs) - keyschema.HourOf(b.TsMs))
 	})
-	if t.opts.Tombstones != nil { // before the index is asked
+	if t.opts.Tombstones != nil { // before the look-up in the index
 		view := t.opts.Tombstones.View()
 		b.version, b.floor = view.Version(), view.Floor()
 		view.Release()
@@ -112,7 +112,7 @@ func (t *Direct) makeBatch(r *ingest.Request) (*rowBatch, error) {
 	return b, nil
 }
 
-// addRow adds the samples of one series and hour. The index learns of the hour.
+// addRow adds the samples of one series and hour. It also adds the hour to the index.
 func (t *Direct) addRow(b *rowBatch, ref index.Ref, hour int64, samples []head.Sample) error {
 	if !t.opts.Index.IsPersisted(ref, hour) {
 		t.opts.Index.MarkActive(ref, hour)
@@ -139,12 +139,12 @@ func (t *Direct) addRow(b *rowBatch, ref index.Ref, hour int64, samples []head.S
 	return nil
 }
 
-// await announces the rows to the index, then writes them. It returns when all of it is acknowledged.
+// await announces the rows to the index, then writes them. It returns when index and table have acknowledged them.
 func (t *Direct) await(ctx context.Context, r *ingest.Request, b *rowBatch) error {
 	if len(b.rows) == 0 {
 		return nil
 	}
-	// Readers may see some of the samples from the first row on.
+	// Readers may see samples as soon as the first row is written.
 	defer func() { r.NoteChanges(b.samples) }()
 	writing, cancel := context.WithTimeout(ctx, t.opts.WriteTimeout)
 	defer cancel()
@@ -217,8 +217,8 @@ func (t *Direct) mark(rows []batchRow) {
 	}
 }
 
-// note writes notes for the compactor: once for an hour that is not late, before its first sample is acknowledged, and each
-// time for late samples, after them.
+// note writes notes for the compactor. For an hour that is not late, it writes one note, before the first sample is acknowledged.
+// For late samples it writes a note each time, after the samples.
 func (t *Direct) note(ctx context.Context, b *rowBatch, late bool) error {
 	var hours []int64
 	t.notesMu.Lock()

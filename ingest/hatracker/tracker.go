@@ -32,7 +32,7 @@ const (
 	syncInterval = 5 * time.Minute
 	// IdleAfter is the time without requests after which a replica is forgotten.
 	IdleAfter = 24 * time.Hour
-	// renewals is the number of renewals of a lease in its time.
+	// renewals is the number of renewals of a lease within its lifetime.
 	renewals = 10
 	// leasePrefix begins the names of the leases. The escaped tenant, '#' and the escaped cluster follow.
 	leasePrefix = "ha#"
@@ -95,7 +95,7 @@ type Tracker struct {
 	changed chan struct{} // an election waits for Sync
 }
 
-// clusterKey names a cluster. tenant is what the metrics of its tenant begin with, "" for the default tenant.
+// clusterKey names a cluster. tenant is the prefix of the stored names of the tenant's metrics, "" for the default tenant.
 type clusterKey struct{ tenant, name string }
 
 // lease returns the name of the cluster's lease. Escaped texts have no '#'.
@@ -122,7 +122,7 @@ type cluster struct {
 	clusterKey
 	replicas map[string]*Replica // guarded by the tracker's mutex
 
-	mu        sync.Mutex // guards what follows, and the times of its replicas
+	mu        sync.Mutex // guards the fields below, and the times of the replicas
 	elected   *Replica   // nil if none is known
 	electedMs int64
 	untilMs   int64 // last millisecond of the lease
@@ -140,8 +140,8 @@ type Replica struct {
 	retryMs int64 // when to ask for the lease again
 }
 
-// Open returns a tracker that knows the elected replicas of table meta. They keep their clusters for one fail-over time,
-// even if the server was down for long.
+// Open reads the elected replicas from table meta and returns a tracker. The replicas stay elected for one fail-over time, even
+// if the server was down for long.
 func Open(ctx context.Context, o Options, d Deps) (*Tracker, error) {
 	if o.Failover == 0 {
 		o.Failover = FailoverDefault
@@ -169,7 +169,7 @@ func Open(ctx context.Context, o Options, d Deps) (*Tracker, error) {
 		}
 		r, err := t.Replica(key.tenant, key.name, h.Holder)
 		if err != nil {
-			d.Logger.Warn("the elected replica of a cluster is forgotten", "cluster", key.name, "replica", h.Holder, "err", err)
+			d.Logger.Warn("skipping the stored election of a cluster", "cluster", key.name, "replica", h.Holder, "err", err)
 			continue
 		}
 		c := r.cluster
@@ -179,7 +179,7 @@ func Open(ctx context.Context, o Options, d Deps) (*Tracker, error) {
 	return t, nil
 }
 
-// sync makes elections durable, so that a server that was killed knows them at its next start.
+// sync makes elections durable, so that the server knows them after a kill -9.
 func (t *Tracker) sync(ctx context.Context) {
 	if err := t.Sync(ctx); err != nil && ctx.Err() == nil {
 		t.Logger.Error("sync of the elected replicas failed; the next run retries", "err", err)
@@ -210,8 +210,8 @@ func (t *Tracker) Same(o *Options) bool {
 	return t.Options == want
 }
 
-// Replica returns the replica of a tenant with the values of the two labels. tenant is what the stored names of its metrics begin
-// with. The error is ErrClusters, ErrReplicas or ErrName.
+// Replica returns the replica of a tenant with the values of the two labels. tenant is the prefix of the stored names of its
+// metrics. The error is ErrClusters, ErrReplicas or ErrName.
 func (t *Tracker) Replica(tenant, clusterName, replica string) (*Replica, error) {
 	if len(clusterName) > NameBytesMax || len(replica) > NameBytesMax {
 		return nil, ErrName
@@ -247,8 +247,8 @@ func (t *Tracker) Replica(tenant, clusterName, replica string) (*Replica, error)
 	return r, nil
 }
 
-// Elected reports whether the samples of a request of the replica are stored. If nobody is elected, the replica is. After an
-// error the sender must repeat the request.
+// Elected reports whether the samples of a request of the replica are stored. If no replica is elected, it elects this replica.
+// After an error the sender must repeat the request.
 func (r *Replica) Elected(ctx context.Context) (bool, error) {
 	c, t := r.cluster, r.tracker
 	nowMs := t.Now().UnixMilli()
@@ -285,7 +285,7 @@ func (r *Replica) Elected(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// take notes that a replica is elected.
+// take records that a replica is elected.
 func (c *cluster) take(r *Replica, nowMs int64) {
 	before := ""
 	if c.elected != nil {
@@ -314,8 +314,8 @@ func (t *Tracker) HasIdle() bool {
 	return idle
 }
 
-// Forget forgets replicas that have sent nothing for IdleAfter, and clusters without replicas. The caller has let go of all
-// replicas.
+// Forget forgets replicas that have sent nothing for IdleAfter, and clusters without replicas. The caller must hold no Replica
+// any more.
 func (t *Tracker) Forget() {
 	if t == nil {
 		return
@@ -357,7 +357,7 @@ type ClusterStatus struct {
 	Cluster string `json:"cluster"`
 	// Elected is the elected replica, "" if there is none.
 	Elected string `json:"elected"`
-	// ElectedTime is when it was elected, or when the server has started since.
+	// ElectedTime is the time of the election, or of the server's start if that is later.
 	ElectedTime time.Time `json:"electedTime"`
 	// Elections counts the elections of this server since its start.
 	Elections int             `json:"elections"`

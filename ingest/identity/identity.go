@@ -45,9 +45,9 @@ func (id *state) String() string {
 
 // Losses of an Error.
 const (
-	// LostLog: the log is missing, or older than the tables.
+	// LostLog: the log is missing, or is older than the tables.
 	LostLog = "log"
-	// LostTables: tables are missing, or older than the log.
+	// LostTables: tables are missing, or are older than the log.
 	LostTables = "tables"
 	// LostEither: log and tables belong to different stores.
 	LostEither = "log or tables"
@@ -77,7 +77,7 @@ type Verdict int
 const (
 	// Agreed: log and tables belong together, or both are new.
 	Agreed Verdict = iota
-	// KeepBoth: a loss was accepted. The rest of log and tables is used.
+	// KeepBoth: a loss was accepted. The server uses the rest of log and tables.
 	KeepBoth
 	// KeepOlderTables: like KeepBoth, and the tables are older than the log.
 	KeepOlderTables

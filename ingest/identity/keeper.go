@@ -66,7 +66,7 @@ func (k *Keeper) Bind(ctx context.Context) (err error) {
 }
 
 // Advance records that the log has reached the segment cut, and that the tables hold all samples before the segment point. The
-// record takes effect with the next sync of the tables. drained means that no samples follow.
+// record takes effect with the next sync of the tables. drained means that no more samples will come.
 func (k *Keeper) Advance(ctx context.Context, point, cut uint64, drained bool) (err error) {
 	if k.state.Reached, err = k.log.SegmentID(cut); err != nil {
 		return err

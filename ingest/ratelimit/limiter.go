@@ -79,7 +79,7 @@ func (l *Limiter) Use(now time.Time) Use {
 	return Use{Options: l.opts, Used: l.last, Warnings: l.warnings}
 }
 
-// fill adds the tokens of the time since the last call.
+// fill adds the tokens for the time since the last call.
 func (l *Limiter) fill(now time.Time) {
 	if passed := now.Sub(l.filled).Seconds(); l.filled.IsZero() {
 		l.filled = now

@@ -31,9 +31,9 @@ func DroppedBy(ref uint32) (rule int, ok bool) {
 type Rules struct {
 	configs []*relabel.Config
 	text    string
-	// Known has the refs of series by the hash of their labels as sent: of the stored series, or Dropped. Its tags are of Tag.
+	// Known maps the hash of a series' labels as sent to the ref of the stored series, or to Dropped. Its tags come from Tag.
 	Known *head.Registry
-	// HA elects replicas; nil if the server does not look at replicas.
+	// HA elects replicas; nil if the server stores the samples of all replicas.
 	HA *hatracker.Tracker
 	// replicas have the tags from 1 on. Only Tag changes them.
 	replicas atomic.Pointer[[]*hatracker.Replica]

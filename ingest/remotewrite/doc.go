@@ -2,7 +2,7 @@
 // io.prometheus.write.v2.Request of 2.0.
 //
 // Walker and WalkerV2 walk the bytes. Both return a Series with samples, histograms and exemplars. A series of 1.0 has the raw
-// bytes of its label fields: the caller hashes them, and parses them if it does not know the hash. A series of 2.0 has
+// bytes of its label fields. The caller hashes these bytes, and parses them if it does not know the hash. A series of 2.0 has
 // references to symbols: WalkerV2 hashes each symbol once a request, and combines these hashes to the key of a series. The
 // package knows the wire format. It knows nothing about limits on labels, series or storage.
 //

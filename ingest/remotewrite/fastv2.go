@@ -18,10 +18,10 @@ func (w *WalkerV2) HashSymbols(hash func(symbol []byte) Key) {
 	}
 }
 
-// keySum combines the hashes of the symbols of labels to the key of a series. It sums up a product for each label, so the order
-// of the labels does not matter: a series is a set of labels. Products of different labels are independent, because each half
-// of a name's hash is multiplied with the other half of the value's. No product waits for another one. The hashes must depend
-// on a secret seed, so that no sender can prepare collisions.
+// keySum combines the hashes of the symbols of labels into the key of a series. It is a sum with one product for each label, so
+// the order of the labels does not matter: a series is a set of labels. Each product multiplies each half of the name's hash with
+// the other half of the value's hash, so products of different labels are independent. The CPU can compute the products in
+// parallel. The hashes must depend on a secret seed, so that no sender can prepare collisions.
 type keySum struct{ lo, hi uint64 }
 
 func (k *keySum) add(name, value *Key) {
@@ -51,8 +51,8 @@ func (w *WalkerV2) Key(refs []uint32) Key {
 	return k.key()
 }
 
-// FastSeries reads the current series if it looks like packed references, exactly one sample without a start timestamp and
-// metadata, as Prometheus writes it, and if its references are right. Otherwise use Series. HashSymbols comes first.
+// FastSeries reads the current series if it has the form that Prometheus writes: packed references, exactly one sample without a
+// start timestamp, and metadata. Its references must be right. Otherwise use Series. Call HashSymbols first.
 func (w *WalkerV2) FastSeries() (key Key, s Sample, m MetadataRefs, ok bool) {
 	at := w.series[w.next-1]
 	b := w.b[at.from:at.to]
@@ -153,7 +153,7 @@ func (w *WalkerV2) fastKey(b []byte) (key Key, ok bool) {
 	return k.key(), true
 }
 
-// wideRef reads a reference of two or three bytes, the first before pos. next is 0 if it has another length.
+// wideRef reads a reference of two or three bytes; its first byte lies before pos. next is 0 if the reference has another length.
 func wideRef(b []byte, pos int) (ref uint, next int) {
 	if pos < len(b) && b[pos] < 0x80 {
 		return uint(b[pos-1]&0x7f) | uint(b[pos])<<7, pos + 1
@@ -164,8 +164,8 @@ func wideRef(b []byte, pos int) (ref uint, next int) {
 	return 0, 0
 }
 
-// fastSampleV2 reads a sample with a six-byte timestamp (1971 to 2109) and no start timestamp at the beginning of b, and
-// returns what follows it.
+// fastSampleV2 reads a sample with a six-byte timestamp (1971 to 2109) and no start timestamp at the beginning of b, and returns
+// the bytes after it.
 func fastSampleV2(b []byte) (s Sample, rest []byte, ok bool) {
 	const tag = seriesSampleV2<<3 | wireBytes
 	var t []byte
@@ -201,7 +201,8 @@ func fastMetadata(b []byte) (m MetadataRefs, ok bool) {
 	return m, len(b) == 0
 }
 
-// fastRef reads the reference after a tag of one byte, and returns what follows it: b itself if the reference is too long.
+// fastRef reads the reference after a tag of one byte, and returns the bytes after it. If the reference is too long, it returns
+// b.
 func fastRef(b []byte) (ref uint32, rest []byte) {
 	switch {
 	case b[1] < 0x80:

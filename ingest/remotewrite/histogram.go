@@ -31,7 +31,7 @@ const (
 	spanLength = 2
 )
 
-// histogramMessage is a Histogram as the wire has it. The last field of a oneof counts.
+// histogramMessage holds the fields of a Histogram message. The last field of a oneof wins.
 type histogramMessage struct {
 	tsMs, startMs                  int64
 	count, zero                    uint64
@@ -43,7 +43,7 @@ type histogramMessage struct {
 	negativeDeltas, positiveDeltas []int64
 	negativeCounts, positiveCounts []float64
 	customValues                   []float64
-	starting                       bool // there may be a start timestamp
+	starting                       bool // the message may have a start timestamp
 }
 
 func (m *histogramMessage) reset(starts bool) {
@@ -189,8 +189,8 @@ func (d *histogramDecoder) build() Histogram {
 	return h
 }
 
-// keep appends a list to memory that outlives it and returns the copy, nil if the list is empty. When the memory grows,
-// earlier copies stay in its old array.
+// keep copies a list into memory that outlives it and returns the copy; nil if the list is empty. When the memory grows, earlier
+// copies stay in the old array.
 func keep[T any](memory *[]T, list []T) []T {
 	if len(list) == 0 {
 		return nil

@@ -59,7 +59,7 @@ func labelMessage(fields []byte, pos int) (from, to int, err error) {
 
 type extent struct{ from, to int }
 
-// label finds name and value of the Label message in b[pos:end]. As in all of protobuf, the last of several values counts.
+// label finds name and value of the Label message in b[pos:end]. As everywhere in protobuf, the last of several values wins.
 func label(b []byte, pos, end int) (name, value extent, err error) {
 	for pos < end {
 		at := pos
@@ -96,7 +96,7 @@ func AppendFields(dst []byte, ls labels.Labels) []byte {
 	return dst
 }
 
-// AppendPairs is AppendFields of a label set in a slice.
+// AppendPairs is AppendFields for a label set in a slice.
 func AppendPairs(dst []byte, ls []labels.Label) []byte {
 	for n := range ls {
 		dst = AppendField(dst, ls[n].Name, ls[n].Value)

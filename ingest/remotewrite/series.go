@@ -13,7 +13,7 @@ type Series struct {
 	// Labels are the label fields of 1.0 as sent, tags and lengths included, one after the other. They are valid as long as
 	// the body.
 	Labels []byte
-	// Refs are the labels of 2.0: references to symbols, names and values in turn.
+	// Refs are the labels of 2.0: references to symbols, alternately of a name and of its value.
 	Refs []uint32
 	// Offset is where the message begins in the body.
 	Offset     int
@@ -35,8 +35,8 @@ type Sample struct {
 	Value         float64
 }
 
-// Histogram is one native histogram; exactly one of H and FH is set. Sample explains the times. The histogram is as sent: it
-// may break the rules of its model.
+// Histogram is one native histogram; exactly one of H and FH is set. Sample explains the times. The histogram is as sent, so it
+// may be invalid.
 type Histogram struct {
 	TsMs, StartMs int64
 	H             *histogram.Histogram
@@ -50,17 +50,17 @@ type Exemplar struct {
 	Labels labels.Labels
 }
 
-// valuesKeepMax is the number of elements above which memory of a request is not kept for the next one.
+// valuesKeepMax is the largest number of elements whose memory the next request reuses.
 const valuesKeepMax = 1 << 16
 
-// values collects what a series has besides labels. It reuses its memory.
+// values collects the samples, histograms and exemplars of a series. It reuses its memory.
 type values struct {
 	samples    []Sample
 	histograms []Histogram
 	exemplars  []Exemplar
 	decoder    histogramDecoder
 	builder    labels.ScratchBuilder
-	// reserve takes memory for a histogram of the series before it is decoded; nil takes none.
+	// reserve reserves memory for a histogram of the series before it is decoded; nil reserves none.
 	reserve func(sizeBytes int) error
 }
 
@@ -81,7 +81,7 @@ func (v *values) next() {
 	v.decoder.next()
 }
 
-// into hands the values to their series.
+// into sets the values of their series.
 func (v *values) into(s *Series) {
 	s.Samples, s.Histograms, s.Exemplars = v.samples, v.histograms, v.exemplars
 }
@@ -116,7 +116,8 @@ func (v *values) sample(b []byte, pos, end int, starts bool) error {
 const (
 	// histogramBytes is the memory of a decoded histogram besides its lists.
 	histogramBytes = int(unsafe.Sizeof(histogram.FloatHistogram{}) + unsafe.Sizeof(Histogram{}))
-	// decodedRatio is the largest size of a decoded list for each of its bytes: a bucket of one byte becomes an int64.
+	// decodedRatio is the largest ratio of the size of a decoded list to its size in the body: a bucket of one byte becomes an
+	// int64.
 	decodedRatio = 8
 )
 
@@ -141,7 +142,8 @@ const (
 	exemplarTime   = 3
 )
 
-// readExemplar reads the Exemplar in b[pos:end]. It leaves fields of labels to labels, which returns where the next field begins.
+// readExemplar reads the Exemplar in b[pos:end]. The function labels reads a field of labels, and returns where the next field
+// begins.
 func readExemplar(b []byte, pos, end int, labels func(wire, at, pos int) (next int, err error)) (e Exemplar, err error) {
 	for pos < end {
 		at := pos

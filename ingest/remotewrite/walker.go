@@ -37,7 +37,7 @@ const (
 type Walker struct {
 	b      []byte
 	pos    int
-	at     int // where the current message's tag is
+	at     int // offset of the current message's tag
 	from   int
 	to     int
 	err    error
@@ -107,8 +107,9 @@ const (
 	fastBytes     = 2 + 9 + fastTimeBytes
 )
 
-// FastSample reads the current TimeSeries if it looks like label fields followed by exactly one sample, as Prometheus writes
-// it. The result is a guess. It is right if and only if Series once returned the same label bytes; otherwise use Series.
+// FastSample reads the current TimeSeries if it looks like label fields followed by exactly one sample, as Prometheus writes it.
+// It does not parse the label fields. So the result is right only if Series has returned the same label bytes before. Otherwise
+// use Series.
 func (w *Walker) FastSample() (labels []byte, s Sample, ok bool) {
 	m := w.b[w.from:w.to]
 	n := len(m)

@@ -194,7 +194,7 @@ func (r *Reader) parse(
 	})
 }
 
-// key is the key under which writers find a series: of the labels as its tenant sends them.
+// key returns the key under which writers find a series: the hash of the labels as the tenant sends them.
 func (r *Reader) key(ls []labels.Label) head.Key {
 	tenant := ""
 	r.fields = r.fields[:0]

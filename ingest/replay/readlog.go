@@ -27,7 +27,7 @@ func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err er
 	return wal.Scan(fs, dir, r.record)
 }
 
-// logReader keeps the series of the numbers in the log.
+// logReader maps numbers in the log to series.
 type logReader struct {
 	take   SeriesHours
 	packer *record.SeriesPacker

@@ -15,7 +15,7 @@ import (
 // Each stands for the tenants without limits of their own. No tenant has this name.
 const Each = "*"
 
-// Limits are the limits of a tenant. Max 0 means no limit. Series uses the fields of a limit of a rate, for active series.
+// Limits are the limits of a tenant. Max 0 means no limit. Series limits active series with the options of a rate.
 type Limits struct{ SamplesPerSecond, Series ratelimit.Options }
 
 // Control has the state of each tenant that writes. It is safe for concurrent use.
@@ -30,7 +30,7 @@ type Control struct {
 
 // Options configure a Control.
 type Options struct {
-	// TurnsMax bounds the requests of one tenant at once, BytesMax their memory.
+	// SlotsMax bounds the concurrent requests of one tenant, BytesMax their memory.
 	TurnsMax int
 	BytesMax int64
 	// EachMetric calls fn with the stored name of each metric and the number of its active series.
@@ -133,12 +133,12 @@ type Tenant struct {
 	turns       chan struct{}
 	bytes       atomic.Int64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	series  int64
 	counted time.Time
 }
 
-// CheckRate is Check of the limit of samples per second.
+// CheckRate calls Check of the limit of samples per second.
 func (t *Tenant) CheckRate(now time.Time) (wait time.Duration, over, dryRun bool) {
 	if t == nil {
 		return 0, false, false
@@ -155,8 +155,8 @@ func (t *Tenant) Add(samples int, over bool, now time.Time) {
 	t.rate.Add(samples, over, now)
 }
 
-// Enter takes a turn and memory of the tenant's share. ok is false if the memory is used up, if no turn becomes free within the
-// wait, or if ctx ends first.
+// Enter reserves a slot and memory in the tenant's share. ok is false if the memory is used up, if no slot becomes free within
+// the wait, or if ctx ends first.
 func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration) (ok bool) {
 	if t == nil {
 		return true
@@ -180,7 +180,7 @@ func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration) (
 	return false
 }
 
-// Leave gives back what Enter took.
+// Leave frees what Enter reserved.
 func (t *Tenant) Leave(sizeBytes int) {
 	if t != nil {
 		<-t.turns

@@ -1,3 +1,3 @@
-// Package tenantlimits bounds what each tenant writes: samples per second, active series, and its share of the requests at once.
-// It counts the samples of each tenant.
+// Package tenantlimits bounds the writes of each tenant: samples per second, active series, and its share of the concurrent
+// requests. It counts the samples of each tenant.
 package tenantlimits

@@ -24,8 +24,8 @@ type checkpointWriter struct {
 	written   int64
 }
 
-// newCheckpointWriter begins the checkpoint before the segment next; it uses next.salt, number and firstSeq. The
-// tables hold all frames of segments before flushedBefore.
+// newCheckpointWriter begins the checkpoint before the segment next. It uses the salt, number and firstSeq of next. The tables
+// hold all frames of segments before flushedBefore.
 func newCheckpointWriter(fs vfs.FS, dir string, next *header, flushedBefore uint64) (*checkpointWriter, error) {
 	c := &checkpointWriter{fs: fs, dir: dir, name: checkpointName(next.number), salt: next.salt}
 	f, err := fs.Create(c.tempPath(), vfs.WriteCategoryUnspecified)
@@ -101,9 +101,9 @@ func (c *checkpointWriter) publish() error {
 	return nil
 }
 
-// Truncate replaces all segments before the given one by a checkpoint. The function checkpoint emits the frames of those
-// segments that replay still needs. Truncate waits until the segment exists and may run beside Append. If there is no
-// earlier segment, it does nothing and does not call checkpoint.
+// Truncate replaces all segments before the given one by a checkpoint. The function checkpoint emits the frames of these segments
+// that replay still needs. Truncate waits until the given segment exists, and may run beside Append. If there is no earlier
+// segment, it does nothing and does not call checkpoint.
 //
 // If checkpoint or the write of its file fails, the log stays as it was; see storage.Exhausted. If the log cannot tell
 // whether the checkpoint took effect, it fails (ErrFailed).
@@ -185,7 +185,7 @@ func (l *Log) awaitSegment(before uint64) (needed bool, err error) {
 	}
 	stalled := l.stalled
 	l.mu.Unlock()
-	// Then all earlier segments are sealed. There is at least one: a rotation needs a frame before it.
+	// If this segment exists, all earlier segments are sealed. There is at least one, because a rotation needs a frame before it.
 	select {
 	case <-g.done:
 		return true, g.err

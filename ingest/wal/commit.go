@@ -37,8 +37,8 @@ func (l *Log) commitLoop() {
 	}
 }
 
-// shouldDelay reports whether other writers may join the next sync. A lone client sends its next request after the answer to
-// the last; a delay would only slow it down.
+// shouldDelay reports whether other writers may join the next sync. A lone client sends its next request only after the last
+// answer, so a delay would only slow it down.
 func (l *Log) shouldDelay() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *Log) maintain(context.Context) {
 		return
 	}
 	err = l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq})
-	if err != nil && !storage.Exhausted(err) { // after those the next call tries again
+	if err != nil && !storage.Exhausted(err) { // these errors end; the next call tries again
 		l.fail("watermark", err)
 		return
 	}

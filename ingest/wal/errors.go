@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Errors that tell a caller what to do. They wrap their cause.
+// Errors of the log. A caller chooses its reaction by them. They wrap their cause.
 var (
 	// ErrFailed: a write or sync failed. The log takes and acknowledges no more frames. Repair the disk, then open the log
 	// again.

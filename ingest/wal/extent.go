@@ -24,7 +24,8 @@ type Extent struct {
 	Log uint64
 	// Empty reports that no frame was ever appended.
 	Empty bool
-	// FlushedBefore is a segment: only the tables hold the frames of earlier ones. It is 0 if the log was never truncated.
+	// FlushedBefore is the number of a segment. Frames of earlier segments are only in the tables. It is 0 if the log was never
+	// truncated.
 	FlushedBefore uint64
 	// Damage is the error that Replay would return for missing files and damaged headers; nil if there are none.
 	Damage error
@@ -36,7 +37,7 @@ type Extent struct {
 	sums map[uint64]uint64
 }
 
-// Contradicts reports whether the log has a segment with the number of id and another content before it.
+// Contradicts reports whether the log has a segment with the number of id and different frames before it.
 func (e *Extent) Contradicts(id SegmentID) bool {
 	sum, ok := e.sums[id.Segment]
 	return ok && sum != id.Sum
@@ -71,7 +72,7 @@ func ReadExtent(fs vfs.FS, dir string) (Extent, error) {
 	return e, nil
 }
 
-// flushedBefore is the segment such that only the tables hold the frames of earlier ones; 0 if there is none.
+// flushedBefore returns Extent.FlushedBefore.
 func (w *walker) flushedBefore() uint64 {
 	if w.checkpoint > 0 && w.ckpt.damage == "" {
 		return w.ckpt.header.flushedBefore
@@ -104,9 +105,9 @@ func (l *Log) Starts() uint32 {
 	return l.mark.last.starts
 }
 
-// Checkpoint makes a log in dir that holds all frames of the segments before the given one, which Rotate has returned. The new
-// log has hard links to the segments, or copies. It may run beside Append. After an error the caller removes dir. Errors: as
-// Wait; errors of the file system.
+// Checkpoint makes a log in dir with all frames of the segments before the given one. Rotate has returned the given segment. The
+// new log has hard links to the segments, or copies. Checkpoint may run beside Append. After an error the caller removes dir.
+// Errors: as Wait; errors of the file system.
 func (l *Log) Checkpoint(dir string, before uint64) error {
 	l.truncating.Lock()
 	defer l.truncating.Unlock()

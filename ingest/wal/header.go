@@ -23,15 +23,15 @@ type header struct {
 	typ    byte
 	salt   uint64
 	number uint64
-	// firstSeq is the sequence number of the segment's first frame. A checkpoint, whose own frames count from 1, holds the
-	// firstSeq of the segment with its number.
+	// firstSeq is the sequence number of the segment's first frame. In a checkpoint it is the firstSeq of the segment with the
+	// same number; the checkpoint's own frames count from 1.
 	firstSeq uint64
-	// prevBytes is the valid size of the preceding segment, prevSum the sum of its last valid frame. Bytes behind it are the
-	// torn tail of an earlier run. Both are 0 if a checkpoint or nothing precedes.
+	// prevBytes is the valid size of the preceding segment, prevSum the sum of its last valid frame. Bytes behind that size are
+	// the torn tail of an earlier run. Both are 0 if a checkpoint or nothing precedes the segment.
 	prevBytes int64
 	prevSum   uint64
-	// flushedBefore replaces prevBytes in a checkpoint: only the tables hold the samples of segments before this one. A
-	// checkpoint that a salvage wrote keeps the flushedBefore of the checkpoint before it.
+	// flushedBefore replaces prevBytes in a checkpoint. Samples of the segments before it are only in the tables. A checkpoint
+	// that a salvage wrote keeps the flushedBefore of the previous checkpoint.
 	flushedBefore uint64
 	// syncedBytes is the size up to which the file was synced before it got its name.
 	syncedBytes int64

@@ -45,7 +45,8 @@ func parseName(name, suffix string) (uint64, bool) {
 
 // layout lists the files in a log's directory.
 type layout struct {
-	// checkpoint is the number of the newest checkpoint, 0 if there is none. segments are the numbers from it on, ascending.
+	// checkpoint is the number of the newest checkpoint, 0 if there is none. segments holds the numbers of the segments from the
+	// checkpoint on, ascending.
 	checkpoint uint64
 	segments   []uint64
 	// watermark reports whether the watermark file exists.

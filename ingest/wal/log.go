@@ -38,7 +38,7 @@ type Log struct {
 	truncating sync.Mutex
 	replaying  sync.Mutex
 	replayed   bool
-	// Replay has read replayedBytes of replayBytes.
+	// replayedBytes is how much of replayBytes Replay has read.
 	replayedBytes, replayBytes atomic.Int64
 
 	// file is the newest segment. Only the committer uses it.
@@ -50,7 +50,7 @@ type Log struct {
 	nextFile vfs.File
 
 	mu sync.Mutex
-	// err is the reason for which the log takes no more frames; nil while it works.
+	// err is the reason for which the log accepts no more frames; nil while it works.
 	err error
 	// salt seeds the checksums. next is the end of the appended frames.
 	salt uint64
@@ -59,14 +59,15 @@ type Log struct {
 	durable logEnd
 	// groupStart is the offset at which the gathering group begins in segment next.pos.Segment.
 	groupStart int64
-	// gathering takes appends. writing is being committed; nil if none is. spare is a buffer to reuse.
+	// gathering receives appended frames. writing is the group of the running commit; nil if none is running. spare is a buffer
+	// to reuse.
 	gathering, writing *group
 	spare              []byte
 	// sealed holds the segments before the newest durable one, oldest first. firstSeq belongs to the newest durable one.
 	sealed     []segmentMeta
 	firstSeq   uint64
 	checkpoint segmentMeta
-	// stalled is closed and stallErr set while the committer waits for disk space or descriptors.
+	// While the committer waits for disk space or descriptors, stalled is closed and stallErr is set.
 	stalled  chan struct{}
 	stallErr error
 	// refused is the last error for a full buffer. The end of a commit resets it.
@@ -101,7 +102,7 @@ type group struct {
 	end       logEnd
 	// waiters counts the calls of Wait that share the sync.
 	waiters int
-	// done is closed when the group is durable, or when err says why it never will be.
+	// done is closed when the group is durable. It is also closed when the group can no longer become durable; err then says why.
 	done chan struct{}
 	err  error
 }
@@ -260,7 +261,7 @@ func (l *Log) stallError() error {
 	return fmt.Errorf("%w: the disk lacked space or descriptors", ErrOverload)
 }
 
-// Refusing returns the error with which the log refuses frames now, nil if it takes them. ErrFailed lasts until the log is
+// Refusing returns the error with which the log refuses frames now, nil if it accepts them. ErrFailed lasts until the log is
 // opened again; ErrOverload ends by itself.
 func (l *Log) Refusing() error {
 	l.mu.Lock()
@@ -286,7 +287,7 @@ type Stats struct {
 	FramesAppended, Commits, BytesWritten uint64
 	// CommitAge is the time since the running commit began; 0 if none is running.
 	CommitAge time.Duration
-	// Err is the reason for which the log takes no frames; nil while it works.
+	// Err is the reason for which the log accepts no frames; nil while it works.
 	Err error
 }
 
@@ -325,7 +326,7 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	// No more appends from here on: the last commit takes all frames.
+	// No frame is appended from here on: the last commit writes all of them.
 	err := l.err
 	if err == nil {
 		l.err = ErrClosed

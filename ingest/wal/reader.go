@@ -111,8 +111,8 @@ func (r *fileReader) frameAt(off, limit int64, salt uint64) (f frame, reason str
 	return f, ""
 }
 
-// seqGapMax bounds the gap in sequence numbers that a reader accepts after damage. It saves the checksums of most random
-// bytes.
+// seqGapMax bounds the gap in sequence numbers that a reader accepts after damage. With this bound the reader rejects most random
+// bytes without computing a checksum.
 const seqGapMax = 1 << 40
 
 // nextFrame finds the first valid frame at or after from with a sequence number of at least seqMin.

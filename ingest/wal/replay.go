@@ -12,9 +12,9 @@ import (
 // Replay passes every frame of the log to fn, the newest checkpoint first. Then it calls done, which may be nil, and
 // makes the log ready for Append. It runs once.
 //
-// The payload is valid during the call of fn. fn may hand work to other goroutines; done waits for them. Frames of the
-// checkpoint have its number as segment and offset 0. Replay returns a *DamageError for a damaged log, unless
-// Options.AcceptLoss is set, and changes nothing on disk then. It stops at an error of fn or done and returns it.
+// The payload is valid during the call of fn. fn may start work in other goroutines; done waits for them. Frames of the
+// checkpoint have its number as segment and offset 0. Replay returns a *DamageError for a damaged log, unless Options.AcceptLoss
+// is set, and changes nothing on disk then. It stops at an error of fn or done and returns it.
 func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, done func() error) (ReplayStats, error) {
 	l.replaying.Lock()
 	defer l.replaying.Unlock()
@@ -77,7 +77,8 @@ func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, don
 	return stats, nil
 }
 
-// ReplayProgress returns how many bytes Replay has read, and of how many. Both are 0 before it reads the first frame.
+// ReplayProgress returns the number of bytes that Replay has read, and the number of all bytes. Both are 0 before it reads the
+// first frame.
 func (l *Log) ReplayProgress() (bytes, totalBytes int64) {
 	return l.replayedBytes.Load(), l.replayBytes.Load()
 }
@@ -95,8 +96,8 @@ func (l *Log) report(stats *ReplayStats) {
 	}
 }
 
-// resume begins a new segment behind an undamaged log. It writes frames again that may not have reached the disk: the page
-// cache can show frames whose sync failed, and no later frame may depend on them.
+// resume begins a new segment behind an undamaged log. It writes those frames again that may not be on disk. The page cache can
+// show frames whose sync failed, and no later frame may depend on such a frame.
 func (l *Log) resume(w *walker) error {
 	if err := l.beginWatermark(w); err != nil {
 		return err
@@ -107,7 +108,8 @@ func (l *Log) resume(w *walker) error {
 	if n := len(w.files); n > 0 {
 		last := &w.files[n-1]
 		if w.end.off == headerBytes {
-			// The last segment is empty. The new file replaces it and has the same header, which the watermark may name.
+			// The last segment is empty. The new file replaces it. It has the same header, because the watermark may name this
+			// header.
 			h = last.header
 			n--
 		} else {
@@ -150,7 +152,7 @@ func (w *walker) unsyncedFrames(h *header) (frames []byte, at logEnd, err error)
 				Reason: "on the second read: " + reason, Err: r.err}
 		}
 		off += f.sizeBytes()
-		// The file is synced before it gets its name, so each frame may be a group of its own.
+		// Each frame may be a group of its own, because the file is synced before it gets its name.
 		f.prev, f.groupOffset = uint32(at.sum), 0
 		frames = appendFrame(frames, w.salt, &f)
 		at.seq, at.sum = f.seq+1, f.sum

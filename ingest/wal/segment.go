@@ -72,7 +72,7 @@ func (l *Log) beginSegment(h header) error {
 	}
 	l.file = f
 	at := logEnd{Position{h.number, headerBytes}, h.firstSeq, h.sum}
-	// From here on replay detects the loss of the whole segment.
+	// From here on replay detects if the whole segment is lost.
 	err = l.retry(func() error { return l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}) })
 	if err != nil {
 		return err

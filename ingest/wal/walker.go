@@ -212,7 +212,7 @@ func (w *walker) readHeader(s *segmentFile) error {
 	return nil
 }
 
-// judgeHeader marks a file as damaged whose header does not belong to its name or to this log.
+// judgeHeader marks a file as damaged if its header does not match its name or this log.
 func (w *walker) judgeHeader(s *segmentFile, typ byte) {
 	if s.number == 0 || s.damage != "" {
 		return
@@ -230,8 +230,8 @@ func (w *walker) judgeHeader(s *segmentFile, typ byte) {
 	}
 }
 
-// orphan reports whether s is the empty segment of a salvage that a crash interrupted before its checkpoint got its name. Only
-// a checkpoint of the same number can precede such a segment, and then it is the first.
+// orphan reports whether s is the empty segment of an interrupted salvage: a crash came before the checkpoint got its name. Only
+// a checkpoint of the same number can precede such a segment, which is then the first one.
 func (s *segmentFile) orphan() bool {
 	return s.damage == "" && s.size == headerBytes && s.number > 1 && s.header.prevBytes == 0
 }

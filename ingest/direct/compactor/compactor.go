@@ -41,9 +41,9 @@ type Options struct {
 	Data, Meta storage.Table
 	Index      Index
 	Schema     *keyschema.Schema
-	// Sequence returns the first of n chunk numbers above a given one. It gives each number to one caller only.
+	// Sequence returns the first of n chunk numbers above a given one. No two callers get the same number.
 	Sequence func(ctx context.Context, n int, above uint32) (uint32, error)
-	// Tombstones is the shared set of deletions; nil if nothing can be deleted. Data must still have the deleted samples.
+	// Tombstones is the shared set of deletions; nil if nothing can be deleted. Data must not hide the deleted samples.
 	Tombstones *tombstone.Set
 	// Delay is the time from the end of an hour until it is packed. It is also the age from which a deletion removes samples
 	// from rows. 0 means 15 minutes.
@@ -164,7 +164,7 @@ func (p *Compactor) due(ctx context.Context) (due []noted, err error) {
 
 // hour packs the rows of an hour and removes its notes.
 func (p *Compactor) hour(ctx context.Context, n noted) error {
-	start := time.Now() // a duration, not a time of the data
+	start := time.Now() // measures a duration, not a time of the data
 	from := keyschema.HourStartMs(n.hour)
 	found, err := p.opts.Index.Select(ctx, nil, from, from+keyschema.HourMs-1)
 	if err != nil {
@@ -222,7 +222,7 @@ func (p *Compactor) keys(found []index.Series, hour int64) [][]byte {
 	return keys
 }
 
-// filter selects the cells of an hour whose qualifiers are at least start.
+// filter returns the filter for cells of an hour whose qualifiers are at least start.
 func filter(hour int64, start []byte) storage.Filter {
 	return storage.Filter{
 		Families: []string{storage.FamilySamples}, QualifierStart: start, VersionsMax: 1,

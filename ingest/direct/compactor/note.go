@@ -20,9 +20,9 @@ const (
 	noteBytes  = 9
 )
 
-// Note returns the mutation of TableMeta that makes the compactor pack an hour. Each process writes a note in time once,
-// before it acknowledges its first sample of the hour. It writes a late note after each request with late samples, which have
-// a mark.
+// Note returns the mutation of TableMeta that makes the compactor pack an hour. Each process writes one note for samples in time,
+// before it acknowledges its first sample of the hour. After each request with late samples it writes a late note. Late samples
+// also have a mark.
 func Note(hour int64, late bool) storage.RowMutation {
 	kind := byte(noteInTime)
 	if late {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// rowSinglesMax is the number of single samples that go into a chunk at a time: their deletions are one mutation.
+	// rowSinglesMax bounds the single samples that go into a chunk at once, because one mutation deletes all of them.
 	rowSinglesMax = 50_000
 	// chunkSamplesMax bounds a chunk.
 	chunkSamplesMax = 1 << 18
@@ -24,11 +24,12 @@ type row struct {
 	hour   int64
 	tsMs   []int64
 	values []float64
-	// remove deletes the chunks and single samples that tsMs and values hold, and the ones without any sample left.
+	// remove deletes the chunks and single samples whose samples are in tsMs and values. It also deletes chunks without samples
+	// left.
 	remove  []storage.Entry
 	bytes   int // size of their values
 	deleted bool
-	recent  bool // a recent deletion, which running queries may not know, removed samples
+	recent  bool // a recent deletion removed samples; running queries may not know it
 	chunks  bool
 	lastSeq uint32 // largest number of a chunk, if there is one
 	after   uint32 // number of the last deletion before a single sample
@@ -81,7 +82,8 @@ func (r *row) read(stored, left storage.Row) error {
 	return nil
 }
 
-// replace writes the samples of a row as chunks and deletes their former cells, unless somebody has written to the row.
+// replace writes the samples of a row as chunks and deletes their former cells. It does nothing if somebody has written to the
+// row.
 func (s *pass) replace(ctx context.Context, r *row) error {
 	chunks, size, err := s.chunks(r)
 	if err != nil {
@@ -140,8 +142,8 @@ func (s *pass) chunks(r *row) (cells []storage.Entry, sizeBytes int, err error) 
 	return cells, sizeBytes, nil
 }
 
-// unless changes a row if it has no cell between the chunks that were read and end. done is true if the change took effect;
-// if the answer is lost, done is false.
+// unless changes a row, unless the row has a cell between the chunks that were read and end. done is true if the change took
+// effect. If the answer is lost, done is false.
 func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
 	since := filter(r.hour, keyschema.AppendChunkQualifier(nil, 0))
 	if r.chunks {
@@ -150,7 +152,7 @@ func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []st
 	since.QualifierEnd = end
 	changed, err := p.opts.Data.CheckAndApply(ctx, r.key, since, storage.RowMutation{}, storage.RowMutation{Entries: entries})
 	switch {
-	case errors.Is(err, storage.ErrUnavailable): // the next run finds out whether it took effect
+	case errors.Is(err, storage.ErrUnavailable): // the next run reads whether the change took effect
 		return false, nil
 	case changed:
 		p.beat.Inc()

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// triesMax bounds how often a row is read: the first reading may find marks, or samples newer than the pass.
+	// triesMax bounds the reads of a row. The first read may find marks, or samples newer than the pass.
 	triesMax = 3
 	// rowChunksMax is the largest number of chunks of a row.
 	rowChunksMax = keyschema.HourMs/chunkSamplesMax + 1
@@ -28,25 +28,25 @@ const (
 type work struct {
 	p    *Compactor
 	hour int64
-	// all also rewrites rows without single samples, if deletions concern them.
+	// If all is set, rows without single samples are rewritten too if deletions affect them.
 	all bool
 
 	above atomic.Uint32 // lower bound of the next chunk number
 
 	leaving sync.Mutex
 	left    [][]byte // keys of rows for the next run
-	// done counts the rows written, gone the rows among them without samples left, and freed the bytes saved.
+	// done counts the rows written. gone counts the rows among them without samples left. freed is the number of bytes saved.
 	done, gone, freed atomic.Int64
 }
 
-// pass reads rows once and writes them. It knows the deletions of one moment.
+// pass reads rows once and writes them. Its deletions are a snapshot.
 type pass struct {
 	*work
 	seq    uint32          // number of the chunks to write
 	view   *tombstone.View // nil if nothing can be deleted
 	filter *tombstone.Filter
-	// old is the view of the deletions that all queries know, and byOld its filter. They are nil if no recent deletion
-	// concerns the hour.
+	// old is the view of the deletions that all queries know, and byOld its filter. Both are nil if no recent deletion affects
+	// the hour.
 	old   *tombstone.View
 	byOld *tombstone.Filter
 }

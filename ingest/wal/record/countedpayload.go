@@ -2,7 +2,8 @@ package record
 
 import "encoding/binary"
 
-// countedEncoder is what the encoders of counted payloads share: the payload so far, and the sample that differences count from.
+// countedEncoder is the common part of the encoders of counted payloads: the payload so far, and the last sample, from which the
+// next one is encoded as a difference.
 type countedEncoder struct {
 	buf   []byte
 	start int
@@ -25,7 +26,7 @@ func (e *countedEncoder) Bytes() []byte {
 	return e.buf
 }
 
-// countedPayload is a payload that begins with the number of its samples, and the place of an iterator in it.
+// countedPayload is a payload that begins with the number of its samples, with the position of an iterator.
 type countedPayload struct {
 	rest      []byte
 	left      uint32
@@ -49,13 +50,13 @@ func readCount(payload []byte, sampleBytesMin uint64) countedPayload {
 	return p
 }
 
-// Left is the number of samples to come. It never exceeds what the payload has room for.
+// Left is the number of samples not yet returned. It never exceeds the number for which the payload has bytes.
 func (p *countedPayload) Left() int { return int(p.left) }
 
 // Err returns nil, or ErrMalformed with the offset of the first error in the payload.
 func (p *countedPayload) Err() error { return p.err }
 
-// end returns false, for an iterator without samples left. Bytes behind the last sample are an error.
+// end is Next of an iterator without samples left: it returns false. Bytes behind the last sample are an error.
 func (p *countedPayload) end() bool {
 	if len(p.rest) > 0 && p.err == nil {
 		p.err = malformed("bytes after the last sample", p.sizeBytes-len(p.rest))

@@ -79,7 +79,7 @@ func describeEncoded(payload []byte, noun string) (string, error) {
 	return fmt.Sprintf("%s, %d B", span.describe(noun), dataBytes), it.Err()
 }
 
-// timeSpan is the number of samples of a payload, and the first and last time of those that were read.
+// timeSpan is the number of samples of a payload, and the first and last time of the samples read so far.
 type timeSpan struct {
 	count        int
 	some         bool

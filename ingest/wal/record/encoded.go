@@ -21,7 +21,7 @@ const (
 	encodedOverheadMax = 5 + 10 + 4
 )
 
-// EncodedSizeMax is an upper bound of the bytes that Add of an EncodedEncoder appends for an encoding of some bytes.
+// EncodedSizeMax returns an upper bound of the bytes that EncodedEncoder.Add appends for an encoding of a given size.
 func EncodedSizeMax(dataBytes int) int { return encodedOverheadMax + dataBytes }
 
 // EncodedEncoder builds a KindHistograms or KindExemplars payload sample by sample. Call Reset first. It is not for concurrent

@@ -23,7 +23,7 @@ func AppendSeries(dst []byte, ref uint32, ls labels.Labels) []byte {
 // payload does not parse or label names do not ascend.
 func ParseSeries(payload []byte, fn func(ref uint32, ls []labels.Label) error) error {
 	var ls []labels.Label
-	r := fieldReader{rest: string(payload)} // one copy for all labels
+	r := fieldReader{rest: string(payload)} // one copy serves all labels
 	for len(r.rest) > 0 {
 		at := len(payload) - len(r.rest)
 		ref := r.uvarint()
