@@ -114,7 +114,7 @@ const landingWait = time.Second
 func (s *Server) landingPage(page *landing.Page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		state, build := s.opts.Ready(), &s.opts.Build
-		arriving, known := s.samplesArrive(r.Context(), state.Ready)
+		arriving, known := s.receivesSamples(r.Context(), state.Ready)
 		err := page.Write(w, r, landing.Data{
 			Name: build.Name, Version: build.Version, APIVersion: build.APIVersion, DocsURL: build.DocsURL,
 			Ready: state.Ready, Reason: state.Reason, Arriving: arriving, Waiting: known && !arriving, OwnJob: s.opts.OwnJob,
@@ -143,9 +143,9 @@ func (s *Server) refusedOnPage() (list []landing.Refusal) {
 	return list
 }
 
-// samplesArrive reports whether other samples than the server's own have come within the past hour. known is false if the
+// receivesSamples reports whether other samples than the server's own have come within the past hour. known is false if the
 // look-up fails or takes too long.
-func (s *Server) samplesArrive(ctx context.Context, ready bool) (arriving, known bool) {
+func (s *Server) receivesSamples(ctx context.Context, ready bool) (arriving, known bool) {
 	if !ready {
 		return false, false
 	}

@@ -36,7 +36,7 @@ type admission struct {
 	metrics *metrics
 
 	rate     ratelimit.Limiter
-	turns    chan struct{}
+	slots    chan struct{}
 	inFlight atomic.Int64 // decoded bytes of requests being served, with their decoded histograms
 
 	lowSpace atomic.Bool
@@ -50,7 +50,7 @@ type admission struct {
 
 func (a *admission) init(limits Limits, memory memoryBudget, logger *slog.Logger, m *metrics) {
 	a.limits, a.memory, a.logger, a.metrics = limits, memory, logger, m
-	a.turns = make(chan struct{}, limits.ConcurrencyMax)
+	a.slots = make(chan struct{}, limits.ConcurrencyMax)
 }
 
 // admit reserves memory and a slot for a request of a decoded size, or refuses the request. A request of a tenant waits for a
@@ -71,11 +71,11 @@ func (a *admission) admit(ctx context.Context, tenant *tenantlimits.Tenant, size
 		return err
 	}
 	select {
-	case a.turns <- struct{}{}:
+	case a.slots <- struct{}{}:
 		return nil
 	default:
 	}
-	err = a.awaitTurn(ctx)
+	err = a.awaitSlot(ctx)
 	if err != nil {
 		a.inFlight.Add(int64(-sizeBytes))
 	}
@@ -125,18 +125,18 @@ func (a *admission) grow(sizeBytes int) error {
 
 // leave frees what admit and grow reserved.
 func (a *admission) leave(sizeBytes int) {
-	<-a.turns
+	<-a.slots
 	a.inFlight.Add(int64(-sizeBytes))
 }
 
-func (a *admission) awaitTurn(ctx context.Context) error {
+func (a *admission) awaitSlot(ctx context.Context) error {
 	timer := time.NewTimer(a.limits.QueueWaitMax)
 	defer timer.Stop()
 	select {
-	case a.turns <- struct{}{}:
+	case a.slots <- struct{}{}:
 		return nil
 	case <-timer.C:
-		return a.overload(resourceTurns, "too many requests at once")
+		return a.overload(resourceConcurrency, "too many requests at once")
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -229,14 +229,14 @@ func TestOverloadIsRefused(t *testing.T) {
 	try := func() error { _, err := r.Write(ctx, Input{Body: one}); return err }
 	require.NoError(t, try())
 
-	r.admission.turns <- struct{}{}
+	r.admission.slots <- struct{}{}
 	requireOverload(t, try())
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	r.limits.QueueWaitMax = time.Hour
 	_, err := r.Write(cancelled, Input{Body: one})
 	require.ErrorIs(t, err, context.Canceled)
-	<-r.admission.turns
+	<-r.admission.slots
 	require.NoError(t, try())
 
 	r.admission.inFlight.Add(990)
@@ -260,7 +260,7 @@ func TestOverloadIsRefused(t *testing.T) {
 	requireOverload(t, try())
 	r.doStep()
 	require.NoError(t, try())
-	for _, resource := range []string{resourceTurns, resourceBytes, resourceSpace, resourceHead} {
+	for _, resource := range []string{resourceConcurrency, resourceBytes, resourceSpace, resourceHead} {
 		require.Equal(t, 1.0, r.counter("tsdb_ingest_overload_total", "resource", resource), resource)
 	}
 	r.close()

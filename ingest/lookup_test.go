@@ -55,7 +55,7 @@ func TestShuffledSendersAreUnderstood(t *testing.T) {
 		require.Equal(t, apart.rejected(ReasonTooFarAhead), together.rejected(ReasonTooFarAhead))
 		probe, err := together.Begin(ctx, SamplesInput(nil))
 		require.NoError(t, err)
-		probe.know()
+		probe.chooseRegistry()
 		for range 3 {
 			for _, n := range rng.Perm(len(req.Timeseries))[:20] {
 				builder := labels.NewScratchBuilder(4)

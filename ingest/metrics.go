@@ -11,9 +11,9 @@ import (
 // Resources that may be short, so that a write is refused. They are the values of the label resource of
 // tsdb_ingest_overload_total.
 const (
-	resourceBytes = "in_flight_bytes"
-	resourceTurns = "concurrency"
-	resourceHead  = "head_memory"
+	resourceBytes       = "in_flight_bytes"
+	resourceConcurrency = "concurrency"
+	resourceHead        = "head_memory"
 	// resourceRate: the limit of samples per second is reached.
 	resourceRate = "samples_per_second"
 	// resourceSeries: active series use all memory, because they have samples of many days.
@@ -141,7 +141,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		deletions:  deletion.NewMetrics(reg),
 	}
 	// Create all counters now: a counter that exists before its first event shows that event as an increase.
-	for _, resource := range []string{resourceBytes, resourceTurns, resourceRate, resourceHead, resourceSeries, resourceSpace,
+	for _, resource := range []string{resourceBytes, resourceConcurrency, resourceRate, resourceHead, resourceSeries, resourceSpace,
 		resourceTenant,
 		resourceLog, resourceSize, resourceFailed, ResourceTables} {
 		m.overloads.WithLabelValues(resource)

@@ -14,7 +14,7 @@ import (
 // Read reads the request, finds its series and creates new ones. The caller has called LockSeries. Nothing of a malformed body
 // is stored.
 func (r *Request) Read() error {
-	r.know()
+	r.chooseRegistry()
 	var err error
 	if r.in.Parse != nil {
 		err = r.readBatch()

@@ -186,9 +186,9 @@ func (r *Request) relabel() (rule int, keep bool) {
 	return rule, keep
 }
 
-// know selects the registry in which the request looks up its series: by the stored labels, or by the labels as sent if there are
-// rules.
-func (r *Request) know() {
+// chooseRegistry selects the registry in which the request looks up its series: by the stored labels, or by the labels as sent if
+// there are rules.
+func (r *Request) chooseRegistry() {
 	r.known, r.rules = r.w.registry, r.w.rules.Load()
 	if r.rules != nil {
 		r.known = r.rules.Known

@@ -105,9 +105,9 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 		index: w.index, registry: w.registry, rules: &w.rules, head: w.head,
 		headBytesMax: o.Memory.BytesMax, totalBytesMax: o.Memory.TotalBytesMax, seriesWarn: w.limits.SeriesWarn,
 	}, o.Logger, w.metrics)
-	turns := cap(w.admission.turns)
+	slots := cap(w.admission.slots)
 	w.tenants = tenantlimits.New(tenantlimits.Options{
-		TurnsMax: max(1, turns-turns/tenantShare), BytesMax: w.limits.InFlightBytesMax - w.limits.InFlightBytesMax/tenantShare,
+		SlotsMax: max(1, slots-slots/tenantShare), BytesMax: w.limits.InFlightBytesMax - w.limits.InFlightBytesMax/tenantShare,
 		EachMetric: func(fn func(metric string, series int)) { w.index.EachMetric(1, fn) }, Now: w.now,
 	})
 	l := &w.seriesLimits

@@ -204,7 +204,7 @@ func TestLongestKey(t *testing.T) {
 	}
 }
 
-func TestTurn(t *testing.T) {
+func TestReverseDomain(t *testing.T) {
 	for value, want := range map[string]string{
 		"www.example.com": "com.example.www", "www.example.com:9100": "com.example.www:9100", "a.b": "b.a",
 		"example.com.": ".com.example", ".": ".", "a..b": "b..a", "a.b:c.d": "b.a:c.d",

@@ -265,7 +265,7 @@ func TestPasswordExchange(t *testing.T) {
 func TestPasswordQueue(t *testing.T) {
 	hash := hashOf(t, "pw")
 	p := newPasswords(&Options{PasswordChecksMax: 1, PasswordQueueMax: 1})
-	p.turns <- struct{}{}
+	p.slots <- struct{}{}
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		ok, busy := p.check(t.Context(), "u", "pw", []byte(hash))
@@ -280,9 +280,9 @@ func TestPasswordQueue(t *testing.T) {
 	require.Eventually(t, func() bool { return p.queue.Load() == 2 }, testWait, testTick)
 	_, busy := p.check(t.Context(), "u", "third", []byte(hash))
 	require.True(t, busy)
-	<-p.turns
+	<-p.slots
 	wait.Wait()
-	p.turns <- struct{}{} // no check can run now
+	p.slots <- struct{}{} // no check can run now
 	ok, busy := p.check(t.Context(), "u", "pw", []byte(hash))
 	require.True(t, ok)
 	require.False(t, busy)

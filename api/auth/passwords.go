@@ -22,7 +22,7 @@ type digest [sha256.Size]byte
 // passwords checks passwords. A check of bcrypt takes about 50 ms of a CPU, so it remembers the outcome.
 type passwords struct {
 	key   []byte // of the digests
-	turns chan struct{}
+	slots chan struct{}
 	queue atomic.Int64
 	most  int64 // of queue
 
@@ -33,7 +33,7 @@ type passwords struct {
 
 func newPasswords(o *Options) *passwords {
 	p := &passwords{
-		key: make([]byte, sha256.Size), turns: make(chan struct{}, o.PasswordChecksMax),
+		key: make([]byte, sha256.Size), slots: make(chan struct{}, o.PasswordChecksMax),
 		most: int64(o.PasswordChecksMax + o.PasswordQueueMax), right: map[string]digest{},
 	}
 	rand.Read(p.key)                                 // never fails
@@ -52,8 +52,8 @@ func (p *passwords) check(ctx context.Context, user, password string, hash []byt
 		return false, true
 	}
 	select {
-	case p.turns <- struct{}{}:
-		defer func() { <-p.turns }()
+	case p.slots <- struct{}{}:
+		defer func() { <-p.slots }()
 	case <-ctx.Done():
 		return false, true
 	}

@@ -45,23 +45,23 @@ type database struct {
 	schema  *keyschema.Schema
 	config  *config.Config // as it was read at the start
 	tiers   *job.Rollups   // nil in Bigtable until they are asked for
-	// rollupTurn is the lease under which one of several servers computes rollups; nil if there is one server.
-	rollupTurn *lease.Keeper
-	index      *index.Index
-	ingester   ingester
-	lookup     read.Index // index, as queries use it
-	deleter    api.Deleter
-	reader     *read.Reader
-	rowCache   *rowcache.Cache
-	retention  *keyschema.RetentionByMetric
-	sweeper    *retention.Sweeper
-	notes      *notes.Store
-	jobs       periodic.Jobs
-	queryLog   *querylog.Log
-	limits     *limits.Control  // of queries
-	tenancy    *tenancy.Tenancy // nil without --tenants
-	engine     *query.Engine
-	lock       io.Closer // of --storage.path; nil in mode direct
+	// rollupLease is the lease under which one of several servers computes rollups; nil if there is one server.
+	rollupLease *lease.Keeper
+	index       *index.Index
+	ingester    ingester
+	lookup      read.Index // index, as queries use it
+	deleter     api.Deleter
+	reader      *read.Reader
+	rowCache    *rowcache.Cache
+	retention   *keyschema.RetentionByMetric
+	sweeper     *retention.Sweeper
+	notes       *notes.Store
+	jobs        periodic.Jobs
+	queryLog    *querylog.Log
+	limits      *limits.Control  // of queries
+	tenancy     *tenancy.Tenancy // nil without --tenants
+	engine      *query.Engine
+	lock        io.Closer // of --storage.path; nil in mode direct
 }
 
 // ingester stores samples: *ingest.Ingester or *direct.Direct.
@@ -155,8 +155,8 @@ func (db *database) close(ctx context.Context) error {
 	if db.ingester != nil {
 		errs = append(errs, db.ingester.Close(ctx))
 	}
-	if db.rollupTurn != nil { // no cleaning uses it any more
-		errs = append(errs, db.rollupTurn.Close(ctx))
+	if db.rollupLease != nil { // no cleaning uses it any more
+		errs = append(errs, db.rollupLease.Close(ctx))
 	}
 	if db.store != nil {
 		errs = append(errs, db.store.Close())

@@ -41,14 +41,14 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 		return err
 	}
 	guard := tables.Guard{Meta: meta, Schema: db.schema, Ahead: c.aheadOrDefault(), Now: opts.Now}
-	if db.rollupTurn, err = lease.NewKeeper(lease.Options{
+	if db.rollupLease, err = lease.NewKeeper(lease.Options{
 		Meta: meta, Name: tables.RollupLease, Holder: opts.Writer, TTL: c.directMode.lease, Now: opts.Now,
 	}, opts.Logger); err != nil {
 		return err
 	}
 	ages := db.retention.Tier(keyschema.Raw) // the index's may be longer
 	t, err := direct.Open(ctx, direct.Options{
-		Tombstones: db.deleted, States: turnStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
+		Tombstones: db.deleted, States: leasedStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		RetentionByMetric: ages, Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,
 		MarkAfter: c.directMode.packDelay / 3, PackInterval: c.directMode.packEvery,
@@ -63,23 +63,23 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	return nil
 }
 
-// turnStates are the rollups of one of several servers, for cleaning.
-type turnStates struct {
+// leasedStates are the rollups of one of several servers, for cleaning.
+type leasedStates struct {
 	*job.Rollups
 	db *database
-	// computes is set if this server also takes turns to compute rollups.
+	// computes is set if this server also competes for the lease to compute rollups.
 	computes bool
 }
 
 // ApplyDeletions implements deletion.States. A server that computes no rollups applies deletions while no other server holds
 // the lease. Otherwise deletions would wait forever if no server computes rollups.
-func (s turnStates) ApplyDeletions(ctx context.Context) (err error) {
-	if turn := s.db.rollupTurn; !s.computes {
-		if held, err := turn.Renew(ctx); err != nil || !held {
+func (s leasedStates) ApplyDeletions(ctx context.Context) (err error) {
+	if keeper := s.db.rollupLease; !s.computes {
+		if held, err := keeper.Renew(ctx); err != nil || !held {
 			return err
 		}
-		turn.Start()
-		defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }()
+		keeper.Start()
+		defer func() { err = errors.Join(err, keeper.Close(context.WithoutCancel(ctx))) }()
 	}
 	return s.Rollups.ApplyDeletions(ctx)
 }

@@ -75,7 +75,7 @@ func TestDirectRollups(t *testing.T) {
 	require.NoError(t, other.end(syscall.SIGTERM), other.log)
 }
 
-// TestDirectRollupTools: rollups of running servers are verified and rebuilt, by the server whose turn it is or by the tool
+// TestDirectRollupTools: rollups of running servers are verified and rebuilt, by the server with the lease or by the tool
 // itself if there is none.
 func TestDirectRollupTools(t *testing.T) {
 	t.Parallel()

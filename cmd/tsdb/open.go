@@ -122,8 +122,8 @@ func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
 		return
 	}
 	if db.rollups(c) {
-		if db.rollupTurn != nil {
-			db.rollupTurn.Start()
+		if db.rollupLease != nil {
+			db.rollupLease.Start()
 		}
 		db.tiers.Start()
 	}

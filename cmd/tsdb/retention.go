@@ -45,10 +45,10 @@ func (db *database) openRules(
 	if err != nil {
 		return err
 	}
-	opts := retention.Options{Store: opened, RetentionByMetric: db.retention, Turn: db.maintains, Now: c.clock(), Logger: log,
+	opts := retention.Options{Store: opened, RetentionByMetric: db.retention, MaySweep: db.maintains, Now: c.clock(), Logger: log,
 		Registerer: r}
 	if c.direct() {
-		opts.TurnInterval = c.directMode.lease / 3
+		opts.CheckInterval = c.directMode.lease / 3
 	}
 	if db.tiers != nil && c.rollups.on && (c.rollupsOn() || !c.direct()) {
 		opts.Needed = db.tiers.OldestNeeded
@@ -107,7 +107,7 @@ func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {
 		return nil
 	}
 	return &rollupstore.Shared{
-		Turn:   func() bool { return db.rollupTurn != nil && db.rollupTurn.Held() },
-		Margin: c.directMode.packDelay, Fresh: db.deleted.Refresh,
+		HoldsLease: func() bool { return db.rollupLease != nil && db.rollupLease.Held() },
+		Margin:     c.directMode.packDelay, Fresh: db.deleted.Refresh,
 	}
 }

@@ -41,7 +41,7 @@ func newSharedDay(t *testing.T) *sharedDay {
 	w.retire(storage.TableData, storage.FamilySamples)
 	w.retire(storage.TableRollup, storage.FamilyHours)
 	for _, n := range w.nodes {
-		require.NoError(t, n.look(t.Context()))
+		require.NoError(t, n.refresh(t.Context()))
 	}
 	require.Equal(t, []int64{2, 10, 20}, w.listed(w.nodes[1]))
 	return w
@@ -119,7 +119,7 @@ func TestDirectDeletedDays(t *testing.T) {
 			require.NoError(t, w.nodes[0].cleanIndex(t.Context(), pending...))
 			require.Equal(t, moment == 11, deleting, "%d writes", at)
 			for _, n := range w.nodes {
-				require.NoError(t, n.look(t.Context()))
+				require.NoError(t, n.refresh(t.Context()))
 				if deleting {
 					require.Empty(t, w.listed(n))
 				} else {
@@ -129,7 +129,7 @@ func TestDirectDeletedDays(t *testing.T) {
 			// A server that announces one hour of a day may bring others back until the next cleaning.
 			w.settle(w.nodes[0])
 			for _, n := range w.nodes {
-				require.NoError(t, n.look(t.Context()))
+				require.NoError(t, n.refresh(t.Context()))
 				require.Equal(t, deleting, len(w.listed(n)) == 0)
 				require.Subset(t, []int64{5}, w.listed(n))
 			}
@@ -166,7 +166,7 @@ func TestDirectWritesBesideDeletion(t *testing.T) {
 		w.put(writer, 5)
 		last = at <= moment
 		for _, n := range w.nodes {
-			require.NoError(t, n.look(t.Context()))
+			require.NoError(t, n.refresh(t.Context()))
 			require.Contains(t, w.listed(n), int64(5), "write %d of %d", moment, at)
 		}
 		require.True(t, moment > 1 || !last)

@@ -140,11 +140,11 @@ type Direct struct {
 
 	retryDelay time.Duration // first pause before rows are written again
 
-	lookedAt  atomic.Int64 // Unix milliseconds of the last refresh without an error
-	jobs      periodic.Jobs
-	lateRows  prometheus.Counter
-	retries   prometheus.Counter
-	lookFails prometheus.Counter
+	refreshedMs     atomic.Int64 // Unix milliseconds of the last refresh without an error
+	jobs            periodic.Jobs
+	lateRows        prometheus.Counter
+	retries         prometheus.Counter
+	refreshFailures prometheus.Counter
 }
 
 // Open opens the tables and starts the background jobs.
@@ -154,7 +154,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	}
 	opts = opts.withDefaults()
 	t = &Direct{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
-	t.lookedAt.Store(opts.Now().UnixMilli()) // opening the index has just read everything
+	t.refreshedMs.Store(opts.Now().UnixMilli()) // opening the index has just read everything
 	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
@@ -208,13 +208,13 @@ func (t *Direct) watch() {
 	}
 	t.lateRows = counter("late_rows_total", "Rows with late samples, which were marked for the compactor.")
 	t.retries = counter("row_retries_total", "Rows written again because the storage did not take them at first.")
-	t.lookFails = counter("refresh_failures_total", "Failed refreshes, which read what other servers have written.")
+	t.refreshFailures = counter("refresh_failures_total", "Failed refreshes, which read what other servers have written.")
 	gauge("series", "Series whose samples this server has received.", func() float64 { return float64(t.SeriesCount()) })
 	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {
 		return float64(t.InFlightBytes())
 	})
 	gauge("refresh_age_seconds", "Time since the last refresh, which reads what other servers have written.", func() float64 {
-		return float64(t.opts.Now().UnixMilli()-t.lookedAt.Load()) / 1e3
+		return float64(t.opts.Now().UnixMilli()-t.refreshedMs.Load()) / 1e3
 	})
 	gauge("lease", "1 while this server holds the lease for packing and compaction.", func() float64 {
 		if t.lease.Held() {
@@ -303,7 +303,7 @@ type FreshIndex struct{ t *Direct }
 
 // check also makes all deletions so far visible to the queries that follow.
 func (c FreshIndex) check(ctx context.Context) error {
-	if age := time.Duration(c.t.opts.Now().UnixMilli()-c.t.lookedAt.Load()) * time.Millisecond; age > c.t.opts.StaleMax {
+	if age := time.Duration(c.t.opts.Now().UnixMilli()-c.t.refreshedMs.Load()) * time.Millisecond; age > c.t.opts.StaleMax {
 		return fmt.Errorf("%w: the writes of other servers were last read %s ago", storage.ErrUnavailable,
 			age.Round(time.Second))
 	}

@@ -399,13 +399,13 @@ func TestDirectAndCompactor(t *testing.T) {
 				require.NoError(t, w.nodes[0].Pack(t.Context()))
 			}
 			w.nodes = append(w.nodes, w.start())
-			w.look()
+			w.refresh()
 			require.Zero(t, w.check("in the end"), "single samples and marks that are left")
 			report, err := w.nodes[1].CleanTombstones(t.Context())
 			require.NoError(t, err)
 			require.Zero(t, report.Waiting)
 			w.nodes = append(w.nodes, w.start())
-			w.look()
+			w.refresh()
 			require.Zero(t, w.check("cleaned"))
 			require.Zero(t, w.nodes[len(w.nodes)-1].opts.Tombstones.Len())
 			acked, failed, cuts, clean = acked+w.acked, failed+w.failed, cuts+w.cuts, clean+w.clean
@@ -439,9 +439,9 @@ func (w *directWorld) revisit() {
 }
 
 // look has all servers see what the others wrote, and checks that each finds every acknowledged sample's hour.
-func (w *directWorld) look() {
+func (w *directWorld) refresh() {
 	for i, n := range w.nodes {
-		require.NoError(w.t, n.look(context.Background()))
+		require.NoError(w.t, n.refresh(context.Background()))
 		for p, b := range w.book {
 			if !b.acked {
 				continue
@@ -468,7 +468,7 @@ func TestDirectSeesOthers(t *testing.T) {
 	}
 	require.Equal(t, 1, seen(w.nodes[0]))
 	require.Equal(t, 0, seen(w.nodes[1]))
-	require.NoError(t, w.nodes[1].look(t.Context()))
+	require.NoError(t, w.nodes[1].refresh(t.Context()))
 	require.Equal(t, 1, seen(w.nodes[1]))
 	w.clock.Advance(time.Minute)
 	_, err = w.nodes[1].Index().Select(t.Context(), nil, startMs, startMs)
@@ -516,13 +516,13 @@ func TestDirectGuard(t *testing.T) {
 		_, err := n.Write(t.Context(), ingest.SamplesInput([]ingest.Sample{{Labels: seriesLabels(1), TsMs: startMs, Value: 1}}))
 		return err
 	}
-	require.Error(t, n.look(t.Context()))
+	require.Error(t, n.refresh(t.Context()))
 	require.NoError(t, write(), "an outage passes")
 	guard = errors.New("taken over")
-	require.Error(t, n.look(t.Context()))
+	require.Error(t, n.refresh(t.Context()))
 	require.ErrorContains(t, write(), "taken over")
 	guard = nil
-	require.NoError(t, n.look(t.Context()))
+	require.NoError(t, n.refresh(t.Context()))
 	require.NoError(t, write())
 }
 

@@ -14,7 +14,7 @@ const (
 	// metadataInterval is the time between two exchanges of metadata.
 	metadataInterval = 30 * time.Second
 	// refreshTimeout bounds one refresh.
-	lookTimeout = 30 * time.Second
+	refreshTimeout = 30 * time.Second
 )
 
 // startJobs starts the goroutines that Close ends.
@@ -30,7 +30,7 @@ func (t *Direct) startJobs() {
 		})
 	}
 	t.lease.Start()
-	job("refresh of what other servers have written", t.opts.Refresh, t.look)
+	job("refresh of what other servers have written", t.opts.Refresh, t.refresh)
 	job("packing of closed hours", t.opts.PackInterval, t.ifHeld(t.Pack))
 	job("compaction of closed index days", t.opts.MaintainInterval, t.ifHeld(t.opts.Index.Compact))
 	if t.opts.Tombstones != nil {
@@ -42,19 +42,19 @@ func (t *Direct) startJobs() {
 }
 
 // refresh reads what other servers have written and calls Guard.
-func (t *Direct) look(ctx context.Context) (err error) {
+func (t *Direct) refresh(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
-			t.lookFails.Inc()
+			t.refreshFailures.Inc()
 		}
 	}()
-	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+	ctx, cancel := context.WithTimeout(ctx, refreshTimeout)
 	defer cancel()
 	began := t.opts.Now().UnixMilli()
 	if err := t.opts.Index.Refresh(ctx); err != nil {
 		return err
 	}
-	t.lookedAt.Store(began)
+	t.refreshedMs.Store(began)
 	if t.opts.Guard == nil {
 		return nil
 	}

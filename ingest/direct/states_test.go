@@ -55,8 +55,8 @@ func (w *sharedStates) open(o *Options, set *tombstone.Set, hooks *hookStore) {
 	mine, err := job.Open(w.t.Context(), rollupstore.Options{
 		Tables: set.Store(), Deletions: set, MarksMax: 5, Now: w.clock.Now,
 		Shared: &rollupstore.Shared{
-			Turn:   func() bool { return mine == w.holder || w.rng.IntN(40) == 0 },
-			Margin: 15 * time.Minute, Fresh: set.Refresh, Tick: w.clock.Now,
+			HoldsLease: func() bool { return mine == w.holder || w.rng.IntN(40) == 0 },
+			Margin:     15 * time.Minute, Fresh: set.Refresh, Tick: w.clock.Now,
 		},
 	}, job.Options{Settle: -1, Share: 1, BatchBytes: 500})
 	require.NoError(w.t, err)
@@ -225,7 +225,7 @@ func TestDirectStates(t *testing.T) {
 				w.compare(w.nodes[w.rng.IntN(len(w.nodes))], false)
 			}
 			for _, n := range w.nodes {
-				require.NoError(t, n.look(t.Context()))
+				require.NoError(t, n.refresh(t.Context()))
 			}
 			w.clock.Advance(26 * time.Hour)
 			w.settle(w.nodes[0])

@@ -31,7 +31,7 @@ type Control struct {
 // Options configure a Control.
 type Options struct {
 	// SlotsMax bounds the concurrent requests of one tenant, BytesMax their memory.
-	TurnsMax int
+	SlotsMax int
 	BytesMax int64
 	// EachMetric calls fn with the stored name of each metric and the number of its active series.
 	EachMetric func(fn func(metric string, series int))
@@ -77,7 +77,7 @@ func (c *Control) Of(prefix string) *Tenant {
 	defer c.mu.Unlock()
 	t := c.tenants[prefix]
 	if t == nil {
-		t = &Tenant{Name: keyschema.TenantOf(prefix), control: c, turns: make(chan struct{}, c.opts.TurnsMax)}
+		t = &Tenant{Name: keyschema.TenantOf(prefix), control: c, slots: make(chan struct{}, c.opts.SlotsMax)}
 		c.tenants[prefix] = t
 		c.apply(t)
 	}
@@ -130,7 +130,7 @@ type Tenant struct {
 	rate        ratelimit.Limiter
 	seriesLimit atomic.Pointer[ratelimit.Options]
 	samples     atomic.Int64
-	turns       chan struct{}
+	slots       chan struct{}
 	bytes       atomic.Int64
 
 	mu      sync.Mutex // guards the fields below
@@ -163,14 +163,14 @@ func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration) (
 	}
 	if t.bytes.Add(int64(sizeBytes)) <= t.control.opts.BytesMax {
 		select {
-		case t.turns <- struct{}{}:
+		case t.slots <- struct{}{}:
 			return true
 		default:
 		}
 		timer := time.NewTimer(wait)
 		defer timer.Stop()
 		select {
-		case t.turns <- struct{}{}:
+		case t.slots <- struct{}{}:
 			return true
 		case <-timer.C:
 		case <-ctx.Done():
@@ -183,7 +183,7 @@ func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration) (
 // Leave frees what Enter reserved.
 func (t *Tenant) Leave(sizeBytes int) {
 	if t != nil {
-		<-t.turns
+		<-t.slots
 		t.bytes.Add(int64(-sizeBytes))
 	}
 }

@@ -32,7 +32,7 @@ func (n *nearDecimals) find(patterns []int64) bool {
 		if n.exponent > exponentMax {
 			return false
 		}
-		near, fits := looksNear(patterns, powers[n.exponent])
+		near, fits := maybeNear(patterns, powers[n.exponent])
 		if !fits {
 			return false
 		}
@@ -60,8 +60,8 @@ func (n *nearDecimals) find(patterns []int64) bool {
 	return true
 }
 
-// looksNear tests some of the values; fits is false if one of them is too large for the test.
-func looksNear(patterns []int64, power float64) (near, fits bool) {
+// maybeNear tests some of the values; fits is false if one of them is too large for the test.
+func maybeNear(patterns []int64, power float64) (near, fits bool) {
 	k := min(len(patterns), nearSamples)
 	for i := range k {
 		t := unordered(patterns[i*len(patterns)/k]) * power

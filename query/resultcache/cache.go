@@ -223,7 +223,7 @@ type Lookup struct {
 	Reused          int // steps taken from the cache
 }
 
-// part is a stretch of the steps asked for, either from the cache or, if matrix is nil, to be evaluated.
+// part is a range of the steps asked for, either from the cache or, if matrix is nil, to be evaluated.
 type part struct {
 	From, To int // steps, to excluded
 	Matrix   promql.Matrix

@@ -69,7 +69,7 @@ func cacheabilityOf(e parser.Expr) *cacheability {
 			s.known = s.known && !n.Anchored && !n.Smoothed
 			s.computed = s.computed || n.Timestamp != nil || n.StartOrEnd != 0 || n.OriginalOffsetExpr != nil
 			s.name(n)
-			s.stretch(n, path)
+			s.addExtent(n, path)
 		case *parser.MatrixSelector:
 			s.computed = s.computed || n.RangeExpr != nil
 		case *parser.SubqueryExpr:
@@ -102,8 +102,8 @@ func computedDuration(q *parser.SubqueryExpr) bool {
 	return q.RangeExpr != nil || q.StepExpr != nil || q.OriginalOffsetExpr != nil
 }
 
-// stretch notes how far a selector looks.
-func (s *cacheability) stretch(vs *parser.VectorSelector, path []parser.Node) {
+// addExtent notes how far back a selector reads.
+func (s *cacheability) addExtent(vs *parser.VectorSelector, path []parser.Node) {
 	x := extent{offsetMs: vs.OriginalOffset.Milliseconds()}
 	for _, n := range path {
 		if q, ok := n.(*parser.SubqueryExpr); ok {

@@ -72,14 +72,14 @@ func (q *Lookup) Demote(why SkipReason) {
 	q.makeKey()
 }
 
-// keptStretch is a stretch of an entry that is still valid. It counts in steps of the query, so it may be negative or go
+// validSteps is a range of steps of an entry that is still valid. It counts in steps of the query, so it may be negative or go
 // beyond the query.
-type keptStretch struct{ from, to int }
+type validSteps struct{ from, to int }
 
 // divide splits the steps of the query into those that the entry has and those to evaluate. It does not use steps of the entry
 // outside the query; extend copies them.
 func (q *Lookup) divide(s *stored) {
-	kept := q.keptOf(s)
+	kept := q.validOf(s)
 	parts := make([]part, 0, 2*len(kept)+1)
 	next, evaluated := 0, 0
 	offset := int((s.startMs - q.startMs) / q.stepMs)
@@ -111,24 +111,24 @@ func (q *Lookup) divide(s *stored) {
 	}
 }
 
-// keptOf returns the steps of an entry that are still valid: those before and those after all changes.
-func (q *Lookup) keptOf(s *stored) []keptStretch {
+// validOf returns the steps of an entry that are still valid: those before and those after all changes.
+func (q *Lookup) validOf(s *stored) []validSteps {
 	offset := int((s.startMs - q.startMs) / q.stepMs)
-	all := keptStretch{offset, offset + s.steps}
+	all := validSteps{offset, offset + s.steps}
 	mint, maxt := s.startMs-q.beforeMs, s.lastMs()+q.afterMs
 	from, to, changed := q.cache.changes.ChangedSince(s.generation, mint, maxt)
 	if !changed {
-		return []keptStretch{all}
+		return []validSteps{all}
 	}
-	var kept []keptStretch
+	var kept []validSteps
 	// The first step that reads the first change, and the first step that no longer reads the last change.
 	first := stepsUpTo(from-q.afterMs-1-q.startMs, q.stepMs)
 	last := stepsUpTo(to+q.beforeMs-q.startMs, q.stepMs)
 	if first > all.from {
-		kept = append(kept, keptStretch{all.from, min(first, all.to)})
+		kept = append(kept, validSteps{all.from, min(first, all.to)})
 	}
 	if last < all.to {
-		kept = append(kept, keptStretch{max(last, all.from), all.to})
+		kept = append(kept, validSteps{max(last, all.from), all.to})
 	}
 	return kept
 }
@@ -228,7 +228,7 @@ func (q *Lookup) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps 
 	spare := (keepMax - 1) * q.Steps
 	offset := int((s.startMs - q.startMs) / q.stepMs)
 	parts := []promql.Matrix{m}
-	for _, k := range q.keptOf(s) {
+	for _, k := range q.validOf(s) {
 		if k.from < 0 && k.to >= 0 {
 			n := min(spare, -k.from)
 			spare -= n

@@ -57,7 +57,7 @@ const (
 	numberShare = 16
 )
 
-// New makes a cache; nil, which is valid and caches nothing, if the options turn it off.
+// New makes a cache. It returns nil, which is valid and caches nothing, if the options turn the cache off.
 func New(o Options) (*Cache, error) {
 	if o.Watch == nil || o.BytesMax < 0 {
 		return nil, nil

@@ -144,8 +144,8 @@ func (t *table) reserve(words int) bool {
 	if t.full() && len(t.slots) < t.slotsMax {
 		t.rehash(2 * len(t.slots))
 	}
-	for turns := 0; len(t.regions) == 0 || t.at+max(words, 1) > t.regionWords() || t.full(); turns++ {
-		if turns > len(t.regions) || !t.turn() {
+	for tries := 0; len(t.regions) == 0 || t.at+max(words, 1) > t.regionWords() || t.full(); tries++ {
+		if tries > len(t.regions) || !t.advance() {
 			return false
 		}
 	}
@@ -155,8 +155,8 @@ func (t *table) reserve(words int) bool {
 // full reports whether one more key would make look-ups slow.
 func (t *table) full() bool { return t.used >= len(t.slots)/4*3 }
 
-// turn begins the next region and evicts its entries.
-func (t *table) turn() bool {
+// advance begins the next region and evicts its entries.
+func (t *table) advance() bool {
 	next, ok := t.nextRegion()
 	if !ok {
 		return false

@@ -57,7 +57,7 @@ func newProcess(t *testing.T, tables storage.Store, now func() time.Time) *proce
 	p.set, err = tombstone.Open(t.Context(), tombstone.Options{Store: p.store, Shared: true})
 	require.NoError(t, err)
 	p.Rollups, err = Open(t.Context(), store.Options{Tables: p.set.Store(), Deletions: p.set, Now: now,
-		Shared: &store.Shared{Turn: func() bool { return true }, Margin: 15 * time.Minute, Tick: now,
+		Shared: &store.Shared{HoldsLease: func() bool { return true }, Margin: 15 * time.Minute, Tick: now,
 			Fresh: func(ctx context.Context) error {
 				if !p.fresh {
 					return nil

@@ -28,7 +28,7 @@ func fuzzed(t *testing.T, table, row string, family storage.TableSchema, cells .
 		t.Skip("table " + table + " rejects the row")
 	}
 	p, err := Open(t.Context(), store.Options{Tables: tables, Now: now, Raw: 90 * 24 * time.Hour, Shared: &store.Shared{
-		Turn: func() bool { return true }, Margin: time.Hour, Fresh: func(context.Context) error { return nil },
+		HoldsLease: func() bool { return true }, Margin: time.Hour, Fresh: func(context.Context) error { return nil },
 	}, Registerer: prometheus.NewRegistry()}, Options{Share: 1, Settle: -1})
 	if err != nil {
 		return nil

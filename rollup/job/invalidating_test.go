@@ -53,7 +53,7 @@ func TestMarksThatFailInPart(t *testing.T) {
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }
 	tables := halfStore{storagetest.NewModel(now), half}
 	n, err := Open(t.Context(), store.Options{Tables: tables, Now: now, Shared: &store.Shared{
-		Turn: func() bool { return true }, Margin: time.Minute, Fresh: func(context.Context) error { return nil },
+		HoldsLease: func() bool { return true }, Margin: time.Minute, Fresh: func(context.Context) error { return nil },
 	}}, Options{Share: 1, Settle: -1})
 	require.NoError(t, err)
 	data, err := n.Invalidating(tables).EnsureTable(t.Context(), storage.DataSchema(0))

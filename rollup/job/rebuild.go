@@ -60,7 +60,7 @@ func (j *Job) rebuildShared(ctx context.Context, first, last int64) error {
 		if pending == 0 {
 			return nil
 		}
-		j.opts.Logger.Info("waiting for rollups to be computed", "days_and_months", pending, "by_this_process", j.shared.Turn())
+		j.opts.Logger.Info("waiting for rollups to be computed", "days_and_months", pending, "by_this_process", j.shared.HoldsLease())
 		if err := j.sleep(ctx, j.opts.Interval); err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 
 // prepareShared prepares one of several processes for a piece of work. It reports whether it is this process's turn.
 func (j *Job) prepareShared(ctx context.Context) (mine bool, err error) {
-	if !j.shared.Turn() {
+	if !j.shared.HoldsLease() {
 		return false, nil
 	}
 	m := j.store.Manifest

@@ -103,7 +103,7 @@ func newSharedRig(t *testing.T, seed uint64) *sharedRig {
 	r.tables = storagetest.NewModel(r.now)
 	for range 3 {
 		n, err := Open(t.Context(), store.Options{Tables: disturbed{r.tables, r}, Now: r.now, MarksMax: 4,
-			Shared: &store.Shared{Turn: func() bool { return true }, Margin: 15 * time.Minute, Tick: r.now,
+			Shared: &store.Shared{HoldsLease: func() bool { return true }, Margin: 15 * time.Minute, Tick: r.now,
 				Fresh: func(context.Context) error { return nil },
 			}}, Options{Share: 1, Settle: -1})
 		require.NoError(t, err)

@@ -39,7 +39,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		}),
 		gauge("lag_seconds", "Time since the end of the oldest day without valid states; 0 if that day is still open.", s.lagSeconds),
 		gauge("turn", "1 if this server computes rollups. Of servers that share tables, only the lease holder does.", func() float64 {
-			if s.opts.Shared == nil || s.opts.Shared.Turn() {
+			if s.opts.Shared == nil || s.opts.Shared.HoldsLease() {
 				return 1
 			}
 			return 0

@@ -54,8 +54,8 @@ func (o Options) Validate() error {
 	check(o.Tables == nil, "Tables is nil")
 	errs = append(errs, CheckRetention(o.Raw, o.Hours, o.Days))
 	check(o.CloseDelay < 0, "CloseDelay is negative")
-	check(o.Shared != nil && (o.Shared.Turn == nil || o.Shared.Fresh == nil || o.Shared.Margin <= 0),
-		"Shared needs Turn, Fresh and a Margin above 0")
+	check(o.Shared != nil && (o.Shared.HoldsLease == nil || o.Shared.Fresh == nil || o.Shared.Margin <= 0),
+		"Shared needs HoldsLease, Fresh and a Margin above 0")
 	check(o.MarksMax < 0, "MarksMax is negative")
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("rollup store options: %w", err)
@@ -102,8 +102,8 @@ func (o Options) withDefaults() Options {
 // A reader reads the manifest before it begins ([Store.Refresh]) and finds states and marks in one row. So it uses a state
 // only if the state contains all samples that were acknowledged before the reader began.
 type Shared struct {
-	// Turn reports whether this process computes now.
-	Turn func() bool
+	// HoldsLease reports whether this process computes now.
+	HoldsLease func() bool
 	// Margin is the age of marks at which the job may remove them.
 	Margin time.Duration
 	// Tick is a clock that measures durations; nil is time.Now.

@@ -21,16 +21,16 @@ type Options struct {
 	RetentionByMetric *keyschema.RetentionByMetric
 	// Needed returns the first day of a tier that a later computation reads, if there is one; nil means there is none.
 	Needed func(t keyschema.Tier) (day int64, some bool)
-	// Turn reports whether this process may sweep now. nil means always. Set it if several processes share the
+	// MaySweep reports whether this process may sweep now. nil means always. Set it if several processes share the
 	// tables.
-	Turn func() bool
+	MaySweep func() bool
 	// Grace is the time that data stays in the files beyond its age, for rows that are still in memory at that age; 6 hours.
 	// Negative means none.
 	Grace time.Duration
 	// Interval is the time between two sweeps; 10 minutes.
 	Interval time.Duration
-	// TurnInterval is the time between two calls of Turn while it returns false; Interval.
-	TurnInterval time.Duration
+	// CheckInterval is the time between two calls of MaySweep while it returns false; Interval.
+	CheckInterval time.Duration
 	// Share is the part of one core that a sweep may use, up to 1; 0.2.
 	Share float64
 	// RangesMax is the number of metrics in one request to drop rows; 256.
@@ -52,7 +52,7 @@ func (o Options) Validate() error {
 	check(o.Store == nil, "Store is nil")
 	check(o.RetentionByMetric == nil, "RetentionByMetric is nil")
 	check(o.Interval < 0, "Interval %s is negative", o.Interval)
-	check(o.TurnInterval < 0, "TurnInterval %s is negative", o.TurnInterval)
+	check(o.CheckInterval < 0, "CheckInterval %s is negative", o.CheckInterval)
 	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)
 	check(o.RangesMax < 0, "RangesMax %d is negative", o.RangesMax)
 	if err := errors.Join(errs...); err != nil {
@@ -64,14 +64,14 @@ func (o Options) Validate() error {
 func (o Options) withDefaults() Options {
 	o.Grace = max(0, cmp.Or(o.Grace, 6*time.Hour))
 	o.Interval = cmp.Or(o.Interval, 10*time.Minute)
-	o.TurnInterval = cmp.Or(o.TurnInterval, o.Interval)
+	o.CheckInterval = cmp.Or(o.CheckInterval, o.Interval)
 	o.Share = cmp.Or(o.Share, 0.2)
 	o.RangesMax = cmp.Or(o.RangesMax, 256)
 	if o.Needed == nil {
 		o.Needed = func(keyschema.Tier) (int64, bool) { return 0, false }
 	}
-	if o.Turn == nil {
-		o.Turn = func() bool { return true }
+	if o.MaySweep == nil {
+		o.MaySweep = func() bool { return true }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

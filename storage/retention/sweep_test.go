@@ -197,25 +197,25 @@ func TestServerAgesAreRemembered(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestTurn: of two servers over the same tables only the one whose turn it is sweeps, also after the turn has passed on.
-func TestTurn(t *testing.T) {
+// TestOneServerSweeps: of two servers over the same tables only the one that MaySweep names sweeps, also after MaySweep changes.
+func TestOneServerSweeps(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close()) }()
 	ages := agesOf(t, 30, map[string]int{"debug_*": 2})
 	fill(t, s, ages)
 	before := checksum(t, s, storage.TableData, storage.FamilySamples)
-	var turn atomic.Int32
+	var sweeper atomic.Int32
 	var asked [2]atomic.Int32
 	for n := range asked {
 		sweeper, err := retention.New(retention.Options{Store: s, RetentionByMetric: ages, Now: now, Interval: time.Hour, Share: 1,
-			TurnInterval: time.Millisecond, Turn: func() bool { asked[n].Add(1); return turn.Load() == int32(n)+1 }})
+			CheckInterval: time.Millisecond, MaySweep: func() bool { asked[n].Add(1); return sweeper.Load() == int32(n)+1 }})
 		require.NoError(t, err)
 		sweeper.Start()
 		defer sweeper.Close()
 	}
 	require.Eventually(t, func() bool { return asked[0].Load() > 2 && asked[1].Load() > 2 }, time.Minute, time.Millisecond)
-	require.Equal(t, before, checksum(t, s, storage.TableData, storage.FamilySamples), "nobody's turn")
-	turn.Store(2)
+	require.Equal(t, before, checksum(t, s, storage.TableData, storage.FamilySamples), "no server may sweep")
+	sweeper.Store(2)
 	require.Eventually(t, func() bool { return checksum(t, s, storage.TableData, storage.FamilySamples) != before },
 		time.Minute, 5*time.Millisecond)
 }

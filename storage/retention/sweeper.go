@@ -29,14 +29,14 @@ func New(opts Options) (*Sweeper, error) {
 	return s, err
 }
 
-// Start sweeps in the background, at once and then at each interval, until Close. A process that takes over the turn sweeps at
-// its next call of Turn, because the previous process may have died during a sweep.
+// Start sweeps in the background, at once and then at each interval, until Close. A process that gets the lease sweeps at
+// its next call of MaySweep, because the previous process may have died during a sweep.
 func (s *Sweeper) Start() {
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
 	s.work.Go(func() {
 		for next := time.Duration(0); periodic.Sleep(ctx, next) == nil; {
-			if next = s.opts.TurnInterval; s.opts.Turn() {
+			if next = s.opts.CheckInterval; s.opts.MaySweep() {
 				s.sweepAndLog(ctx)
 				next = s.opts.Interval
 			}

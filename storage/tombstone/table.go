@@ -100,13 +100,13 @@ func (it *rowIter) keep() (kept bool, err error) {
 	}
 	kept, undecided, err := it.filter.Keys(it.ctx, &it.row)
 	if err == nil && undecided {
-		return it.lookInto()
+		return it.readValues()
 	}
 	return kept, err
 }
 
-// lookInto reads a row with its values, because its keys alone do not show whether samples are left.
-func (it *rowIter) lookInto() (kept bool, err error) {
+// readValues reads a row with its values, because its keys alone do not show whether samples are left.
+func (it *rowIter) readValues() (kept bool, err error) {
 	opts := storage.ReadOptions{Filter: it.opts.Filter}
 	opts.Filter.KeysOnly = false
 	one := it.table.ReadRows(it.ctx, storage.RowSet{Keys: [][]byte{it.row.Key}}, opts)

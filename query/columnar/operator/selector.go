@@ -440,7 +440,7 @@ func (r *rangeRun) fork() evaluator {
 
 // done implements evaluator.
 func (r *rangeRun) done(ev *Eval, c *column.Column, row []float64, largest int) error {
-	return r.handOn(ev, grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series}, row, largest)
+	return r.emitRow(ev, grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series}, row, largest)
 }
 
 // windowOutput emits the rows of a function of windows.
@@ -451,8 +451,8 @@ type windowOutput struct {
 	handedOn int
 }
 
-// handOn emits the row of a series. The largest window of the series has the given number of samples.
-func (o *windowOutput) handOn(ev *Eval, s grid.Series, row []float64, largest int) error {
+// emitRow emits the row of a series. The largest window of the series has the given number of samples.
+func (o *windowOutput) emitRow(ev *Eval, s grid.Series, row []float64, largest int) error {
 	if largest == 0 {
 		return nil
 	}

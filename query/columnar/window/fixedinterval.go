@@ -20,8 +20,8 @@ type fixedIntervalMemo struct {
 	samples, steps         int
 
 	even      fixedInterval
-	stretch   stretch
-	stretched bool
+	rate      windowRate
+	rateKnown bool
 }
 
 // of returns the fixedInterval of the samples and steps, or the cached one.

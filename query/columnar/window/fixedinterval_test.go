@@ -39,7 +39,7 @@ func TestFixedIntervalMemo(t *testing.T) {
 		w.even = want
 		rates, alone := make([]float64, w.Steps), make([]float64, w.Steps)
 		(&difference{Window: w, extrapolation: e}).evenSteps(rates)
-		w.memo.stretched = false
+		w.memo.rateKnown = false
 		(&difference{Window: w, extrapolation: e}).evenSteps(alone)
 		for k := range rates {
 			require.Equal(t, grid.IsAbsent(alone[k]), grid.IsAbsent(rates[k]))

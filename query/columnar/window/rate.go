@@ -43,7 +43,7 @@ func (d *difference) step(lo, hi int, endMs int64) float64 {
 	if hi-lo < 2 {
 		return grid.Absent()
 	}
-	s := d.stretch(d.Window, lo, hi, endMs)
+	s := d.windowRate(d.Window, lo, hi, endMs)
 	return s.of(d.sum(lo, hi), d.Values[lo])
 }
 
@@ -72,9 +72,9 @@ func (d *difference) evenSteps(out []float64) {
 		out[k] = d.step(lo, hi, d.FirstEndMs+int64(k)*d.StepMs)
 	}
 	if lo, hi := e.at(k); k < e.end && hi-lo >= 2 {
-		s := &d.memo.stretch
-		if !d.memo.stretched {
-			*s, d.memo.stretched = d.stretch(d.Window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs), true
+		s := &d.memo.rate
+		if !d.memo.rateKnown {
+			*s, d.memo.rateKnown = d.windowRate(d.Window, lo, hi, d.FirstEndMs+int64(k)*d.StepMs), true
 		}
 		if len(d.resets) == 0 {
 			s.strides(out[k:e.end], d.Values[lo:], d.Values[hi-1:], e.perStep)
@@ -116,18 +116,18 @@ type extrapolation struct {
 	rangeSeconds       float64
 }
 
-// stretch is the extrapolation of a window: it depends on the times of the samples only.
-type stretch struct {
+// windowRate extrapolates differences over a window. It depends on the times of the samples only.
+type windowRate struct {
 	*extrapolation
 	sampled, toStart, toEnd float64
 	factor                  float64 // if the series may begin as early as toStart
 }
 
-// stretch computes the extrapolation of the window of samples lo to hi-1 that ends at endMs. The order of the
+// windowRate computes the extrapolation of the window of samples lo to hi-1 that ends at endMs. The order of the
 // operations is Prometheus's, for equal bits.
-func (e *extrapolation) stretch(w *Window, lo, hi int, endMs int64) stretch {
+func (e *extrapolation) windowRate(w *Window, lo, hi int, endMs int64) windowRate {
 	firstMs, lastMs := w.time(lo), w.time(hi-1)
-	s := stretch{
+	s := windowRate{
 		extrapolation: e, sampled: float64(lastMs-firstMs) / 1000,
 		toStart: float64(firstMs-(endMs-w.RangeMs)) / 1000, toEnd: float64(endMs-lastMs) / 1000,
 	}
@@ -147,7 +147,7 @@ func (e *extrapolation) stretch(w *Window, lo, hi int, endMs int64) stretch {
 }
 
 // from is the factor for a series that begins the given number of seconds before the first sample.
-func (s *stretch) from(toStart float64) float64 {
+func (s *windowRate) from(toStart float64) float64 {
 	factor := 1.0
 	if s.sampled != 0 {
 		factor = (s.sampled + toStart + s.toEnd) / s.sampled
@@ -159,7 +159,7 @@ func (s *stretch) from(toStart float64) float64 {
 }
 
 // of extrapolates a difference over the window. first is the value of the first sample.
-func (s *stretch) of(diff, first float64) float64 {
+func (s *windowRate) of(diff, first float64) float64 {
 	// A counter was never below zero. If first is at least twice the difference, the counter left zero longer than
 	// toStart before its first sample, because toStart is at most 1.1 times sampled. That saves a division.
 	if s.counter && diff > 0 && first >= 0 && first < 2*diff {
@@ -171,7 +171,7 @@ func (s *stretch) of(diff, first float64) float64 {
 }
 
 // strides extrapolates the differences between the values of two slices at a constant distance.
-func (s *stretch) strides(out, firsts, lasts []float64, stride int) {
+func (s *windowRate) strides(out, firsts, lasts []float64, stride int) {
 	factor, counter := s.factor, s.counter
 	at := 0
 	for k := range out {

@@ -30,7 +30,7 @@ func (s *Sliding) Reset(states []rollup.State) {
 // call.
 func (s *Sliding) Window(lo, hi int) *rollup.State {
 	if lo >= s.mid {
-		s.turn(lo, hi)
+		s.rebuild(lo, hi)
 	}
 	for ; s.end < hi; s.end++ {
 		s.tail.Append(&s.states[s.end], s.Fields)
@@ -46,8 +46,8 @@ func (s *Sliding) Window(lo, hi int) *rollup.State {
 	return &s.out
 }
 
-// turn makes suffixes of states[lo:hi].
-func (s *Sliding) turn(lo, hi int) {
+// rebuild computes suffixes of states[lo:hi].
+func (s *Sliding) rebuild(lo, hi int) {
 	s.mid, s.end, s.tail = hi, hi, rollup.State{}
 	if lo >= hi {
 		return

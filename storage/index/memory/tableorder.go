@@ -35,7 +35,7 @@ func (v *View) SortRows(rows []uint32, scratch *SortScratch) []uint32 {
 
 // sorted is SortRows without a tableOrder. It may sort rows in place.
 func (v *View) sorted(rows []uint32, scratch *SortScratch) []uint32 {
-	if len(rows) < SortRowsMin || v.rankedDear(len(rows)) {
+	if len(rows) < SortRowsMin || v.rankingCostly(len(rows)) {
 		slices.SortFunc(rows, v.Compare)
 		return rows
 	}
@@ -57,8 +57,8 @@ func (v *View) sorted(rows []uint32, scratch *SortScratch) []uint32 {
 	return order
 }
 
-// rankedDear reports whether ranking a dictionary costs too much for this number of rows.
-func (v *View) rankedDear(rows int) bool {
+// rankingCostly reports whether ranking a dictionary costs too much for this number of rows.
+func (v *View) rankingCostly(rows int) bool {
 	return slices.ContainsFunc(v.Columns, func(c *column) bool { return int(c.Dict.Len()) > rankShare*rows })
 }
 

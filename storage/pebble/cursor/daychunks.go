@@ -65,14 +65,14 @@ func (b *dayChunkCursor) prefix() []byte { return b.place[:len(b.place)-cellkey.
 // next moves by one cell.
 func (b *dayChunkCursor) next(c *Cursor) error {
 	if b.current {
-		b.turn(c)
+		b.advance(c)
 		return b.settle(c, b.ok)
 	}
 	return b.settle(c, c.step())
 }
 
-// turn goes to the next cell of the day chunk.
-func (b *dayChunkCursor) turn(c *Cursor) {
+// advance goes to the next cell of the day chunk.
+func (b *dayChunkCursor) advance(c *Cursor) {
 	if c.Reverse {
 		b.i--
 		b.left = b.i >= 0
@@ -99,7 +99,7 @@ func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	for {
 		plain, err := false, error(nil)
 		if !b.left || !b.beyond {
-			if plain, err = b.arrive(c); err != nil {
+			if plain, err = b.openHere(c); err != nil {
 				return err
 			}
 		}
@@ -127,9 +127,9 @@ func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	return c.Iter.Error()
 }
 
-// arrive opens the day chunk under the iterator. It reports whether the iterator stands at a cell that may be next. While the
+// openHere opens the day chunk under the iterator. It reports whether the iterator stands at a cell that may be next. While the
 // open day chunk has cells left, cells of other prefixes may not be next.
-func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
+func (b *dayChunkCursor) openHere(c *Cursor) (plain bool, err error) {
 	b.beyond = false
 	for b.ok {
 		c.Key = c.Iter.Key()
@@ -146,7 +146,7 @@ func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
 		if cellkey.IsDayChunk(c.Key, c.split) {
 			// In reverse, the cells behind the day chunk have already opened it.
 			if !known || !c.Reverse || !b.probe {
-				if err := b.take(c, c.Iter); err != nil {
+				if err := b.load(c, c.Iter); err != nil {
 					return false, err
 				}
 			}
@@ -154,7 +154,7 @@ func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
 			continue
 		}
 		if c.Reverse && (!known || !b.probe) {
-			if err := b.look(c); err != nil {
+			if err := b.openByPrefix(c); err != nil {
 				return false, err
 			}
 		}
@@ -167,8 +167,8 @@ func (b *dayChunkCursor) arrive(c *Cursor) (plain bool, err error) {
 	return false, nil
 }
 
-// take opens the day chunk under the iterator. The key of the day chunk is c.Key.
-func (b *dayChunkCursor) take(c *Cursor, it *pebble.Iterator) error {
+// load opens the day chunk under the iterator. The key of the day chunk is c.Key.
+func (b *dayChunkCursor) load(c *Cursor, it *pebble.Iterator) error {
 	value, err := it.ValueAndErr()
 	if err != nil {
 		return err
@@ -193,8 +193,8 @@ func (b *dayChunkCursor) setPrefix(c *Cursor) {
 	b.probe = true
 }
 
-// look opens the day chunk of c.Key's prefix, if there is one.
-func (b *dayChunkCursor) look(c *Cursor) error {
+// openByPrefix opens the day chunk of c.Key's prefix, if there is one.
+func (b *dayChunkCursor) openByPrefix(c *Cursor) error {
 	if b.side == nil {
 		side, err := c.Iter.Clone(pebble.CloneOptions{})
 		if err != nil {
@@ -204,7 +204,7 @@ func (b *dayChunkCursor) look(c *Cursor) error {
 	}
 	c.seek = append(append(c.seek[:0], c.Key[:c.split]...), cellkey.DayChunkSuffix)
 	if b.side.SeekGE(c.seek) && bytes.Equal(b.side.Key(), c.seek) {
-		return b.take(c, b.side)
+		return b.load(c, b.side)
 	}
 	b.setPrefix(c)
 	b.left = false
@@ -221,7 +221,7 @@ func (b *dayChunkCursor) choose(c *Cursor, plain bool) {
 		}
 		switch order := b.compare(c); {
 		case order == 0:
-			b.turn(c)
+			b.advance(c)
 			b.current = false
 		case c.Reverse:
 			b.current = order > 0
@@ -266,7 +266,7 @@ func (b *dayChunkCursor) skip(c *Cursor) {
 	}
 	c.seek = bound.AppendSeek(c.seek[:0], c.Header)
 	for b.left && (c.Reverse && r.PastEnd(b.place) || !c.Reverse && r.BeforeStart(b.place)) {
-		b.turn(c)
+		b.advance(c)
 	}
 	switch {
 	case !b.ok:

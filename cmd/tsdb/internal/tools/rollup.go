@@ -248,16 +248,16 @@ func (c *rollupCommands) runShared(
 	if err != nil {
 		return err
 	}
-	turn, err := lease.NewKeeper(lease.Options{Meta: meta, Name: tables.RollupLease, Holder: index.NewWriter()}, log)
+	keeper, err := lease.NewKeeper(lease.Options{Meta: meta, Name: tables.RollupLease, Holder: index.NewWriter()}, log)
 	if err != nil {
 		return err
 	}
 	if rebuild {
-		turn.Start()
-		defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }()
+		keeper.Start()
+		defer func() { err = errors.Join(err, keeper.Close(context.WithoutCancel(ctx))) }()
 	}
 	return runRollupJob(ctx, store, rollupstore.Options{
 		Tables: undeleted, Deletions: deleted, Reset: c.reset && rebuild, Logger: log,
-		Shared: &rollupstore.Shared{Turn: turn.Held, Margin: c.packDelay, Fresh: deleted.Refresh},
+		Shared: &rollupstore.Shared{HoldsLease: keeper.Held, Margin: c.packDelay, Fresh: deleted.Refresh},
 	}, job.Options{Share: 1, Settle: -1, Interval: min(10*time.Second, c.packDelay/4)}, rebuild, first, last, w)
 }
