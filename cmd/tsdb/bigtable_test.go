@@ -198,7 +198,7 @@ func TestMigrateThereAndBack(t *testing.T) {
 	require.NoError(t, store.Close())
 	out, err = migrate(t, "--to=pebble", "--verify-only", "--storage.path", back)
 	require.Error(t, err)
-	require.Contains(t, out, "row "+string(row.Key)+" has other cells")
+	require.Contains(t, out, "row "+string(row.Key)+" has different cells")
 }
 
 // TestEnginesAnswerAlike gives two servers the same samples, flushed and unflushed, on either engine.

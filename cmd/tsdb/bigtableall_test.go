@@ -101,7 +101,7 @@ func TestBigtableInspect(t *testing.T) {
 	}
 	out, err := tsdb(t, "retention", "--url", s.url)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "Bigtable knows no sizes of days")
+	require.Contains(t, out, "Bigtable has no sizes of days")
 	out, err = tsdb(t, "inspect", "wal", "--storage.path", dir)
 	require.NoError(t, err, out)
 	out, err = tsdb(t, "inspect", "tables", "--storage.path", dir)

@@ -45,7 +45,7 @@ type serveConfig struct {
 	tombstonesMax      int
 	acceptWALLoss      bool
 	exitOnFailure      bool
-	acceptTableLoss    []string // names of lost things, tables.AcceptAll for all of them
+	acceptTableLoss    []string // names of lost files, or tables.AcceptAll
 	bigtable           tables.BigtableFlags
 	takeOver           bool
 	directMode         directConfig
@@ -100,24 +100,24 @@ type serveConfig struct {
 	flagValues         func() map[string]string
 	openTablesMax      int            // see fitDescriptors
 	shared             []*sharedBytes // see fitMemory
-	inFlightBytesMax   int64          // set by fitMemory; 0 is the default of those who use it
-	monthSeriesMax     int            // likewise
+	inFlightBytesMax   int64          // set by fitMemory; 0 means the default of the package that uses it
+	monthSeriesMax     int            // also set by fitMemory
 	noJobs             bool           // the process opens the database for one piece of work
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
-	// senders remembers who writes.
+	// senders records which clients write.
 	senders *senders.Tracker
 
-	// stderr takes the log.
+	// stderr is where the log goes.
 	stderr io.Writer
 	// locked, if not nil, is called when this process has locked the storage. It may be called again.
 	locked func()
 	// replaying, if not nil, receives the progress of the log's replay.
 	replaying func(ingest.ReplayProgress)
-	// waiting, if not nil, receives the error for which the start waits, such as a full disk, and nil when the wait ends.
+	// waiting, if not nil, receives the error that delays the start, such as a full disk. It receives nil when the wait ends.
 	waiting func(lack error)
-	// background, if not nil, runs beside the server once the server is ready. It gets the writer of the server's own
+	// background, if not nil, runs beside the server once the server is ready. Its arguments are the writer of the server's own
 	// samples and the server's external URL. An error ends the server.
 	background func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error
 }
@@ -154,15 +154,16 @@ func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 		Int64Var(&c.labelSetMax)
 	cmd.Flag("ingest.max-histogram-bytes", "Maximum size of an encoded native histogram in bytes, up to 1048576.").Default("65536").
 		Int64Var(&c.histogramMax)
-	cmd.Flag("ingest.max-decoded-histogram-bytes", "Maximum memory of the decoded native histograms of one series of a request. "+
+	cmd.Flag("ingest.max-decoded-histogram-bytes", "Maximum memory of the decoded native histograms of one series in a request. "+
 		"0 means eight times --ingest.max-body-bytes.").Default("0").SetValue(program.Bytes(&c.decodedHistMax))
-	cmd.Flag("ingest.max-exemplars", "Maximum number of exemplars kept of a series and hour, up to 128. The oldest ones leave.").
+	cmd.Flag("ingest.max-exemplars", "Maximum number of exemplars kept for a series and hour, up to 128. The newest ones are kept.").
 		Default("60").IntVar(&c.exemplarsMax)
-	cmd.Flag("ingest.max-symbols", "Maximum number of symbols of a request of remote write 2.0.").Default("1000000").
+	cmd.Flag("ingest.max-symbols", "Maximum number of symbols in a request of remote write 2.0.").Default("1000000").
 		IntVar(&c.symbolsMax)
-	cmd.Flag("ingest.max-relabelled-series", "Maximum number of series whose relabelling is remembered, beyond three for each "+
-		"stored series. The server relabels others with each sample.").Default("1000000").IntVar(&c.relabelledMax)
-	cmd.Flag("ingest.max-senders", "Maximum number of senders that /api/v1/status/senders lists. The least recent one leaves.").
+	cmd.Flag("ingest.max-relabelled-series", "Maximum number of label sets in the relabelling cache, beyond three for each "+
+		"stored series. Label sets outside the cache are relabelled with each sample.").Default("1000000").IntVar(&c.relabelledMax)
+	cmd.Flag("ingest.max-senders", "Maximum number of senders that /api/v1/status/senders lists. A new one "+
+		"replaces the least recent one.").
 		Default("1000").IntVar(&c.sendersMax)
 	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+
 		"on. 0 means no limit. Default: the memory limit divided by 512 bytes.").IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
@@ -325,7 +326,7 @@ func (c *serveConfig) labelFaults() (faults []error) {
 	return faults
 }
 
-// clock is the clock of all floors.
+// clock returns the clock of all packages.
 func (c *serveConfig) clock() func() time.Time {
 	if c.now == nil {
 		return time.Now
@@ -333,7 +334,7 @@ func (c *serveConfig) clock() func() time.Time {
 	return c.now
 }
 
-// aheadOrDefault returns the time that samples may lie in the future.
+// aheadOrDefault returns how far in the future samples may lie.
 func (c *serveConfig) aheadOrDefault() time.Duration {
 	return cmp.Or(c.aheadMax, ingest.AheadMaxDefault)
 }

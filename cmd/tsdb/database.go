@@ -39,17 +39,17 @@ import (
 
 // database has all layers between HTTP and the disk. They are opened bottom up.
 type database struct {
-	tables  storage.Store // as the engine has opened it
+	tables  storage.Store // as the engine opened it
 	store   storage.Store
 	deleted *tombstone.Set
 	schema  *keyschema.Schema
-	config  *config.Config // as it was read at the start
-	tiers   *job.Rollups   // nil in Bigtable until they are asked for
+	config  *config.Config // as read at the start
+	tiers   *job.Rollups   // nil on Bigtable until a server enables rollups
 	// rollupLease is the lease under which one of several servers computes rollups; nil if there is one server.
 	rollupLease *lease.Keeper
 	index       *index.Index
 	ingester    ingester
-	lookup      read.Index // index, as queries use it
+	lookup      read.Index // the index that queries use
 	deleter     api.Deleter
 	reader      *read.Reader
 	rowCache    *rowcache.Cache
@@ -92,7 +92,7 @@ func (db *database) maintains() bool {
 	return !ok || shared.Maintains()
 }
 
-// lostTables are the accepted losses of tables that are not settled yet.
+// lostTables are the accepted losses of tables that settleLosses has not handled yet.
 func (db *database) lostTables() []fault.Damage {
 	if s, ok := db.tables.(*pebble.Store); ok {
 		return s.Lost()
@@ -117,7 +117,7 @@ func (db *database) Flush(ctx context.Context) error {
 	return nil
 }
 
-// snapshots returns what makes snapshots; nil in mode direct, which has no log.
+// snapshots returns the maker of snapshots; nil in mode direct, which has no log.
 func (db *database) snapshots(c *serveConfig, r prometheus.Registerer) func(context.Context) (api.Snapshot, error) {
 	i, ok := db.ingester.(*ingest.Ingester)
 	if !ok {
@@ -155,7 +155,7 @@ func (db *database) close(ctx context.Context) error {
 	if db.ingester != nil {
 		errs = append(errs, db.ingester.Close(ctx))
 	}
-	if db.rollupLease != nil { // no cleaning uses it any more
+	if db.rollupLease != nil { // no cleaning uses the lease any more
 		errs = append(errs, db.rollupLease.Close(ctx))
 	}
 	if db.store != nil {

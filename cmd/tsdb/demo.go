@@ -28,7 +28,7 @@ const (
 	demoBatchSteps = 60
 	// demoWriters is the number of concurrent writers. Each has its own hosts.
 	demoWriters = 4
-	// demoRound is the time in which the hot spot passes all hosts.
+	// demoRound is the time in which the hot spot moves over all hosts.
 	demoRound = 2 * time.Hour
 	demoSeed  = 1
 
@@ -51,7 +51,8 @@ type demoConfig struct {
 func addDemoFlags(cmd *kingpin.CmdClause) *demoConfig {
 	c := &demoConfig{serve: addServeFlags(cmd)}
 	path := cmd.GetFlag("storage.path").Default("")
-	path.Help("Directory of all data. It must be new or empty, and is kept. Default: a temporary directory, removed at the end.")
+	path.Help("Directory of all data. It must be new or empty, and stays at the end. " +
+		"Default: a temporary directory, removed at the end.")
 	cmd.Flag("demo.hosts", "Number of simulated hosts, with about 100 series each.").Default(demoHostsDefault).IntVar(&c.hosts)
 	cmd.Flag("demo.span", "Age of the oldest samples.").Default(demoSpanDefault).SetValue(&c.span)
 	return c
@@ -109,7 +110,7 @@ type demoHost struct {
 	unit     *fleet.Unit
 	labels   []labels.Labels
 	step     int
-	position float64 // of the host in the round of the hot spot, 0 to 1
+	position float64 // position of the host in the round of the hot spot, 0 to 1
 	requests float64
 	seed     uint64
 }
@@ -127,7 +128,7 @@ func newDemo(c *demoConfig, w sampleWriter, now time.Time) (*demo, error) {
 		var own []labels.Labels
 		for _, s := range f.SeriesOf(u, 0) {
 			h.labels = append(h.labels, labelsOf(s.Metric, s))
-			if s.Metric == "up" { // it has only the host's labels
+			if s.Metric == "up" { // the series of the hot spot has only the host's labels
 				own = []labels.Labels{labelsOf(demoRequests, s), labelsOf(demoLatency, s)}
 			}
 		}
@@ -177,7 +178,7 @@ Demo: %d samples of %d series in %s, and new samples every 15 s. A hot spot move
 
 `
 
-// ignoreEnd returns nil if ctx has ended, because the end of ctx causes errors.
+// ignoreEnd returns nil if ctx has ended, because then the error comes from ctx.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil

@@ -46,7 +46,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	}, opts.Logger); err != nil {
 		return err
 	}
-	ages := db.retention.Tier(keyschema.Raw) // the index's may be longer
+	ages := db.retention.Tier(keyschema.Raw) // the retention of the index may be longer
 	t, err := direct.Open(ctx, direct.Options{
 		Tombstones: db.deleted, States: leasedStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),

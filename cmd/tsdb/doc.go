@@ -1,7 +1,7 @@
 // Command tsdb is the one binary of Halite.
 //
-//	tsdb serve     takes Prometheus remote write and answers PromQL
-//	tsdb demo      serves a made-up fleet, for a first look
+//	tsdb serve     accepts Prometheus remote write and answers PromQL
+//	tsdb demo      serves a simulated fleet, for a first look
 //	tsdb graph     draws a query of a running server in the terminal
 //	tsdb inspect   prints keys, rows and log segments as text
 //	tsdb version   prints version, commit and Go version

@@ -17,7 +17,8 @@ type refuser interface {
 	Refusing() error
 }
 
-// refusing returns the error with which writes are refused at present, or nil. A permanent failure comes first.
+// refusing returns the error with which the server refuses writes now, or nil. If there are several, it returns a permanent
+// failure.
 func (db *database) refusing() (err error) {
 	for _, part := range []any{db.ingester, db.tables} {
 		r, ok := part.(refuser)
@@ -34,8 +35,7 @@ func (db *database) refusing() (err error) {
 	return err
 }
 
-// watchFailure returns an error once log or tables have failed until the next start. It returns nil when ctx
-// ends.
+// watchFailure returns an error once log or tables have failed and only a restart can help. It returns nil when ctx ends.
 func (db *database) watchFailure(ctx context.Context) error {
 	ticker := time.NewTicker(healthInterval)
 	defer ticker.Stop()

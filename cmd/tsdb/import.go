@@ -47,7 +47,7 @@ type importConfig struct {
 	extra                       []string
 }
 
-// importFlags are the flags of serve that `tsdb import` shows. It takes the others as well.
+// importFlags are the flags of serve that the help of `tsdb import` shows. It accepts the others as well.
 var importFlags = []string{"storage.engine", "storage.path", "storage.retention.raw", "storage.retention.histograms",
 	"config.file", "log.level"}
 
@@ -56,7 +56,7 @@ type opener func(c *importConfig) (transfer.Source, error)
 
 // addImport declares `tsdb import`.
 func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
-	cmd := app.Command("import", "Bring samples in: into a running server with --url, or into --storage.path of a server that has "+
+	cmd := app.Command("import", "Import samples into a running server with --url, or into --storage.path of a server that has "+
 		"stopped. See docs/migrating.md.")
 	c := &importConfig{serve: addServeFlags(cmd)}
 	for _, f := range cmd.Model().Flags {
@@ -67,12 +67,13 @@ func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
 	cmd.GetFlag("log.level").Default("warn")
 	cmd.GetFlag("storage.retention.raw").IsSetByUser(&c.keptRaw)
 	c.server.AddFlags(cmd, "Server to import into. Without it, the import opens --storage.path itself.", "")
-	cmd.Flag("state", "File that remembers how far the import is. The same command goes on there. Default: import.json in "+
+	cmd.Flag("state", "File with the progress of the import. The same command continues from there. Default: import.json in "+
 		"--storage.path, or tsdb-import.json in the current directory with --url.").StringVar(&c.options.StateFile)
 	cmd.Flag("from", "Leave out older samples: an RFC 3339 time or a duration before now such as 720h.").StringVar(&c.from)
 	cmd.Flag("to", "Leave out newer samples, in the same form.").StringVar(&c.to)
-	cmd.Flag("writers", "Number of parts that are written at once.").Default("4").IntVar(&c.options.Writers)
-	cmd.Flag("skip-expired", "Import a source with samples that are older than the retention, without these samples.").
+	cmd.Flag("writers", "Number of concurrent writers.").Default("4").IntVar(&c.options.Writers)
+	cmd.Flag("skip-expired", "Leave out samples older than the retention. Without this flag, a source with such samples "+
+		"is refused.").
 		BoolVar(&c.options.SkipExpired)
 	cmd.Flag("no-verify", "Do not compare source and destination at the end.").BoolVar(&c.options.NoVerify)
 	cmd.Flag("retry-for", "How long to retry a request after 429, 5xx and broken connections.").Default("5m").
@@ -85,11 +86,11 @@ func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
 		commands[sub.FullCommand()] = func(w io.Writer) error { return c.run(w, open) }
 		return sub
 	}
-	blocks := add("prometheus-blocks", "Blocks of a Prometheus or a Thanos, with native histograms and without what is deleted.",
-		"DIR", "Data directory of a Prometheus, one of its snapshots, or a block.", (*importConfig).openBlocks)
-	read := add("remote-read", "What a server gives by remote read: Prometheus, Mimir, Halite. Needs --from.",
+	blocks := add("prometheus-blocks", "Blocks of Prometheus or Thanos, with native histograms and without deleted samples.",
+		"DIR", "Data directory of a Prometheus server, one of its snapshots, or a block.", (*importConfig).openBlocks)
+	read := add("remote-read", "Samples of a server with remote read, such as Prometheus, Mimir or Halite. Needs --from.",
 		"URL", "Base URL of its API. If it ends in /read, it is the URL of remote read.", (*importConfig).openRemoteRead)
-	read.Flag("window", "Time to read at once.").Default("2h").DurationVar(&c.window)
+	read.Flag("window", "Time range of one request.").Default("2h").DurationVar(&c.window)
 	read.Flag("source-token-file", "File with the bearer token for the source.").StringVar(&c.reading.TokenFile)
 	for _, sub := range []*kingpin.CmdClause{blocks, read} {
 		sub.Flag("match", "Import only series that this selector matches.").StringVar(&c.match)
@@ -104,7 +105,7 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 		{transfer.FormatJSONL, "JSON lines of VictoriaMetrics's /api/v1/export, or of tsdb export."},
 		{transfer.FormatCSV, "Rows of comma-separated values: with --format, or with a header as tsdb export writes it."},
 		{transfer.FormatInflux, "InfluxDB's line protocol."},
-		{transfer.FormatOpenMetrics, "OpenMetrics, with a timestamp at each sample."},
+		{transfer.FormatOpenMetrics, "OpenMetrics in which each sample has a timestamp."},
 	} {
 		open := func(c *importConfig) (transfer.Source, error) { return c.openFile(f.format) }
 		sub := add(f.format, f.help, "FILE", "File to import, compressed if its name ends in .gz; - is standard input.", open)
@@ -133,7 +134,7 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 	case transfer.FormatInflux:
 		params = url.Values{"db": {c.database}, "precision": {c.precision}}
 	}
-	// Kingpin passes the argument - on as the empty text.
+	// Kingpin turns the argument - into an empty string.
 	file, err := transfer.OpenFile(cmp.Or(c.source, transfer.Stdin), format, params)
 	if err != nil {
 		return nil, err
@@ -168,7 +169,7 @@ func (c *importConfig) run(w io.Writer, open opener) (err error) {
 	defer func() { err = errors.Join(err, done()) }()
 	err = transfer.Import(ctx, source, sink, c.options)
 	if ctx.Err() != nil {
-		return fmt.Errorf("stopped; the same command goes on where it was: %w", err)
+		return fmt.Errorf("stopped; the same command continues the import: %w", err)
 	}
 	return err
 }
@@ -200,7 +201,7 @@ func (c *importConfig) openBlocks() (transfer.Source, error) {
 		return nil, err
 	}
 	if blocks.HasLog() {
-		fmt.Fprintf(c.options.Out, "%s has a write-ahead log, which is not imported: take a snapshot of the Prometheus to have its "+
+		fmt.Fprintf(c.options.Out, "%s has a write-ahead log, which is not imported: take a snapshot of Prometheus to get its "+
 			"newest samples in blocks.\n", c.source)
 	}
 	return blocks, nil
@@ -237,7 +238,7 @@ func (c *importConfig) openDirectory(ctx context.Context) (transfer.Sink, func()
 	if err := c.serve.Validate(); err != nil {
 		return nil, nil, err
 	}
-	// This must precede the first start with other ages.
+	// This must precede the first start with other retentions.
 	if err := c.checkRetention(keyschema.Uniform(c.serve.ages())); err != nil && c.serve.configFile == "" {
 		return nil, nil, err
 	}
@@ -260,8 +261,8 @@ func (c *importConfig) openDirectory(ctx context.Context) (transfer.Sink, func()
 	return &transfer.Local{Dir: c.serve.storagePath, Writer: db.ingester, Queryable: promadapter.New(db.reader)}, done, nil
 }
 
-// keepRetention uses the ages of the last server that opened the directory, unless flags set them. Otherwise the import
-// would shorten the ages of the server.
+// keepRetention uses the retention of the last server that opened the directory, unless flags set it. Otherwise the import would
+// shorten the retention of the server.
 func (c *importConfig) keepRetention(ctx context.Context) error {
 	if c.keptRaw {
 		return nil

@@ -223,7 +223,7 @@ func TestImportSurvivesKills(t *testing.T) {
 	}
 	out, err := runTsdb(t, args...)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "Going on after ")
+	require.Contains(t, out, "Continuing after ")
 	require.Contains(t, out, fmt.Sprintf("Read %d samples and stored %d,", samples, samples))
 	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", samples))
 	requireImported(t, startServer(t, dir, "--no-web.self-scrape"), blocks, start, samples)

@@ -41,16 +41,16 @@ func runCommand(app *kingpin.Application, args []string) error {
 	return commands[command](os.Stdout)
 }
 
-// addCommands declares all sub-commands and their flags on app. It returns what each of them runs.
+// addCommands declares all sub-commands and their flags on app. It returns the function of each.
 func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 	commands := make(map[string]func(io.Writer) error)
-	serve := app.Command("serve", "Take remote write and answer queries.")
+	serve := app.Command("serve", "Accept remote write and answer queries.")
 	serveConfig := addServeFlags(serve)
 	commands[serve.FullCommand()] = func(io.Writer) error {
 		serveConfig.stderr = program.NewRenamer(app).Writer(os.Stderr)
 		return serveUntilSignal(serveConfig)
 	}
-	demo := app.Command("demo", "Serve six hours of a made-up fleet, and go on with it; takes the flags of serve.")
+	demo := app.Command("demo", "Serve six hours of a simulated fleet and keep writing its samples. Accepts the flags of serve.")
 	demoConfig := addDemoFlags(demo)
 	commands[demo.FullCommand()] = func(w io.Writer) error {
 		demoConfig.serve.stderr = program.NewRenamer(app).Writer(os.Stderr)
@@ -75,7 +75,7 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 // version is the release; a build may overwrite it with -ldflags "-X main.version=…".
 var version = "0.1.0-dev"
 
-// buildInfo is what `tsdb version`, /api/v1/status/buildinfo and tsdb_build_info show.
+// buildInfo holds the values that `tsdb version`, /api/v1/status/buildinfo and tsdb_build_info show.
 type buildInfo struct {
 	version, revision, date string
 }

@@ -21,14 +21,14 @@ const gcPercent = 35
 // page cache and other processes. GOMEMLIMIT overrides it.
 const memoryShare = 0.9
 
-// memoryOf is the memory of the container, or of the machine.
+// memoryOf returns the memory of the container, or of the machine.
 func memoryOf() (uint64, error) {
 	return memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 }
 
-// fitMemory fits head, caches and queries to the memory limit. The limit is GOMEMLIMIT, or a part of the container's
-// memory, or a part of the machine's. It fits the garbage collector to the memory that caches outside the heap leave.
-// Without a limit it changes nothing.
+// fitMemory derives the limits of head, caches and queries from the memory limit. The memory limit is GOMEMLIMIT, or a part of
+// the memory of the container or machine. Go's limit gets the memory that caches outside the heap leave. Without a memory limit,
+// fitMemory changes nothing.
 func (c *serveConfig) fitMemory(log *slog.Logger) {
 	defer c.fitQueries()
 	if os.Getenv("GOGC") == "" {
@@ -66,7 +66,7 @@ const (
 	inFlightDefault = 256 << 20
 )
 
-// fitSeries fits the limits of series and of requests that bring them to the memory limit.
+// fitSeries derives the limits of series and of write requests from the memory limit.
 func (c *serveConfig) fitSeries(limit int64) {
 	if !c.headTotalByUser {
 		c.headTotalBytesMax = limit / headTotalShare
@@ -89,7 +89,7 @@ const (
 	engineSampleBytes = 16
 )
 
-// fitQueries fits limits of queries that were left at 0 to the memory limit.
+// fitQueries derives the limits of queries that are 0 from the memory limit.
 func (c *serveConfig) fitQueries() {
 	limit := debug.SetMemoryLimit(-1)
 	if c.queryBytesMax == 0 {
@@ -108,14 +108,14 @@ func (c *serveConfig) fitQueries() {
 const (
 	// descriptorsReserved are for the log, the manifest, compactions and connections to other servers.
 	descriptorsReserved = 128
-	// openTablesMost is the number of tables that are kept open if there are enough descriptors.
+	// openTablesMost is the number of table files that are kept open if there are enough descriptors.
 	openTablesMost = 1000
-	// connectionsLeast is the number of connections below which a server is of no use.
+	// connectionsLeast is the smallest number of connections with which a server starts.
 	connectionsLeast = 16
 )
 
-// fitDescriptors fits the most connections and open tables to the limit of descriptors. If there are too few, connections
-// get half of them.
+// fitDescriptors derives the limits of connections and open table files from the limit of descriptors. If there are too few
+// descriptors, connections get half of them.
 func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	free := int(min(limit, math.MaxInt32)) - descriptorsReserved
 	wanted := c.web.connectionsMax
@@ -148,20 +148,20 @@ const garbageShare = 16
 type collector struct {
 	stopped atomic.Bool
 	percent int
-	heap    []metrics.Sample // bytes alive after the last round, and bytes that it looked into
+	heap    []metrics.Sample // live bytes after the last collection, and the bytes that it scanned
 }
 
 // paceCollector sets the percentage until stop is called. GOGC overrides it.
 func paceCollector() (stop func()) {
 	c := &collector{percent: gcPercent, heap: []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/total:bytes"}}}
 	if os.Getenv("GOGC") == "" {
-		c.afterNextRound()
+		c.afterNextCollection()
 	}
 	return func() { c.stopped.Store(true) }
 }
 
-// afterNextRound waits for the next collection: it finds an unreferenced object.
-func (c *collector) afterNextRound() {
+// afterNextCollection calls a function after the next collection, by the cleanup of an unreferenced object.
+func (c *collector) afterNextCollection() {
 	type lost struct{ _ [2]*collector }
 	runtime.AddCleanup(new(lost), (*collector).pace, c)
 }
@@ -173,13 +173,13 @@ func (c *collector) pace() {
 	metrics.Read(c.heap)
 	percent := percentFor(c.heap[0].Value.Uint64(), c.heap[1].Value.Uint64())
 	if diff := percent - c.percent; diff*8 > c.percent || diff*8 < -c.percent {
-		debug.SetGCPercent(percent) // stops the world, so not for every byte
+		debug.SetGCPercent(percent) // SetGCPercent stops the world, so ignore small changes
 		c.percent = percent
 	}
-	c.afterNextRound()
+	c.afterNextCollection()
 }
 
-// percentFor returns the percentage for a live heap of liveBytes. scanBytes of it may have pointers.
+// percentFor returns the percentage for a live heap of liveBytes, scanBytes of which may have pointers.
 func percentFor(liveBytes, scanBytes uint64) int {
 	liveBytes = max(liveBytes, 1<<20)
 	garbage := min(max(scanBytes, liveBytes/garbageShare), liveBytes/100*gcPercent)

@@ -87,7 +87,7 @@ func migrateKilled(t *testing.T, rows int, args ...string) time.Duration {
 	}
 	out, err := migrate(t, args...)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "Going on after")
+	require.Contains(t, out, "Continuing after")
 	require.Equal(t, rows, dataRows(t, out))
 	return time.Since(began)
 }

@@ -80,7 +80,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.indexBytes, Logger: log, Registerer: r,
 		Now: now, RetentionByMetric: ages, MonthSeriesMax: c.monthSeriesMax,
 	}
-	db.knowSeries(c, &opts)
+	db.retainSeries(c, &opts)
 	if c.direct() {
 		err = db.openDirect(ctx, c, opts)
 	} else {
@@ -116,7 +116,7 @@ func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
 	return lock, nil
 }
 
-// startJobs starts the jobs that are not the ingester's.
+// startJobs starts the background jobs outside the ingester.
 func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
 	if c.noJobs {
 		return
@@ -131,8 +131,8 @@ func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
 	db.sweepNotes(c, log)
 }
 
-// knowSeries makes the index keep series as long as samples or rollups of them are kept.
-func (db *database) knowSeries(c *serveConfig, opts *index.Options) {
+// retainSeries makes the index keep each series as long as its samples or rollups are kept.
+func (db *database) retainSeries(c *serveConfig, opts *index.Options) {
 	if db.rollups(c) {
 		opts.RetentionByMetric = db.retention.Tier(keyschema.Days)
 		opts.Retention = time.Duration(opts.RetentionByMetric.Longest())
@@ -176,7 +176,7 @@ func (db *database) openIngester(
 		return fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
 	}
 	if err != nil {
-		return err // not i, which would be an interface that is not nil
+		return err // returning i would make an interface that is not nil
 	}
 	db.ingester, db.lookup, db.deleter = i, restricted.New(db.index), i
 	return db.settleLosses(ctx, opts.Logger)
@@ -219,7 +219,7 @@ func (db *database) openReader(
 	return err
 }
 
-// openEngine opens the query engine, which uses rollups if there are any.
+// openEngine opens the query engine. The engine uses rollups if there are any.
 func (db *database) openEngine(c *serveConfig, log *slog.Logger, r prometheus.Registerer) (err error) {
 	opts := db.queryOptions(c, log, r)
 	if db.rollups(c) {
@@ -270,7 +270,7 @@ func (c *serveConfig) batchRowsMax() int {
 	return 0
 }
 
-// openStore opens the engine that the flags pick.
+// openStore opens the engine that the flags select.
 func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (storage.Store, error) {
 	identity := c.identity()
 	if c.engine == tables.EngineBigtable {
@@ -311,7 +311,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	return store, nil
 }
 
-// identity describes which tables and which log belong together.
+// identity names the tables and the log that must belong together.
 func (c *serveConfig) identity() *tables.Identity {
 	return &tables.Identity{
 		Engine: c.engine, StoragePath: c.storagePath, TakeOver: c.takeOver, AcceptWALLoss: c.acceptWALLoss,
@@ -319,7 +319,7 @@ func (c *serveConfig) identity() *tables.Identity {
 	}
 }
 
-// deleting invalidates the caches that a deletion affects, and lets the deletion take effect.
+// deleting calls change, which makes a deletion take effect, and invalidates the caches that the deletion affects.
 func (db *database) deleting(watch *rowcache.Watch) func(fromMs, toMs int64, change func() error) error {
 	if db.tiers == nil {
 		return watch.During
@@ -329,8 +329,7 @@ func (db *database) deleting(watch *rowcache.Watch) func(fromMs, toMs int64, cha
 	}
 }
 
-// restoreSequence raises the next chunk number above all numbers in use, if the row with that number may be
-// lost.
+// restoreSequence raises the next chunk number above all numbers in use, if the row that stores it may be lost.
 func (db *database) restoreSequence(ctx context.Context) error {
 	if !db.lostFrom(storage.TableMeta) {
 		return nil

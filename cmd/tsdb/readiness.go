@@ -14,14 +14,14 @@ import (
 	"halite/storage/principal"
 )
 
-// gate answers requests before the store is open and after it began to stop: 503 with Retry-After, so that a sender keeps
-// its samples and comes back.
+// gate answers requests before the store is open and after the server has begun to stop. It answers 503 with Retry-After, so that
+// a sender keeps its samples and retries.
 type gate struct {
 	handler  atomic.Pointer[http.Handler]
 	stopping atomic.Bool
 	// replay is the progress of the replay of the log; nil before it begins.
 	replay atomic.Pointer[ingest.ReplayProgress]
-	// waiting says what the start lacks; nil if nothing.
+	// waiting is the resource that the start lacks, in words; nil if it lacks none.
 	waiting atomic.Pointer[string]
 	// profiles answers below /debug/pprof/; nil hides it.
 	profiles http.Handler
@@ -30,7 +30,7 @@ type gate struct {
 // newGate returns a closed gate.
 func newGate() *gate { return &gate{} }
 
-// profile serves the Go runtime's profiles to administrators, from the start on.
+// profile serves the Go runtime's profiles to administrators, even before the store is open.
 func (g *gate) profile(a *auth.Authenticator) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
@@ -44,7 +44,7 @@ func (g *gate) profile(a *auth.Authenticator) {
 // open lets requests through to h.
 func (g *gate) open(h http.Handler) { g.handler.Store(&h) }
 
-// wait makes readiness say what the start lacks, nil for nothing.
+// wait sets the error that readiness reports for the start; nil means none.
 func (g *gate) wait(lack error) {
 	if lack == nil {
 		g.waiting.Store(nil)
@@ -54,10 +54,10 @@ func (g *gate) wait(lack error) {
 	g.waiting.Store(&why)
 }
 
-// stop makes readiness say that the server ends.
+// stop makes readiness report that the server is shutting down.
 func (g *gate) stop() { g.stopping.Store(true) }
 
-// replaying keeps the progress of the replay for readiness.
+// replaying sets the progress of the replay that readiness reports.
 func (g *gate) replaying(now ingest.ReplayProgress) { g.replay.Store(&now) }
 
 func (g *gate) readiness() api.Readiness {
@@ -70,7 +70,7 @@ func (g *gate) readiness() api.Readiness {
 	return api.Readiness{Ready: true}
 }
 
-// startReason says what a server that starts is waiting for.
+// startReason returns the reason for which a starting server is not ready.
 func (g *gate) startReason() string {
 	if why := g.waiting.Load(); why != nil {
 		return "the server cannot start yet: " + *why

@@ -158,7 +158,7 @@ func writeBody(t *testing.T, version string, series []labels.Labels, values []fl
 }
 
 // errNotTaken means that a server does not know the version.
-var errNotTaken = errors.New("the server does not take remote write 2.0")
+var errNotTaken = errors.New("the server does not accept remote write 2.0")
 
 func postVersion(url, version string, body []byte) error {
 	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))

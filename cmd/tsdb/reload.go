@@ -23,8 +23,8 @@ import (
 const (
 	// reloadWait bounds the storing of new rules.
 	reloadWait = 30 * time.Second
-	// reloadMargin is kept between the last hour that may have samples and the first one of new rules. It is longer than
-	// reloadWait: until the rules are in force, no sample of their hours is accepted.
+	// reloadMargin is the time between the last hour that may have samples and the first hour of new rules. It is longer than
+	// reloadWait. So no sample of the rules' hours is accepted before the rules are in force.
 	reloadMargin = time.Minute
 )
 
@@ -40,7 +40,7 @@ func (c *serveConfig) readConfig() (*config.Config, error) {
 	return read, nil
 }
 
-// wantedRules returns the rules of a configuration; nil without a file, because the store remembers them then.
+// wantedRules returns the rules of a configuration. Without a file it returns nil, and the stored rules stay in force.
 func (c *serveConfig) wantedRules(read *config.Config) []keyschema.Rule {
 	if c.configFile == "" {
 		return nil
@@ -48,12 +48,12 @@ func (c *serveConfig) wantedRules(read *config.Config) []keyschema.Rule {
 	return append([]keyschema.Rule{}, read.Rules()...)
 }
 
-// lastHour is the last hour that may have samples before a change of rules takes effect.
+// lastHour returns the last hour that may have samples before a change of rules takes effect.
 func (c *serveConfig) lastHour() int64 {
 	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
 }
 
-// apply puts a configuration into force. What can fail comes first: the schema rules, then relabelling.
+// apply puts a configuration into force. Steps that can fail come first: the schema rules, then relabelling.
 func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Config) error {
 	if err := db.applyRules(ctx, c, read); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (db *database) applyRules(ctx context.Context, c *serveConfig, read *config
 		Check: func(next *keyschema.Schema) error {
 			kept, err := next.Retention(c.ages())
 			if err == nil && !sameRetention(kept, db.retention) {
-				err = errors.New("retention_rules: how long metrics are kept is changed by a restart only")
+				err = errors.New("retention_rules: only a restart changes the retention")
 			}
 			return err
 		},
@@ -97,11 +97,11 @@ type reloader struct {
 	flags *serveConfig
 	db    *database
 
-	mu      sync.Mutex // held by a reload
+	mu      sync.Mutex // held during a reload
 	current atomic.Pointer[config.Config]
-	state   sync.Mutex // guards what follows
-	loaded  bool       // the last one went well
-	at      time.Time  // of the last one that did
+	state   sync.Mutex // guards the fields below
+	loaded  bool       // the last reload succeeded
+	at      time.Time  // time of the last successful reload
 }
 
 // newReloader begins with the configuration that was loaded at the start.
@@ -118,14 +118,14 @@ func newReloader(c *serveConfig, db *database, r prometheus.Registerer) *reloade
 		_, at := x.last()
 		return float64(at.UnixMilli()) / 1e3
 	}
-	// Alerts for Prometheus ask for the second prefix.
+	// Existing alerts for Prometheus use the second prefix.
 	for _, prefix := range []string{"tsdb_", "prometheus_"} {
 		for name, gauge := range map[string]struct {
 			help  string
 			value func() float64
 		}{
-			"config_last_reload_successful":                {"Whether the last reload of the configuration went well.", successful},
-			"config_last_reload_success_timestamp_seconds": {"When the configuration was last taken.", since},
+			"config_last_reload_successful":                {"Whether the last reload of the configuration succeeded.", successful},
+			"config_last_reload_success_timestamp_seconds": {"Time of the last successful load of the configuration.", since},
 		} {
 			r.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: prefix + name, Help: gauge.help}, gauge.value))
 		}
@@ -145,8 +145,8 @@ func (x *reloader) Config() string { return x.current.Load().Text() }
 // otlp returns the options of OTLP in force.
 func (x *reloader) otlp() otlp.Options { return x.current.Load().OTLPOptions(x.flags.queryLookback) }
 
-// Reload opens the query log again, loads who may log in, and puts the configuration file into force, all of it or nothing. If a
-// file is refused, the previous one stays and the error says why. Without a file it succeeds.
+// Reload reopens the query log, reads the access files, and puts the configuration file into force. If a file is refused, its
+// previous content stays in force and the error says why. Without files Reload succeeds.
 func (x *reloader) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -174,7 +174,7 @@ func (x *reloader) reload(ctx context.Context) error {
 	return nil
 }
 
-// catchHangups takes SIGHUP, which would end the process, from now on.
+// catchHangups catches SIGHUP from now on. Otherwise SIGHUP would end the process.
 func catchHangups() (hangups chan os.Signal) {
 	hangups = make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

@@ -271,7 +271,7 @@ func TestReloadRefuses(t *testing.T) {
 	require.NoError(t, err)
 	g.nowMs.Add(-(20 * time.Minute).Milliseconds())
 	g.putRules(`schema_rules: [{pattern: hot_*, from_hour: 0, salts: 2}, {pattern: hot_*, from_hour: %d, salts: 8}]`, hour+1)
-	require.ErrorContains(t, g.rules.Reload(t.Context()), `metric "hot_total" has samples after hour`)
+	require.ErrorContains(t, g.rules.Reload(t.Context()), `metric "hot_total" already has samples after hour`)
 	g.config.configFile = ""
 	require.NoError(t, g.rules.Reload(t.Context()), "without a file there is nothing to refuse")
 }

@@ -17,8 +17,8 @@ import (
 	"halite/storage/retention"
 )
 
-// openRules loads the schema rules and opens what depends on how long they keep metrics: rollups and the sweeper, which
-// does not run yet.
+// openRules loads the schema rules. Then it opens rollups and the sweeper, which depend on the retention in these rules. The
+// sweeper does not run yet.
 func (db *database) openRules(
 	ctx context.Context, c *serveConfig, opened storage.Store, log *slog.Logger, r prometheus.Registerer,
 ) (err error) {
@@ -80,7 +80,7 @@ func (db *database) sweepNotes(c *serveConfig, log *slog.Logger) {
 	})
 }
 
-// ages returns the retention of metrics without a schema rule.
+// ages returns the retention of metrics without a rule.
 func (c *serveConfig) ages() keyschema.RetentionByTier {
 	raw := time.Duration(c.retentionRaw)
 	hours, days := c.rollups.retention(raw)
@@ -89,7 +89,7 @@ func (c *serveConfig) ages() keyschema.RetentionByTier {
 	return ages
 }
 
-// retentionOf gives each metric its ages, by rule or by flag.
+// retentionOf returns the retention of each metric, by rule or by flag.
 func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.RetentionByMetric, error) {
 	kept, err := schema.Retention(c.ages())
 	if err != nil {
@@ -101,7 +101,7 @@ func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention
 // sameRetention reports whether two sets of rules keep everything equally long.
 func sameRetention(a, b *keyschema.RetentionByMetric) bool { return slices.Equal(a.Rules(), b.Rules()) }
 
-// sharedRollups says how servers in mode direct keep rollups together; nil in other modes.
+// sharedRollups returns the options for rollups that servers in mode direct share; nil in other modes.
 func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {
 	if !c.direct() {
 		return nil

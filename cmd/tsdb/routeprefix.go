@@ -33,7 +33,7 @@ func (c *webConfig) checkURL() error {
 	return nil
 }
 
-// withRoutePrefix serves next below prefix. The path / leads to it; next never sees the prefix.
+// withRoutePrefix serves next below prefix. The path / redirects there. It removes the prefix from paths that next gets.
 func withRoutePrefix(prefix string, next http.Handler) http.Handler {
 	if prefix == "" {
 		return next
@@ -44,14 +44,14 @@ func withRoutePrefix(prefix string, next http.Handler) http.Handler {
 		case strings.HasPrefix(r.URL.Path, prefix+"/"):
 			inner := r.Clone(r.Context())
 			inner.URL.Path = strings.TrimPrefix(r.URL.Path, prefix)
-			// net/url ignores a RawPath that is no encoding of Path.
+			// net/url ignores a RawPath that does not encode Path.
 			inner.URL.RawPath = strings.TrimPrefix(r.URL.RawPath, escaped)
 			next.ServeHTTP(w, inner)
 		case r.URL.Path == "/" || r.URL.Path == prefix:
 			w.Header().Set("Location", (&url.URL{Path: prefix + "/"}).String())
 			w.WriteHeader(http.StatusFound)
 		default:
-			http.Error(w, fmt.Sprintf("this server answers below %s/ only (--web.route-prefix)", prefix), http.StatusNotFound)
+			http.Error(w, fmt.Sprintf("this server answers only below %s/ (--web.route-prefix)", prefix), http.StatusNotFound)
 		}
 	})
 }

@@ -46,8 +46,8 @@ func TestWithRoutePrefix(t *testing.T) {
 		"/a%20b/api/x%2Fy":   {200, "/api/x%2Fy", ""},
 		"/a%20b":             {302, "", "/a%20b/"},
 		"/":                  {302, "", "/a%20b/"},
-		"/-/ready":           {404, "this server answers below /a b/ only (--web.route-prefix)\n", ""},
-		"/a%20bc/api/v1/any": {404, "this server answers below /a b/ only (--web.route-prefix)\n", ""},
+		"/-/ready":           {404, "this server answers only below /a b/ (--web.route-prefix)\n", ""},
+		"/a%20bc/api/v1/any": {404, "this server answers only below /a b/ (--web.route-prefix)\n", ""},
 	} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

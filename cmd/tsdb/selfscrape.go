@@ -14,16 +14,16 @@ import (
 	"halite/storage/periodic"
 )
 
-// sampleWriter takes samples as the server's own; *ingest.Ingester is one.
+// sampleWriter stores the server's own samples; *ingest.Ingester is one.
 type sampleWriter interface {
 	Write(ctx context.Context, in ingest.Input) (ingest.Result, error)
 }
 
-// ownJob is the label job of these samples. A Prometheus that scrapes the server is likely to call its own job halite, and both
-// would write the same series.
+// ownJob is the label job of these samples. It is not halite: a Prometheus server that scrapes this server probably uses that
+// name, and both would write the same series.
 const ownJob = "halite-self-scrape"
 
-// selfScraper stores the server's own metrics, so that there is a graph before the first sender is set up.
+// selfScraper stores the server's own metrics, so that graphs have data before the first sender is set up.
 type selfScraper struct {
 	gatherer prometheus.Gatherer
 	writer   sampleWriter

@@ -85,7 +85,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
 	}
-	if c.engine == tables.EnginePebble { // Bigtable would be asked over the network at every scrape
+	if c.engine == tables.EnginePebble { // each scrape would send requests to Bigtable
 		registry.MustRegister(tables.NewTabletCollector(db.store))
 	}
 	gate.open(server.Handler())
@@ -111,7 +111,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	return errors.Join(err, drain(c, httpServer, port, db, log))
 }
 
-// watch runs what may end the server beside it: the watch for failures of the store, and c.background.
+// watch runs two jobs beside the server that may end it: the watch for failures of the store, and c.background.
 func (c *serveConfig) watch(
 	working context.Context, work *sync.WaitGroup, db *database, url string, log *slog.Logger, failed chan<- error,
 ) {
@@ -171,7 +171,7 @@ func (c *serveConfig) listen(
 	c.web.hosts = check
 	server := c.web.limiter.HTTPServer(handler)
 	server.TLSConfig = c.web.auth.TLS()
-	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // of handshakes that fail
+	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // log of failed handshakes
 	return c.web.limiter.Listener(listener), server, nil
 }
 
@@ -204,7 +204,7 @@ func (c *serveConfig) servePort(
 	}, failed)
 }
 
-// serveHTTP serves with TLS if the server has a configuration of it.
+// serveHTTP serves with TLS if the server has a TLS configuration.
 func serveHTTP(server *http.Server, listener net.Listener) error {
 	if server.TLSConfig == nil {
 		return server.Serve(listener)
@@ -218,11 +218,11 @@ func drain(c *serveConfig, httpServer *http.Server, port *opentsdb.Port, db *dat
 	ctx, cancel := context.WithTimeout(context.Background(), c.web.shutdownTimeout)
 	defer cancel()
 	if err := httpServer.Shutdown(ctx); err != nil {
-		log.Warn("requests cut off", "err", err)
+		log.Warn("cut off requests", "err", err)
 		httpServer.Close()
 	}
 	if err := port.Close(ctx); err != nil {
-		log.Warn("requests of OpenTSDB's clients cut off", "err", err)
+		log.Warn("cut off requests of OpenTSDB's clients", "err", err)
 	}
 	if err := db.closeWithin(c.web.shutdownTimeout); err != nil {
 		return err
@@ -325,7 +325,7 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 	return scheme + addr.String() + c.web.routePrefix
 }
 
-// logStart says what an operator wants to know first, once no other process can have the storage.
+// logStart logs what an operator wants to know first. Call it once no other process can use the storage.
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.web.adminAPI, "self_scrape", c.web.selfScrape)
@@ -343,7 +343,7 @@ func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("durability: a write is " + durable + "; loss window 0 s")
 }
 
-// connectText is ready to be pasted.
+// connectText tells how to connect Prometheus and Grafana.
 const connectText = `
 To send samples from Prometheus, paste this into prometheus.yml and reload it:
 

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// openRetry is the time between two tries to open the database without disk space or descriptors.
+	// openRetry is the time between two attempts to open the database while disk space or descriptors are lacking.
 	openRetry = time.Second
-	// openGrace is how long a signal waits for a start to give up. A start may be cut off anywhere.
+	// openGrace is the time that an interrupted start has to give up. A start may be cut off anywhere.
 	openGrace = 5 * time.Second
 	// openLogInterval is the least time between two log lines about a start that lacks disk space or descriptors.
 	openLogInterval = time.Minute
 )
 
-// openWhenPossible opens the database. It tries again while the machine lacks disk space, descriptors or memory; the gate
-// answers 503 meanwhile. The metrics of a try that failed are not registered.
+// openWhenPossible opens the database. It retries while the machine lacks disk space, descriptors or memory; the gate answers 503
+// meanwhile. It unregisters the metrics of a failed attempt.
 func openWhenPossible(
 	ctx context.Context, c *serveConfig, log *slog.Logger, gate *gate, r prometheus.Registerer,
 ) (*database, error) {
@@ -38,7 +38,7 @@ func openWhenPossible(
 		gate.wait(err)
 		if time.Since(logged) >= openLogInterval {
 			logged = time.Now()
-			log.Error("the server cannot start for lack of disk space, descriptors or memory; it tries again", "err", err)
+			log.Error("the server cannot start for lack of disk space, descriptors or memory; it retries", "err", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -48,7 +48,7 @@ func openWhenPossible(
 	}
 }
 
-// openUntil opens the database and gives up when ctx ends, even if the disk holds the start up.
+// openUntil opens the database and gives up when ctx ends, even if the disk does not answer.
 func openUntil(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (*database, error) {
 	type result struct {
 		db  *database

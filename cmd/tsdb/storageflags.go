@@ -14,8 +14,7 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// sharedBytes is a flag for memory that must leave room for other things: unless the user sets it, it is at most a part of
-// the memory limit.
+// sharedBytes is a flag for a share of the memory. Unless the user sets it, it is at most a part of the memory limit.
 type sharedBytes struct {
 	sizeBytes *int64
 	part      int64 // 8 for an eighth
@@ -41,7 +40,7 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.path", "Directory of all data. The server creates it if it is missing.").Default("./data").
 		StringVar(&c.storagePath)
 	c.retentionRaw = model.Duration(30 * 24 * time.Hour)
-	cmd.Flag("storage.retention.raw", "How long to keep raw samples. 0 keeps them forever and accepts any time since 1970.").
+	cmd.Flag("storage.retention.raw", "How long to keep raw samples. 0 keeps them forever and accepts samples since 1970.").
 		Default("30d").SetValue(&c.retentionRaw)
 	cmd.Flag("storage.retention.histograms", "How long to keep native histograms, at most as long as raw samples. 0 keeps them as "+
 		"long as raw samples.").Default("0s").SetValue(&c.histogramRetention)
@@ -63,7 +62,7 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.tombstonesMax)
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which the server flushes rows early. The "+
 		"default is at most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
-	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of all that grows with active series. At this size, "+
+	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of active series. At this size, "+
 		"the server flushes rows early. It refuses new series with 400 when series alone take three quarters of it, and all "+
 		"writes with 503 when they take all of it. 0 means no limit. Default: half of the memory limit.").
 		IsSetByUser(&c.headTotalByUser).SetValue(program.Bytes(&c.headTotalBytesMax))
@@ -95,7 +94,7 @@ const (
 	tiersRaw  = "raw"
 )
 
-// rollupConfig holds the flags of `tsdb serve` about rollups.
+// rollupConfig holds the rollup flags of `tsdb serve`.
 type rollupConfig struct {
 	hours    model.Duration
 	hoursSet bool
@@ -104,7 +103,7 @@ type rollupConfig struct {
 }
 
 func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.retention.hours", "How long to keep hourly rollups, at least as long as raw samples. 0 keeps them for "+
+	cmd.Flag("storage.retention.hours", "How long to keep hourly rollups, at least as long as raw samples. 0 keeps them for"+
 		"ever. Default: 400d, or the retention of raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
 	cmd.Flag("storage.retention.days", "How long to keep daily rollups, at least as long as hourly rollups. 0 keeps them for "+
 		"ever.").

@@ -44,7 +44,7 @@ type webConfig struct {
 	headerBytesMax int64
 	formBytesMax   int64
 	readBytesMax   int64
-	// auth is made by listen from the files. listen also makes what bounds connections and checks hosts.
+	// listen makes auth from the files. It also makes the limiter of connections and the check of hosts.
 	auth    *auth.Authenticator
 	limiter *netlimit.Limiter
 	hosts   *netlimit.HostCheck
@@ -61,11 +61,11 @@ type tenantConfig struct {
 }
 
 func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("tenants", "Keep the series of tenants apart. Each request is for a tenant, as its token or user in "+
-		"--web.access-file or the header X-Scope-OrgID says. See docs/tenants.md.").BoolVar(&c.on)
+	cmd.Flag("tenants", "Keep the series of tenants apart. The tenant of a request follows from its token or user in "+
+		"--web.access-file, or from the header X-Scope-OrgID. See docs/tenants.md.").BoolVar(&c.on)
 	cmd.Flag("tenants.trust-header", "Addresses of proxies, such as 10.0.0.7 or 10.0.0.0/8. Requests from there may name any "+
 		"tenant in the header X-Scope-OrgID. Separate them by commas or repeat the flag.").StringsVar(&c.proxies)
-	cmd.Flag("tenants.create", "Make a tenant with its first write. Otherwise a write for an unknown tenant gets 403.").
+	cmd.Flag("tenants.create", "Create a tenant with its first write. Otherwise a write for an unknown tenant gets 403.").
 		Default("true").BoolVar(&c.create)
 	cmd.Flag("tenants.max", "Maximum number of tenants besides the default one.").Default("1000").IntVar(&c.max)
 	cmd.Flag("tenants.max-in-query", "Maximum number of tenants that one query reads.").Default("16").IntVar(&c.severalMax)
@@ -101,7 +101,7 @@ func (c *tenantConfig) Validate() error {
 	return errors.Join(append(faults, err)...)
 }
 
-// open makes what decides for which tenants requests are; nil without --tenants. Then it refuses a store with tenants, because
+// open returns the resolver of a request's tenants. Without --tenants it returns nil, and refuses a store with tenants, because
 // their series would be open to everybody.
 func (c *tenantConfig) open(ctx context.Context, store storage.Store, now func() time.Time) (*tenancy.Tenancy, error) {
 	list, err := tenants.Open(ctx, tenants.Options{Store: store, Max: c.max, Fixed: !c.create, Now: now})
@@ -135,7 +135,7 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		StringsVar(&c.allowedHosts)
 	cmd.Flag("web.max-connections", "Maximum number of open connections. A further client waits; the server closes connections "+
 		"without a request for it.").Default("512").IntVar(&c.connectionsMax)
-	cmd.Flag("web.send-timeout", "Time after which the server closes a connection whose client takes nothing of an answer.").
+	cmd.Flag("web.send-timeout", "Time after which the server closes a connection whose client does not read the answer.").
 		Default("30s").DurationVar(&c.sendTimeout)
 	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read answers (CORS). Empty allows none.").
 		StringVar(&c.corsOrigin)
@@ -172,7 +172,7 @@ func (c *webConfig) addAccessFlags(cmd *kingpin.CmdClause) {
 		SetValue(program.Bytes(&c.readBytesMax))
 }
 
-// openAuth loads who may log in. It refuses an address that other machines can reach, unless clients have to log in.
+// openAuth loads the users and tokens. It refuses an address that other machines can reach, unless clients must log in.
 func (c *webConfig) openAuth(listen net.Addr, r prometheus.Registerer, log *slog.Logger) (err error) {
 	c.auth, err = auth.New(auth.Options{
 		WebConfigFile: c.configFile, AccessFile: c.accessFile, Tenants: c.tenants.on, Registerer: r,
@@ -192,7 +192,7 @@ func (c *webConfig) openAuth(listen net.Addr, r prometheus.Registerer, log *slog
 	return nil
 }
 
-// hostCheck makes the check of requests' hosts.
+// hostCheck returns the check of the hosts that requests name.
 func (c *webConfig) hostCheck(listen net.Addr, r prometheus.Registerer) (*netlimit.HostCheck, error) {
 	hosts, err := c.hostsOf(listen)
 	if err != nil {

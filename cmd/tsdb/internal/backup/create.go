@@ -19,7 +19,7 @@ type Source struct {
 // Created describes a new backup.
 type Created struct {
 	Manifest *Manifest
-	// LinkedBytes is the size of the files that an older backup has too, CopiedBytes the size of the others.
+	// LinkedBytes is the size of the files shared with an older backup, CopiedBytes the size of the copied files.
 	LinkedBytes, CopiedBytes int64
 }
 
@@ -96,7 +96,8 @@ func (r *Repository) fill(ctx context.Context, name, partial, dir string, progre
 			return nil, fmt.Errorf("back up %s: %w", f.Path, err)
 		}
 		if sizeBytes != f.SizeBytes {
-			return nil, fmt.Errorf("back up %s: it changed from %d to %d bytes meanwhile: is it in use?", f.Path, f.SizeBytes, sizeBytes)
+			return nil, fmt.Errorf("back up %s: its size changed from %d to %d bytes during the copy: is it in use?", f.Path, f.SizeBytes,
+				sizeBytes)
 		}
 		f.SHA256 = sum
 		c.CopiedBytes += sizeBytes
@@ -126,7 +127,7 @@ func (r *Repository) known() (knownFiles, error) {
 	known := knownFiles{}
 	for _, e := range backups {
 		if e.Err != nil {
-			continue // list and verify report it
+			continue // list and verify report this backup
 		}
 		for _, f := range e.Manifest.Files {
 			path := filepath.Join(r.dir, e.Name, dataName, filepath.FromSlash(f.Path))

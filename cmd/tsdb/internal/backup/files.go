@@ -25,7 +25,7 @@ func listFiles(dir string) ([]File, error) {
 	for _, part := range []string{"tables", "wal"} {
 		err := filepath.WalkDir(filepath.Join(dir, part), func(path string, entry fs.DirEntry, err error) error {
 			if errors.Is(err, os.ErrNotExist) && part == "tables" {
-				return nil // they are in Bigtable
+				return nil // the tables are in Bigtable
 			}
 			if err != nil {
 				return err
@@ -143,8 +143,8 @@ func publish(partial, final string) error {
 	return syncDir(filepath.Dir(final))
 }
 
-// removePartial removes what an interrupted command has left in a directory, which need not exist. ours tells by the final name
-// whether a command has made it.
+// removePartial removes the unfinished entries that an interrupted command has left in a directory. The directory need not exist.
+// ours reports whether a final name is one that these commands make.
 func removePartial(dir string, ours func(path string) bool) error {
 	left, err := filepath.Glob(filepath.Join(dir, "*"+partialSuffix))
 	for _, path := range left {

@@ -84,7 +84,7 @@ func parseManifest(src []byte) (*Manifest, error) {
 	}
 	var m Manifest
 	if err := json.Unmarshal(line, &m); err != nil {
-		return nil, fmt.Errorf("the manifest is not JSON of a manifest: %w", err)
+		return nil, fmt.Errorf("the manifest is not valid JSON: %w", err)
 	}
 	if m.Version != manifestVersion {
 		return nil, fmt.Errorf("the manifest has version %d, this program reads %d", m.Version, manifestVersion)

@@ -9,7 +9,7 @@ import (
 // progressInterval is the time between two lines.
 const progressInterval = 2 * time.Second
 
-// Progress prints how far a command is, and when it will end. A nil Progress prints nothing.
+// Progress prints the progress of a command and the estimated time left. A nil Progress prints nothing.
 type Progress struct {
 	w           io.Writer
 	now         func() time.Time
@@ -25,7 +25,7 @@ func NewProgress(w io.Writer, now func() time.Time) *Progress {
 	return &Progress{w: w, now: now, unit: "MiB", shift: 20}
 }
 
-// NewProgressOf returns a Progress that counts a unit in place of bytes.
+// NewProgressOf returns a Progress that counts another unit than bytes.
 func NewProgressOf(w io.Writer, now func() time.Time, unit string) *Progress {
 	return &Progress{w: w, now: now, unit: unit}
 }
@@ -39,14 +39,14 @@ func (p *Progress) Begin(totalBytes int64) {
 	p.said = p.began
 }
 
-// Skip takes bytes out of the work.
+// Skip subtracts bytes from the work.
 func (p *Progress) Skip(sizeBytes int64) {
 	if p != nil {
 		p.totalBytes -= sizeBytes
 	}
 }
 
-// Add notes that bytes are done.
+// Add adds bytes that are done.
 func (p *Progress) Add(sizeBytes int64) {
 	if p == nil {
 		return

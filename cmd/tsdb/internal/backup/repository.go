@@ -29,7 +29,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Repository is a directory of backups. Several processes may use it: changes wait for no other, they fail with
+// Repository is a directory of backups. Several processes may use it. A change does not wait for another change: it fails with
 // storage.ErrLocked.
 type Repository struct {
 	dir  string
@@ -49,7 +49,7 @@ func Open(dir string, opts Options) *Repository {
 type Entry struct {
 	Name     string
 	Manifest *Manifest // nil if it cannot be read
-	Err      error     // why not
+	Err      error     // the reason; nil if it can be read
 }
 
 // List lists the backups, oldest first, and the names of unfinished ones.
@@ -91,7 +91,7 @@ func (r *Repository) Find(name string) (*Manifest, error) {
 	return backups[at].Manifest, nil
 }
 
-// lock keeps other commands from changing the repository. It removes what interrupted ones have left.
+// lock keeps other commands from changing the repository. It removes what interrupted commands have left.
 func (r *Repository) lock() (io.Closer, error) {
 	lock, err := datadir.Lock(r.dir)
 	if err != nil {
@@ -125,11 +125,11 @@ func (r *Repository) Prune(keep int) (removed []string, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	// Damaged backups do not count: otherwise they would push out whole ones.
+	// Damaged backups do not count. Otherwise they would displace complete ones.
 	whole := slices.DeleteFunc(backups, func(e Entry) bool { return e.Err != nil })
 	for _, e := range whole[:max(0, len(whole)-keep)] {
 		path := filepath.Join(r.dir, e.Name)
-		// From here on it is not listed, even if the removal is interrupted.
+		// From here on List omits the backup, even if the removal is interrupted.
 		if err := os.Rename(path, path+partialSuffix); err != nil {
 			return removed, err
 		}

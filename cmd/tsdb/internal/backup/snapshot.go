@@ -29,7 +29,7 @@ const (
 type SnapshotOptions struct {
 	// Dir is the data directory of the running server.
 	Dir string
-	// Log copies the log to logDir, and calls tables at the moment when both belong together.
+	// Log copies the log to logDir. It calls tables at the moment when log and tables belong together.
 	Log func(ctx context.Context, logDir string, tables func(ctx context.Context) error) error
 	// Tables copies the tables to a directory; nil if they are not on this machine.
 	Tables func(ctx context.Context, dir string) error

@@ -53,7 +53,7 @@ func (r *Repository) unknownFiles(m *Manifest) (faults []Fault, err error) {
 	root := filepath.Join(r.dir, m.Name, dataName)
 	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // all files are missing, and reported
+			return nil // every file is reported as missing
 		}
 		if err != nil || entry.IsDir() {
 			return err
@@ -87,7 +87,7 @@ func (r *Repository) Restore(ctx context.Context, m *Manifest, to string, progre
 	}
 	partial := to + partialSuffix
 	if _, err := os.Lstat(partial); err == nil {
-		return fmt.Errorf("--to: %s is there, from a restore that was interrupted or still runs: remove it first", partial)
+		return fmt.Errorf("--to: %s exists: a restore was interrupted or still runs; remove it first", partial)
 	}
 	if err := os.MkdirAll(partial, 0o700); err != nil {
 		return fmt.Errorf("--to: %w", err)

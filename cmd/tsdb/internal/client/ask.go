@@ -13,7 +13,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 )
 
-// answerBytesMax bounds what commands read of a server's answer.
+// answerBytesMax bounds the answer of a server that a command reads.
 const answerBytesMax = 64 << 20
 
 // tokenBytesMax bounds the file of a bearer token.
@@ -27,7 +27,7 @@ type Server struct {
 	TokenFile string
 }
 
-// AddFlags declares the flags of a server. The URL has a default unless otherwise is "".
+// AddFlags declares the flags of a server. If otherwise is empty, the URL has no default.
 func (s *Server) AddFlags(cmd *kingpin.CmdClause, help, otherwise string) {
 	url := cmd.Flag("url", help+" It may hold user and password: https://USER:PASSWORD@HOST.")
 	if otherwise != "" {
@@ -46,7 +46,7 @@ func (s *Server) String() string { return withoutPassword(s.URL) }
 func withoutPassword(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
-		return "the URL" // it may hold the password anywhere
+		return "the URL" // the text may hold the password anywhere
 	}
 	return strings.TrimSuffix(u.Redacted(), "/")
 }
@@ -72,7 +72,7 @@ func (s *Server) token() (string, error) {
 	return token, nil
 }
 
-// Refusal is the error that a server answered with.
+// Refusal is an error that a server returned.
 type Refusal struct{ Status, Text string }
 
 func (e *Refusal) Error() string { return e.Text }
@@ -118,7 +118,7 @@ func (s *Server) Ask(ctx context.Context, method, path string, form url.Values, 
 		Data          any
 	}{Data: data}
 	if err := json.NewDecoder(io.LimitReader(resp.Body, answerBytesMax)).Decode(&answer); err != nil {
-		return fmt.Errorf("%s answered %s and no JSON: %w", withoutPassword(req.URL.String()), resp.Status, err)
+		return fmt.Errorf("%s answered %s without JSON: %w", withoutPassword(req.URL.String()), resp.Status, err)
 	}
 	if answer.Status != "success" {
 		return &Refusal{resp.Status, answer.Error}

@@ -125,10 +125,10 @@ func ruleChanges(rules, wanted []keyschema.Rule, nowHour int64) (out []string, e
 	return out, nil
 }
 
-// ruleText is a part of a rule in JSON, and when a change of it takes effect.
+// ruleText is a part of a rule as JSON, with the time at which a change of this part takes effect.
 type ruleText struct{ text, effect string }
 
-// ruleTexts divides rules into what they say about keys, retention and series.
+// ruleTexts divides each rule into its parts about keys, retention and series.
 func ruleTexts(rules []keyschema.Rule) (out []ruleText, err error) {
 	add := func(v any, effect string) {
 		text, fault := json.Marshal(v)

@@ -37,17 +37,17 @@ type compareFlags struct {
 
 // AddCompare declares `tsdb compare`.
 func AddCompare(app *kingpin.Application) Commands {
-	cmd := app.Command("compare", "Ask two servers the same queries and show where the answers differ, and what they take.")
+	cmd := app.Command("compare", "Send the same queries to two servers and show differing answers and the times taken.")
 	c := &compareFlags{}
 	c.server.AddFlags(cmd, "First server.", DefaultURL)
-	cmd.Flag("against", "URL of the second server: a Prometheus, or another with its API. It may hold user and password.").
+	cmd.Flag("against", "URL of the second server, which has the API of Prometheus. It may hold user and password.").
 		Required().StringVar(&c.against.URL)
 	cmd.Flag("against-token-file", "File with the token for the second server.").StringVar(&c.against.TokenFile)
 	cmd.Flag("queries", "File with a PromQL query on each line; lines that begin with # are comments.").Required().StringVar(&c.file)
 	cmd.Flag("time", "End of the queries: an RFC 3339 time or a duration before now such as 2h.").Default("5m").StringVar(&c.at)
-	cmd.Flag("range", "Span of range queries. 0s asks instant queries.").Default("0s").DurationVar(&c.span)
+	cmd.Flag("range", "Span of range queries. 0s sends instant queries.").Default("0s").DurationVar(&c.span)
 	cmd.Flag("step", "Step of range queries.").Default("1m").DurationVar(&c.step)
-	cmd.Flag("repeats", "How often to ask each query. The shortest time counts.").Default("3").IntVar(&c.repeats)
+	cmd.Flag("repeats", "Number of times to send each query. The shortest time counts.").Default("3").IntVar(&c.repeats)
 	cmd.Flag("tolerance", "Relative difference up to which values count as equal.").Default("1e-9").Float64Var(&c.tolerance)
 	cmd.Flag("timeout", "Timeout of a query.").Default("2m").DurationVar(&c.timeout)
 	return Commands{cmd.FullCommand(): c.run}

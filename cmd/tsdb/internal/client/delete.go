@@ -38,7 +38,8 @@ func AddDelete(app *kingpin.Application) Commands {
 	cmd.Flag("to", "Last time to delete, in the same form. Default: the end.").StringVar(&c.to)
 	cmd.Flag("dry-run", "Only count what would be deleted.").BoolVar(&c.dryRun)
 	cmd.Flag("all", "Permit selectors that match everything.").BoolVar(&c.all)
-	cmd.Flag("clean", "Free the space of all that was deleted so far, and say how much; without --match nothing else is done.").
+	cmd.Flag("clean", "Free the space of everything deleted so far, and print its size. Without --match the command "+
+		"only does this.").
 		BoolVar(&c.clean)
 	c.output.AddFlag(cmd)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return deleteFromServer(c, w) }}
@@ -47,7 +48,7 @@ func AddDelete(app *kingpin.Application) Commands {
 // deleteFromServer carries out `tsdb delete`.
 func deleteFromServer(c *deleteConfig, w io.Writer) error {
 	if len(c.matches) == 0 && (!c.clean || c.dryRun || c.all || c.from != "" || c.to != "") {
-		return errors.New("--match is required, unless --clean is all that is wanted")
+		return errors.New("--match is required, unless --clean is set")
 	}
 	if c.clean && c.dryRun {
 		return errors.New("--dry-run and --clean contradict each other")
@@ -65,7 +66,7 @@ func deleteFromServer(c *deleteConfig, w io.Writer) error {
 	return nil
 }
 
-// delete deletes, or counts what would be.
+// delete deletes samples, or counts them for a dry run.
 func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 	form := url.Values{"match[]": c.matches}
 	if err := setTimes(form, c.from, c.to); err != nil {
@@ -91,7 +92,7 @@ func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 	}
 	return c.output.Print(w, done, func(w io.Writer) error {
 		if done.Series == 0 {
-			_, err := fmt.Fprintln(w, "no series has samples there; nothing is deleted")
+			_, err := fmt.Fprintln(w, "no series has samples in this range; nothing is deleted")
 			return err
 		}
 		_, err := fmt.Fprintf(w, "deleted samples of %d series; the space is freed by --clean\n", done.Series)
@@ -99,7 +100,7 @@ func (c *deleteConfig) delete(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// deletionCount is what a dry run counts.
+// deletionCount is the result of a dry run.
 type deletionCount struct {
 	Series  int   `json:"series"`
 	Samples int64 `json:"samples"`
@@ -143,7 +144,7 @@ func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 	return c.output.Print(w, report, report.printText)
 }
 
-// cleanReport is what cleaning did.
+// cleanReport is the result of cleaning.
 type cleanReport struct {
 	Tombstones    int64 `json:"tombstones"`
 	Waiting       int64 `json:"waiting"`
@@ -170,7 +171,7 @@ func (r cleanReport) printText(w io.Writer) error {
 	return nil
 }
 
-// post asks the admin API and reads the data of the answer into data, unless that is nil.
+// post sends a request to the admin API and decodes the data of the answer into data, unless data is nil.
 func (c *deleteConfig) post(ctx context.Context, endpoint string, form url.Values, data any) error {
 	path := "/api/v1/admin/tsdb/" + endpoint
 	err := c.server.Ask(ctx, http.MethodPost, path, form, data)

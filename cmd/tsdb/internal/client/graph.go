@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	graphSeriesMax = 50 // drawn; the rest is counted
-	graphTall      = 8  // lines of a series that is alone
+	graphSeriesMax = 50 // number of series drawn; the others are counted
+	graphTall      = 8  // lines of the graph of a single series
 	graphNameMax   = 64
 )
 
@@ -52,7 +52,7 @@ func AddGraph(app *kingpin.Application) Commands {
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return drawGraph(c, w) }}
 }
 
-// span is the time that a graph shows. Column n is at from + n × step.
+// span is the time range of a graph. Column n shows from + n × step.
 type span struct {
 	from, to time.Time
 	step     time.Duration
@@ -86,7 +86,7 @@ type plottedSeries struct {
 	values []float64
 }
 
-// drawGraph asks the server and draws every series on one scale from 0, or below if values are.
+// drawGraph queries the server and draws every series on one scale. The scale includes 0.
 func drawGraph(c *graphConfig, w io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -187,14 +187,14 @@ func nameSeries(list []plottedSeries) (common model.Metric) {
 	return common
 }
 
-// nameOf is the text of labels. It is cut in the middle if it is long.
+// nameOf returns the text of labels. It shortens a long text in the middle.
 func nameOf(m model.Metric) string {
 	text := m.String()
 	switch {
 	case len(m) == 0:
 		text = ""
 	case len(m) == 1 && m[model.MetricNameLabel] == "":
-		for _, value := range m { // of a single label the value is enough
+		for _, value := range m { // the value of a single label suffices
 			text = string(value)
 		}
 	}
@@ -204,7 +204,7 @@ func nameOf(m model.Metric) string {
 	return text
 }
 
-// scaleOf is the range of the finite values, 0 included.
+// scaleOf returns the range of the finite values and 0.
 func scaleOf(list []plottedSeries) (low, high float64) {
 	for _, s := range list {
 		for _, v := range s.values {
@@ -216,7 +216,7 @@ func scaleOf(list []plottedSeries) (low, high float64) {
 	return low, high
 }
 
-// plot draws a series as bars, with its name before and its last value behind.
+// plot draws a series as bars, between its name and its last value.
 func plot(w io.Writer, s plottedSeries, nameWidth, lines int, low, high float64) {
 	blocks := []rune(" ▁▂▃▄▅▆▇█")
 	last := math.NaN()
@@ -234,7 +234,7 @@ func plot(w io.Writer, s plottedSeries, nameWidth, lines int, low, high float64)
 			}
 			at := int(min(max(eighths, 0), 8))
 			if line == 0 {
-				at = max(at, 1) // a value of 0 is one too
+				at = max(at, 1) // a value of 0 has a bar too
 			}
 			b.WriteRune(blocks[at])
 		}
@@ -246,5 +246,5 @@ func plot(w io.Writer, s plottedSeries, nameWidth, lines int, low, high float64)
 	}
 }
 
-// short is a number in four digits.
+// short returns a number with four digits.
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }

@@ -49,7 +49,7 @@ func TestDrawGraph(t *testing.T) {
 	require.ErrorContains(t, err, "no samples")
 	answer = "<html>"
 	_, err = draw()
-	require.ErrorContains(t, err, "no JSON")
+	require.ErrorContains(t, err, "without JSON")
 }
 
 // TestGraphNames: series that share labels are named by the others, and no name loses where it differs.

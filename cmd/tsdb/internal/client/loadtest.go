@@ -59,7 +59,8 @@ func AddLoadtest(app *kingpin.Application) Commands {
 		Required().StringsVar(&c.targets)
 	c.compare.Flag("slice-samples", "Number of samples to encode at a time and send to each server in turn.").Default("1000000").
 		IntVar(&c.comparing.SliceSamples)
-	c.compare.Flag("query-repeats", "How often to ask each dashboard query, each time for other hosts. 0 asks none.").Default("10").
+	c.compare.Flag("query-repeats", "Number of times to send each dashboard query, each time for other hosts. 0 sends none.").
+		Default("10").
 		IntVar(&c.comparing.QueryRepeats)
 	c.compare.Flag("queries", "dashboards: the queries of dashboards. all: each function, operator, aggregation and modifier of "+
 		"PromQL. The last server is then compared with the better one of the others.").

@@ -32,7 +32,7 @@ type Config struct {
 	SchemaRules    []SchemaRule    `yaml:"schema_rules,omitempty"`
 	RetentionRules []RetentionRule `yaml:"retention_rules,omitempty"`
 	Limits         Limits          `yaml:"limits,omitempty"`
-	// Tenants have limits of single tenants.
+	// Tenants holds the limits of single tenants.
 	Tenants    []Tenant    `yaml:"tenants,omitempty"`
 	QueryRules []QueryRule `yaml:"query_rules,omitempty"`
 	// RelabelConfigs change or drop the series of all writes.
@@ -121,7 +121,7 @@ func syntaxFault(err error) error {
 func (c *Config) Text() string {
 	text, err := yaml.Marshal(c)
 	if err != nil || string(text) == "{}\n" {
-		return "" // every type of a Config has a text
+		return "" // every type in a Config can be marshalled
 	}
 	return string(text)
 }
@@ -180,7 +180,7 @@ func (c *Config) Relabelling() (out []*promrelabel.Config) {
 	for i := range c.RelabelConfigs {
 		rule, err := c.RelabelConfigs[i].rule()
 		if err != nil {
-			continue // Parse has refused it
+			continue // Parse refuses invalid rules
 		}
 		out = append(out, rule)
 	}
@@ -209,7 +209,7 @@ func (c *Config) OTLPOptions(lookback time.Duration) otlp.Options {
 	if c.OTLP == nil {
 		return out
 	}
-	if theirs, err := c.OTLP.options(); err == nil { // Parse has refused others
+	if theirs, err := c.OTLP.options(); err == nil { // Parse refuses other values
 		out.OTLPConfig = theirs
 	}
 	out.StoreDelta = c.OTLP.Delta == deltaStore

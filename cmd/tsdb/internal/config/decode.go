@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// place is where a field stands in the file.
+// place is the position of a field in the file.
 type place struct{ line, column int }
 
 // decoder fills structs from the nodes of a document, by their yaml tags. It is strict: unknown and repeated keys, nulls in
@@ -25,7 +25,7 @@ type decoder struct {
 	nodes  int
 }
 
-// fault notes a fault of a field.
+// fault records a fault of a field.
 func (d *decoder) fault(field, format string, args ...any) {
 	at := field
 	for {
@@ -95,7 +95,7 @@ func (d *decoder) mapping(n *yaml.Node, field string, v reflect.Value) {
 		if !known || seen[name] {
 			d.places[at] = place{key.Line, key.Column}
 			if known {
-				d.fault(at, "the key stands twice")
+				d.fault(at, "the key appears twice")
 			} else {
 				d.fault(at, "unknown key; known are %s", strings.Join(names(v.Type()), ", "))
 			}
@@ -173,7 +173,7 @@ func nameOf(f reflect.StructField) string {
 	return name
 }
 
-// described says what a node is.
+// described describes the kind of a node.
 func described(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -196,7 +196,7 @@ func shortened(value string) string {
 	return strings.ToValidUTF8(value[:valueShown], "") + "…"
 }
 
-// wanted says what a field takes.
+// wanted describes the values that a field accepts.
 func wanted(v reflect.Value) string {
 	if _, isText := v.Addr().Interface().(encoding.TextUnmarshaler); isText {
 		return "a value"

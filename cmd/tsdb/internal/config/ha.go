@@ -22,7 +22,7 @@ func (h *HA) validate(fault func(field, format string, args ...any)) {
 		case "":
 			fault(f.field, "the label is missing")
 		case "__name__":
-			fault(f.field, "the metric name is no label of an HA pair")
+			fault(f.field, "the metric name cannot be a label of an HA pair")
 		}
 	}
 	if h.ClusterLabel == h.ReplicaLabel {
@@ -32,6 +32,6 @@ func (h *HA) validate(fault func(field, format string, args ...any)) {
 		fault("ha.failover", "%s is shorter than 1s", time.Duration(*h.Failover))
 	}
 	if h.MaxClusters != nil && *h.MaxClusters < 1 {
-		fault("ha.max_clusters", "%d is not positive", *h.MaxClusters)
+		fault("ha.max_clusters", "%d is not above 0", *h.MaxClusters)
 	}
 }

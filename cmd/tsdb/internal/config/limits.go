@@ -91,7 +91,7 @@ func (b *Bytes) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n > math.MaxInt64/unit || n < 0 {
-		return fmt.Errorf("%q is no size like 64MiB", shortened(string(text)))
+		return fmt.Errorf("%q is not a size such as 64MiB", shortened(string(text)))
 	}
 	*b = Bytes(n * unit)
 	return nil
@@ -104,7 +104,7 @@ type MetricLimit struct {
 	Max *int `yaml:"max"`
 	// Warn is the number from which the server warns, or a share of Max if it is not above 1. 0 means the default.
 	Warn float64 `yaml:"warn,omitempty"`
-	// Enforce is true if it is nil; false counts what would be refused.
+	// Enforce is true if it is nil. If it is false, the server accepts and counts series beyond the limit.
 	Enforce *bool `yaml:"enforce,omitempty"`
 }
 
@@ -112,10 +112,10 @@ func (l *MetricLimit) rule() keyschema.Rule {
 	return keyschema.Rule{Pattern: l.Pattern, MaxSeries: l.Max, MaxSeriesWarn: l.Warn, MaxSeriesDryRun: !enforced(l.Enforce)}
 }
 
-// enforced is the value of a field enforce.
+// enforced returns the value of a field enforce, true if it is nil.
 func enforced(v *bool) bool { return v == nil || *v }
 
-// check reports the faults of a limit. most is nil if it is missing.
+// check reports the faults of a limit. most is nil if the field max is missing.
 func check[T int | int64 | Duration | Bytes](field string, most *T, warn float64, fault func(field, format string, args ...any)) {
 	switch {
 	case most == nil:

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// OTLP are options of the translation of OTLP. All but Delta have Prometheus's names and defaults.
+// OTLP holds the options of the translation of OTLP. All but Delta have Prometheus's names and defaults.
 type OTLP struct {
 	PromoteAllResourceAttributes         bool     `yaml:"promote_all_resource_attributes,omitempty"`
 	PromoteResourceAttributes            []string `yaml:"promote_resource_attributes,omitempty,flow"`
@@ -29,7 +29,7 @@ const (
 	deltaStore = "store"
 )
 
-// options returns the options in the form of Prometheus, whose checks make the error.
+// options returns the options in the form of Prometheus. The error comes from Prometheus's checks.
 func (o *OTLP) options() (c promconfig.OTLPConfig, err error) {
 	theirs := *o
 	theirs.Delta = ""

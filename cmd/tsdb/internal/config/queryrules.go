@@ -7,8 +7,8 @@ import (
 	"halite/query/limits"
 )
 
-// QueryRule refuses queries or sends them through the slow lane. At most one of Query, Regexp and Fingerprint says which,
-// and Token says whose.
+// QueryRule refuses queries or sends them through the slow lane. At most one of Query, Regexp and Fingerprint selects the
+// queries. Token selects their senders.
 type QueryRule struct {
 	ID          string         `yaml:"id"`
 	Query       string         `yaml:"query,omitempty"`
@@ -51,7 +51,7 @@ func isFingerprint(text string) bool {
 	return true
 }
 
-// validate reports the faults of a rule behind others.
+// validate reports the faults of a rule that follows others.
 func (r *QueryRule) validate(field string, before []QueryRule, fault func(field, format string, args ...any)) {
 	if len(before) == queryRulesMax {
 		fault(field, "there are more than %d query rules", queryRulesMax)
@@ -71,17 +71,18 @@ func (r *QueryRule) validate(field string, before []QueryRule, fault func(field,
 		}
 	}
 	if matchers > 1 || matchers == 0 && r.Token == "" {
-		fault(field, "the rule has %d of query, regexp and fingerprint, want one, or none beside token", matchers)
+		fault(field, "the rule has %d of the fields query, regexp and fingerprint, want one; with token, none is needed", matchers)
 	}
 	if r.Fingerprint != "" && !isFingerprint(r.Fingerprint) {
-		fault(field+".fingerprint", "%q is no fingerprint, want 16 hexadecimal digits; /api/v1/status/active_queries shows them",
+		fault(field+".fingerprint", "%q is not a fingerprint: want 16 hexadecimal digits; "+
+			"/api/v1/status/active_queries shows fingerprints",
 			shortened(r.Fingerprint))
 	}
 	if r.Action == nil {
 		fault(field+".action", "the action is missing, want refuse or slow_lane")
 	}
 	if r.Reason == "" {
-		fault(field+".reason", "the reason is missing; users read it")
+		fault(field+".reason", "the reason is missing; the error of a refused query shows it")
 	}
 }
 

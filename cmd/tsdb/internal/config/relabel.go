@@ -47,7 +47,7 @@ func (r *RelabelConfig) rule() (*relabel.Config, error) {
 func (r *RelabelConfig) validate(field string, fault func(field, format string, args ...any)) {
 	for _, name := range r.SourceLabels {
 		if name == "" || !utf8.ValidString(name) {
-			fault(field+".source_labels", "%q is no label name", name)
+			fault(field+".source_labels", "%q is not a label name", name)
 		}
 	}
 	if r.Modulus < 0 {

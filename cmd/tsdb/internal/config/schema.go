@@ -7,7 +7,7 @@ import (
 	"halite/keyschema"
 )
 
-// SchemaRule says how the row keys of some metrics are made. See docs/schema.md.
+// SchemaRule is the layout of the row keys of some metrics. See docs/schema.md.
 type SchemaRule struct {
 	Pattern string `yaml:"pattern"`
 	// FromHour is the first hour of the rule; nil begins with the next hour if the rule is new.
@@ -34,7 +34,7 @@ func (r *SchemaRule) rule() keyschema.Rule {
 	return out
 }
 
-// validate reports the faults of a rule behind others.
+// validate reports the faults of a rule that follows others.
 func (r *SchemaRule) validate(field string, before []SchemaRule, fault func(field, format string, args ...any)) {
 	rule := r.rule()
 	if r.FromHour == nil {
@@ -79,7 +79,7 @@ func split(err error) []error {
 	return []error{err}
 }
 
-// RetentionRule says how long some metrics are kept; a tier that is nil is left to the flags.
+// RetentionRule is the retention of some metrics. A tier that is nil has the retention of the flags.
 type RetentionRule struct {
 	Pattern    string         `yaml:"pattern"`
 	Raw        *keyschema.Age `yaml:"raw,omitempty"`
@@ -94,7 +94,7 @@ func (r *RetentionRule) rule() keyschema.Rule {
 	}}
 }
 
-// validate reports the faults of a rule behind others.
+// validate reports the faults of a rule that follows others.
 func (r *RetentionRule) validate(field string, before []RetentionRule, fault func(field, format string, args ...any)) {
 	checkPattern(field, r.Pattern, fault)
 	for i := range before {

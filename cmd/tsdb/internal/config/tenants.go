@@ -9,7 +9,8 @@ import (
 	"halite/query/limits"
 )
 
-// Tenant has the limits of a tenant beside the limits of all together. The name "*" is for each tenant without an entry.
+// Tenant holds the limits of one tenant. The limits of the server apply as well. The name "*" stands for each tenant without an
+// entry.
 type Tenant struct {
 	Name             string      `yaml:"name"`
 	SamplesPerSecond *Limit      `yaml:"samples_per_second,omitempty"`
@@ -19,16 +20,16 @@ type Tenant struct {
 	QueryConcurrency *Limit      `yaml:"query_concurrency,omitempty"`
 }
 
-// tenantsMax bounds the entries, because each is compared with all before it.
+// tenantsMax bounds the entries, because each entry is compared with all entries before it.
 const tenantsMax = 10_000
 
-// validate reports the faults of an entry behind others.
+// validate reports the faults of an entry that follows others.
 func (t *Tenant) validate(field string, before map[string]bool, fault func(field, format string, args ...any)) {
 	switch err := keyschema.CheckTenant(t.Name); {
 	case len(before) == tenantsMax:
 		fault(field, "there are more than %d tenants", tenantsMax)
 	case t.Name != tenantlimits.Each && err != nil:
-		fault(field+".name", "%w; * is for all others", err)
+		fault(field+".name", "%w; * stands for all other tenants", err)
 	case before[t.Name]:
 		fault(field+".name", "%q has two entries", t.Name)
 	}
@@ -51,7 +52,7 @@ func (c *Config) validateTenants(fault func(field, format string, args ...any)) 
 	}
 }
 
-// TenantWrites returns the limits of what tenants write, by their names.
+// TenantWrites returns the limits for writes of tenants, by their names.
 func (c *Config) TenantWrites() map[string]ingest.TenantLimits {
 	out := make(map[string]ingest.TenantLimits, len(c.Tenants))
 	for i := range c.Tenants {
@@ -67,7 +68,7 @@ func (c *Config) TenantWrites() map[string]ingest.TenantLimits {
 	return out
 }
 
-// tenantQueries returns the limits of the queries of tenants, by their names.
+// tenantQueries returns the limits for queries of tenants, by their names.
 func (c *Config) tenantQueries() map[string]*limits.Options {
 	out := make(map[string]*limits.Options, len(c.Tenants))
 	for i := range c.Tenants {

@@ -27,7 +27,7 @@ func lockDir(path string) (io.Closer, error) {
 	case errors.Is(err, syscall.EWOULDBLOCK):
 		return nil, errors.Join(fmt.Errorf("%w: %s", storage.ErrLocked, path), dir.Close())
 	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS), err == nil:
-		return dir, nil // without the support of the file system the LOCK files remain
+		return dir, nil // the file system does not support this; the LOCK files still protect the directory
 	default:
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), dir.Close())
 	}

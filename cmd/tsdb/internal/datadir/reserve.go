@@ -19,7 +19,7 @@ const reserveName = "reserve"
 type Reserve struct {
 	fs        vfs.FS
 	dir       string
-	sizeBytes int64 // 0: there is no reserve
+	sizeBytes int64 // 0 means no reserve
 }
 
 // NewReserve returns the reserve of sizeBytes in a data directory; 0 means none.
@@ -44,7 +44,7 @@ func (r *Reserve) Release() error {
 	return nil
 }
 
-// Restore makes the reserve unless it is there. The error says why it cannot; try again later.
+// Restore makes the reserve unless it exists. After an error, try again later.
 func (r *Reserve) Restore() error {
 	if r.sizeBytes == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (r *Reserve) Restore() error {
 	return nil
 }
 
-// fillZeros takes disk space on file systems that cannot preallocate.
+// fillZeros allocates disk space on file systems that cannot preallocate.
 func fillZeros(f vfs.File, sizeBytes int64) error {
 	zeros := make([]byte, 1<<20)
 	for sizeBytes > 0 {

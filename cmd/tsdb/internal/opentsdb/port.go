@@ -34,10 +34,10 @@ type Flags struct {
 
 // Add declares the flags on cmd.
 func (f *Flags) Add(cmd *kingpin.CmdClause) {
-	cmd.Flag("opentsdb.listen-address", "Address for OpenTSDB's clients: telnet and HTTP. Empty opens none. Telnet knows "+
-		"no log in: on an address that other machines can reach, it needs --web.insecure.").StringVar(&f.listenAddress)
+	cmd.Flag("opentsdb.listen-address", "Address for OpenTSDB's clients: telnet and HTTP. Empty opens none. Telnet has "+
+		"no authentication: on an address that other machines can reach, it needs --web.insecure.").StringVar(&f.listenAddress)
 	cmd.Flag("opentsdb.max-line-bytes", "Maximum length of a telnet line.").Default("16KiB").BytesVar(&f.lineBytesMax)
-	cmd.Flag("opentsdb.write-wait", "Maximum time that telnet lines wait while the server has no room for them. The server "+
+	cmd.Flag("opentsdb.write-wait", "Maximum time that telnet lines wait while the server is overloaded. The server "+
 		"does not read the connection meanwhile. After that, the lines are lost.").Default("1m").DurationVar(&f.writeWait)
 	cmd.Flag("opentsdb.special-chars", "Characters of metrics and tags that OpenTSDB's clients may use besides letters, digits and "+
 		"-_./, as tsd.core.tag.allow_specialchars.").StringVar(&f.specialChars)
@@ -84,8 +84,8 @@ func (f *Flags) Listen(insecure bool, log *slog.Logger) (*Port, error) {
 	}
 	if !auth.Loopback(listener.Addr()) {
 		if !insecure {
-			return nil, errors.Join(fmt.Errorf("--opentsdb.listen-address: other machines can reach %s, and telnet knows no log in; "+
-				"set --web.insecure to take lines from everybody", listener.Addr()), listener.Close())
+			return nil, errors.Join(fmt.Errorf("--opentsdb.listen-address: other machines can reach %s, and telnet has no "+
+				"authentication; set --web.insecure to accept lines from everybody", listener.Addr()), listener.Close())
 		}
 		log.Warn("everybody who reaches this address can write by telnet (--web.insecure)", "address", listener.Addr().String())
 	}
@@ -95,7 +95,7 @@ func (f *Flags) Listen(insecure bool, log *slog.Logger) (*Port, error) {
 // Addr is the address.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 
-// Options say what serves the address.
+// Options configure how a Port serves its address.
 type Options struct {
 	// Limiter bounds the connections, together with the main address.
 	Limiter *netlimit.Limiter
@@ -149,7 +149,7 @@ func (p *Port) Cut() {
 	}
 }
 
-// Stats makes the data points of stats of the server's metrics.
+// Stats returns the server's metrics as data points of OpenTSDB's stats.
 func Stats(g prometheus.Gatherer, now func() time.Time) *stats.Source {
 	host, err := os.Hostname()
 	if err != nil {
@@ -158,7 +158,7 @@ func Stats(g prometheus.Gatherer, now func() time.Time) *stats.Source {
 	return &stats.Source{Gatherer: g, Host: host, Now: now}
 }
 
-// Close ends requests and connections in good order, within the time of ctx.
+// Close ends requests and connections gracefully, until ctx ends.
 func (p *Port) Close(ctx context.Context) error {
 	if p == nil {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/alecthomas/units"
 )
 
-// Units is what the help of byte flags says about their values.
+// Units is the text in the help of byte flags about their values.
 const Units = "Sizes are numbers of bytes, or have a unit: B, KB, MB, GB, TB or PB. 1KB and 1KiB are 1024 bytes."
 
 // bytesValue is the value of a flag for a size in bytes.
@@ -26,7 +26,7 @@ func (v bytesValue) Set(text string) error {
 		size = int64(parsed)
 	}
 	if err != nil || size < 0 {
-		return fmt.Errorf("%q is no number of bytes, with or without the unit KB, MB, GB, TB or PB", text)
+		return fmt.Errorf("%q is not a number of bytes, such as 1048576 or 1MB; units are KB, MB, GB, TB and PB", text)
 	}
 	*v.to = size
 	return nil

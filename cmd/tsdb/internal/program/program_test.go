@@ -42,7 +42,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"serve", "--head-bytes=many"}, `--head-bytes=many: "many" is no number of bytes`},
+		{[]string{"serve", "--head-bytes=many"}, `--head-bytes=many: "many" is not a number of bytes`},
 		{[]string{"serve", "--head-bytes=many"}, "an example is --head-bytes=1GB"},
 		{[]string{"serve", "--head-bytes=1", "--timeout", "5"}, "--timeout=5: "},
 		{[]string{"serve", "--hosts", "x"}, "--hosts=x: "},

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// TimeForms is what the help of flags says about times.
+// TimeForms is the text in the help of flags about times.
 const TimeForms = "an RFC 3339 time, a date (UTC), seconds since 1970, or a duration before now such as 2h or 7d"
 
 // ParseMs parses the value of a time flag into milliseconds since 1970. An empty text changes nothing.
@@ -29,7 +29,7 @@ func ParseMs(flag, text string, now time.Time, toMs *int64) error {
 // secondsMax is the year 9999.
 const secondsMax = 253402300799
 
-// ParseTime parses a time in one of TimeForms. It also takes now and now-2h. The result has milliseconds.
+// ParseTime parses a time in one of TimeForms. It also accepts now and now-2h. The result is rounded to milliseconds.
 func ParseTime(text string, now time.Time) (time.Time, error) {
 	before, relative := strings.CutPrefix(text, "now-")
 	if text == "now" {

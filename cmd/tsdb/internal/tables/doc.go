@@ -1,3 +1,3 @@
-// Package tables opens the tables of a server, for the server and for commands that work without it. It knows the engines,
-// whose tables and log belong together, which server owns tables in Bigtable, and the schema rules that the tables hold.
+// Package tables opens the tables of a server, for the server and for commands that work without it. It selects the engine,
+// checks that tables and log belong together, records which server owns tables in Bigtable, and stores the schema rules.
 package tables

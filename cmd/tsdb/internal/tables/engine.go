@@ -12,19 +12,19 @@ import (
 	"halite/storage/bigtable"
 )
 
-// Modes of a server on Bigtable, as --bigtable.mode takes them.
+// Modes of a server on Bigtable: the values of --bigtable.mode.
 const (
 	ModeBuffered = "buffered"
 	ModeDirect   = "direct"
 )
 
-// Names of the engines, as --storage.engine takes them.
+// Names of the engines: the values of --storage.engine.
 const (
 	EnginePebble   = "pebble"
 	EngineBigtable = "bigtable"
 )
 
-// emulatorEnv names the variable with the address of an emulator, which is asked instead of the service.
+// emulatorEnv is the environment variable with the address of an emulator, which replaces the service.
 const emulatorEnv = "BIGTABLE_EMULATOR_HOST"
 
 // BigtableFlags holds the flags that name a Bigtable instance.
@@ -39,9 +39,9 @@ func (c *BigtableFlags) AddFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("bigtable.instance", "Bigtable instance of the project.").StringVar(&c.Instance)
 	cmd.Flag("bigtable.app-profile", "App profile; it must route to a single cluster. Default: the instance's default profile.").
 		StringVar(&c.AppProfile)
-	cmd.Flag("bigtable.table-prefix", "Begins the names of all tables, so that databases can share an instance.").
+	cmd.Flag("bigtable.table-prefix", "Prefix of the names of all tables, so that databases can share an instance.").
 		StringVar(&c.TablePrefix)
-	cmd.Flag("bigtable.check-tables-only", "Create no tables and change no policies; say which commands would.").
+	cmd.Flag("bigtable.check-tables-only", "Create no tables and change no policies; print the commands that do it.").
 		BoolVar(&c.CheckTablesOnly)
 }
 
@@ -50,7 +50,7 @@ func (c *BigtableFlags) Options() bigtable.Options {
 		CheckTablesOnly: c.CheckTablesOnly}
 }
 
-// Name is how messages and checkpoints call the database.
+// Name is the name of the database in messages and checkpoints.
 func (c *BigtableFlags) Name() string {
 	return fmt.Sprintf("%s:%s/%s/%s", EngineBigtable, c.Project, c.Instance, c.TablePrefix)
 }
@@ -74,7 +74,7 @@ func (c *BigtableFlags) Validate() error {
 	return nil
 }
 
-// OpenBigtable opens the instance, and thinks of the emulator if nobody answers.
+// OpenBigtable opens the instance. If an emulator does not answer, the error names its address.
 func OpenBigtable(ctx context.Context, opts bigtable.Options) (storage.Store, error) {
 	store, err := bigtable.Open(ctx, opts)
 	if addr := os.Getenv(emulatorEnv); addr != "" && errors.Is(err, storage.ErrUnavailable) {

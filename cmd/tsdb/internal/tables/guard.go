@@ -11,16 +11,17 @@ import (
 	"halite/storage"
 )
 
-// Guard sees to it that a server in mode direct writes only to tables that are still shared, by the rules in force.
+// Guard makes sure that a server in mode direct writes only to tables that servers still share, and by the rules in force.
 type Guard struct {
 	Meta   storage.Table
 	Schema *keyschema.Schema
 	Ahead  time.Duration // how far samples may lie in the future
 	Now    func() time.Time
-	rules  []byte // as they were last read
+	rules  []byte // as last read
 }
 
-// Check reads both from the tables. Rules that another server has put there begin in an hour to come and are taken.
+// Check reads the owner and the rules from the tables. If another server has stored new rules, Check puts them into force; they
+// begin in a future hour.
 func (g *Guard) Check(ctx context.Context) error {
 	them, err := ReadOwner(ctx, g.Meta)
 	if err == nil {

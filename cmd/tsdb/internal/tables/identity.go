@@ -16,7 +16,7 @@ import (
 	"halite/storage/pebble"
 )
 
-// Identity describes which tables and which log belong together, and which losses of them are accepted.
+// Identity names tables and log that must belong together, and the accepted losses of them.
 type Identity struct {
 	Engine, StoragePath string
 	// TakeOver lets tables in Bigtable belong to another log.
@@ -26,8 +26,8 @@ type Identity struct {
 	AcceptTableLoss []string
 }
 
-// AcceptsTableLoss tells whether tables may lack rows: because that is accepted, or because they have lost some of table meta, as
-// accepted.
+// AcceptsTableLoss reports whether tables may lack rows: because the loss of tables is accepted, or because an accepted loss has
+// removed rows of table meta.
 func (c *Identity) AcceptsTableLoss(tables storage.Store) bool {
 	if s, ok := tables.(*pebble.Store); ok && LostFrom(s.Lost(), storage.TableMeta) {
 		return true
@@ -35,7 +35,7 @@ func (c *Identity) AcceptsTableLoss(tables storage.Store) bool {
 	return slices.Contains(c.AcceptTableLoss, AcceptAll)
 }
 
-// TakesOver tells whether the tables may have belonged to another log.
+// TakesOver reports whether the tables may have belonged to another log.
 func (c *Identity) TakesOver() bool { return c.Engine == EngineBigtable && c.TakeOver }
 
 // Check compares the tables, nil if there are none, with the log in the directory. It changes nothing.
@@ -48,7 +48,7 @@ func (c *Identity) Check(ctx context.Context, tables storage.Store, log *slog.Lo
 	case err != nil && c.Engine == EngineBigtable:
 		return 0, onBigtable{err}
 	case verdict == identity.SetTablesAside && c.Engine == EngineBigtable:
-		return 0, errors.New("tables in Bigtable are not set aside: start with another --bigtable.table-prefix")
+		return 0, errors.New("tables in Bigtable cannot be set aside: start with another --bigtable.table-prefix")
 	case verdict == identity.SetTablesAside:
 		return pebble.AdmitNone, err
 	case verdict == identity.KeepOlderTables:
@@ -63,7 +63,7 @@ type onBigtable struct{ error }
 // Unwrap returns the error itself.
 func (e onBigtable) Unwrap() error { return e.error }
 
-// WithAdvice says what an operator can do about data that is damaged or missing.
+// WithAdvice adds to an error what an operator can do about damaged or missing data.
 func WithAdvice(err error) error {
 	if advice := AdviceFor(err); advice != "" {
 		return fmt.Errorf("%w\n%s See docs/operations.md", err, advice)
@@ -103,6 +103,7 @@ func identityAdvice(lost string, bigtable bool) string {
 	case lost == identity.LostTables:
 		return tablesLost
 	}
-	return "Put back the side that is not of this store. Or give up one side: --storage.accept-wal-loss keeps the tables and " +
+	return "Restore the log or the tables of this store, whichever is foreign. Or give up one of them: " +
+		"--storage.accept-wal-loss keeps the tables and " +
 		"moves the log to wal/damaged; --storage.accept-table-loss=all keeps the log and moves the tables to tables/lost."
 }

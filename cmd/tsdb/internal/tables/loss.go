@@ -15,7 +15,8 @@ const AcceptTableLossFlag = "storage.accept-table-loss"
 // AcceptAll is the value of AcceptTableLossFlag that accepts every loss of tables.
 const AcceptAll = "all"
 
-// NormalArgs gives AcceptTableLossFlag its default value where it stands alone: kingpin knows no flags with an optional value.
+// NormalArgs adds the default value to an AcceptTableLossFlag without a value, because kingpin has no flags with an optional
+// value.
 func NormalArgs(args []string) []string {
 	normal := make([]string, 0, len(args))
 	for _, arg := range args {
@@ -37,7 +38,7 @@ func (c *Identity) AcceptsLoss() func(file string) bool {
 	}
 }
 
-// AdviseOnDamage adds to an error about damaged tables, which keeps the server from starting, how to go on.
+// AdviseOnDamage adds to an error about damaged tables how to start the server nevertheless.
 func AdviseOnDamage(err error) error {
 	if !errors.Is(err, storage.ErrCorrupt) {
 		return err

@@ -32,8 +32,8 @@ func (c *OfflineFlags) AddFlags(cmd *kingpin.CmdClause) {
 	c.Bigtable.AddFlags(cmd)
 }
 
-// Open opens the tables to read them. On one machine that takes the lock of the directory and changes nothing else in it;
-// tables in Bigtable may be in use.
+// Open opens the tables for reading. On one machine it locks the directory and changes nothing else in it. Tables in Bigtable may
+// be in use.
 func (c *OfflineFlags) Open(ctx context.Context) (storage.Store, error) {
 	if c.Engine == EngineBigtable {
 		if err := c.Bigtable.Validate(); err != nil {
@@ -67,7 +67,7 @@ func OpenAlone(path string, opts pebble.Options) (storage.Store, error) {
 	return &lockedStore{store, lock}, nil
 }
 
-// OpenAlone opens the tables so that nobody else writes to them until they are closed: their server has stopped.
+// OpenAlone opens the tables of a stopped server. Nobody else writes to them until they are closed.
 func (c *OfflineFlags) OpenAlone(ctx context.Context) (storage.Store, error) {
 	server := Identity{Engine: c.Engine, StoragePath: c.StoragePath}
 	if c.Engine == EnginePebble {
@@ -104,7 +104,7 @@ func (c *OfflineFlags) OpenAlone(ctx context.Context) (storage.Store, error) {
 	return &lockedStore{store, log}, nil
 }
 
-// lockedStore is a store whose server's directory is locked as well.
+// lockedStore is a store that also holds the lock of the server's directory.
 type lockedStore struct {
 	storage.Store
 	lock io.Closer
@@ -113,7 +113,7 @@ type lockedStore struct {
 // Close is part of storage.Store.
 func (s *lockedStore) Close() error { return errors.Join(s.Store.Close(), s.lock.Close()) }
 
-// DayChunkCodec packs the chunks of one series and day. The engine knows only the function.
+// DayChunkCodec packs the chunks of one series and day. The engine only calls it.
 func DayChunkCodec() *daycells.Codec {
 	return &daycells.Codec{Name: daychunk.Format, Append: daychunk.Append,
 		NewDecoder: func() daycells.Decoder { return new(daychunk.Decoder) }}

@@ -16,9 +16,9 @@ import (
 	"halite/storage/jsoncell"
 )
 
-// A server that keeps its log and its head on a local disk must be the only one that writes to its tables: run numbers and
-// the index's open day are its own. On a local engine the directory's lock sees to that; tables in the cloud name the
-// directory that they belong to, in one row of the meta table.
+// A server that keeps its log and head on a local disk must be the only writer of its tables, because it alone assigns chunk
+// numbers and keeps the index of the open day. On a local engine the lock of the directory ensures this. Tables in Bigtable name
+// their owner, a directory, in one row of table meta.
 const (
 	ownerRow       = "owner"
 	ownerQualifier = "directory"
@@ -36,17 +36,16 @@ func ownerCell() jsoncell.Cell {
 type Owner struct {
 	// ID is the random name in the file id of the directory.
 	ID string `json:"id"`
-	// Host and Path say where that directory is, for people.
+	// Host and Path say where that directory is. They are for people.
 	Host  string    `json:"host"`
 	Path  string    `json:"path"`
 	Since time.Time `json:"since"`
-	// Mode is ModeDirect if the tables belong to nobody: any number of servers without a log share them. Then the others
-	// but Since are empty.
+	// Mode is ModeDirect if any number of servers without a log share the tables. Then all other fields except Since are empty.
 	Mode string `json:"mode,omitempty"`
 }
 
-// Claim makes the directory at path the owner of the store's tables, or fails if another directory is. With takeOver it
-// becomes the owner all the same.
+// Claim makes the directory at path the owner of the store's tables. If another directory owns them, Claim fails, unless takeOver
+// is set.
 func Claim(ctx context.Context, store storage.Store, path string, takeOver bool, now time.Time) error {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {
@@ -77,14 +76,14 @@ func Claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 	return nil
 }
 
-// taken says that the tables are another server's.
+// taken is the error that another server owns the tables.
 func (o *Owner) taken() error {
 	return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are "+
 		"not in the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
 		o.Path, o.Host, o.Since.Format(time.RFC3339))
 }
 
-// own writes that the tables are us's, unless they are somebody's and takeOver is not set, and returns whose they are.
+// own makes us the owner of the tables and returns the owner. If the tables have an owner, it does so only with takeOver.
 func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owner, error) {
 	entry, err := ownerCell().Entry(us)
 	if err != nil {
@@ -98,7 +97,7 @@ func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owne
 		return us, nil
 	}
 	owned, err := meta.CheckAndApply(ctx, []byte(ownerRow), storage.Filter{}, storage.RowMutation{}, write)
-	// The answer may be lost after the row was written: the row itself says who owns the tables.
+	// The answer may be lost after the row was written. The row itself names the owner.
 	if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 		return Owner{}, err
 	}
@@ -107,7 +106,7 @@ func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owne
 	}
 	them, readErr := ReadOwner(ctx, meta)
 	if readErr == nil && err == nil && them.Since.IsZero() {
-		readErr = fmt.Errorf("%w: %s has gone away meanwhile: start again", storage.ErrUnavailable, ownerCell())
+		readErr = fmt.Errorf("%w: %s disappeared during the start: start again", storage.ErrUnavailable, ownerCell())
 	}
 	if readErr != nil {
 		return Owner{}, errors.Join(err, readErr)
@@ -132,7 +131,7 @@ func Disown(ctx context.Context, local storage.Store) error {
 	return meta.DropRows(ctx, storage.RowRange{Start: []byte(ownerRow), End: []byte(ownerRow + "\x00")})
 }
 
-// ReadOwner returns whose the tables are, nothing if the row is not there.
+// ReadOwner returns the owner of the tables, the zero value if they have none.
 func ReadOwner(ctx context.Context, meta storage.Table) (Owner, error) {
 	var o Owner
 	found, err := ownerCell().Read(ctx, meta, &o)
@@ -145,7 +144,7 @@ func ReadOwner(ctx context.Context, meta storage.Table) (Owner, error) {
 	return o, nil
 }
 
-// check refuses a row that names nobody.
+// check refuses a row that names no owner.
 func (o *Owner) check() error {
 	switch {
 	case o.Mode != "" && o.Mode != ModeDirect:
@@ -158,7 +157,7 @@ func (o *Owner) check() error {
 	return nil
 }
 
-// directoryID returns the random name of a directory, which it gets when it is first asked for.
+// directoryID returns the random name of a directory. The first call creates the name.
 func directoryID(path string) (string, error) {
 	if err := os.MkdirAll(path, 0o750); err != nil {
 		return "", err
@@ -197,13 +196,13 @@ func Share(ctx context.Context, store storage.Store, takeOver bool, now time.Tim
 	return them.checkShared()
 }
 
-// checkShared reports that the tables are one server's.
+// checkShared returns an error if a single server owns the tables.
 func (o *Owner) checkShared() error {
 	switch {
 	case o.Mode == ModeDirect:
 		return nil
 	case o.ID == "":
-		return fmt.Errorf("%w: %s is not there, which says whose the tables are", storage.ErrUnavailable, ownerCell())
+		return fmt.Errorf("%w: %s, which names the owner of the tables, is missing", storage.ErrUnavailable, ownerCell())
 	}
 	return o.taken()
 }

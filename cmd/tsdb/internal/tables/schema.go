@@ -13,10 +13,10 @@ import (
 // rulesCell is where the rules in force are stored.
 func rulesCell() jsoncell.Cell { return jsoncell.Cell{Row: "schema", Qualifier: "rules"} }
 
-// LoadSchema returns the rules with which a server starts. Without wanted rules they are those that the store remembers. A store
-// without rules and samples takes all wanted rules. Another store takes their retention and limits, and a [SchemaChange] the
-// rest as soon as the samples of coming hours are known. LoadSchema refuses rules that the change would refuse for nowHour, the
-// last hour that may have samples.
+// LoadSchema returns the rules with which a server starts. Without wanted rules it returns the stored rules. A store without
+// rules and samples gets all wanted rules. Any other store gets their retention and limits now. A [SchemaChange] applies the rest
+// later, when the samples of future hours are known. LoadSchema refuses rules that the change would refuse for nowHour, the last
+// hour that may have samples.
 func LoadSchema(ctx context.Context, store storage.Store, wanted []keyschema.Rule, nowHour int64) (*keyschema.Schema, error) {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {
@@ -43,7 +43,7 @@ func LoadSchema(ctx context.Context, store storage.Store, wanted []keyschema.Rul
 	return next, store.Sync(ctx)
 }
 
-// nextSchema returns the wanted rules with their hours, and the schema of them, which may replace current.
+// nextSchema returns the wanted rules with their hours, and their schema. The schema may replace current.
 func nextSchema(
 	current *keyschema.Schema, wanted []keyschema.Rule, nowHour int64,
 ) (*keyschema.Schema, []keyschema.Rule, error) {
@@ -61,7 +61,7 @@ type SchemaChange struct {
 	Schema *keyschema.Schema // in force
 	// Check refuses a schema for another reason; nil refuses none.
 	Check func(next *keyschema.Schema) error
-	// Stray names metrics that have samples from a time on.
+	// Stray returns the metrics that have samples from a time on.
 	Stray func(ctx context.Context, fromMs int64) ([]string, error)
 }
 
@@ -81,22 +81,22 @@ func (c *SchemaChange) Apply(ctx context.Context, wanted []keyschema.Rule, nowHo
 		if early, err := c.Stray(ctx, keyschema.HourStartMs(nowHour+1)); err != nil {
 			return fmt.Errorf("look for samples of coming hours: %w", err)
 		} else if len(early) > 0 {
-			return fmt.Errorf("metric %q has samples after hour %d already, from a time when more was accepted ahead; try again when "+
-				"that has passed", early[0], nowHour)
+			return fmt.Errorf("metric %q already has samples after hour %d, from a time when --ingest.max-ahead was longer; "+
+				"try again when that hour has passed", early[0], nowHour)
 		}
 	}
 	meta, err := c.Store.Table(ctx, storage.TableMeta)
 	if err != nil {
 		return err
 	}
-	// Stored first: rows keyed by rules that a restart does not know could not be found again.
+	// Store the rules first. After a restart without the rules, the server could not find rows keyed by them.
 	if err := WriteRules(ctx, meta, rules); err != nil {
 		return fmt.Errorf("store the rules, which stay as they were: %w", err)
 	}
 	if err := c.Schema.Replace(next, nowHour); err != nil {
 		return err
 	}
-	// Until this succeeds no flush does, and the log brings all rows of the new rules back.
+	// Until this sync succeeds, no flush succeeds. So a replay of the log restores all rows of the new rules.
 	if err := c.Store.Sync(ctx); err != nil {
 		return fmt.Errorf("the rules are in force, but not durable yet; reload again: %w", err)
 	}

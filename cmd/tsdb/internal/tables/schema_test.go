@@ -125,7 +125,7 @@ func TestLimitsHoldAtOnce(t *testing.T) {
 		require.Equal(t, keyschema.HourStartMs(testHour+1), fromMs)
 		return []string{"early"}, nil
 	}}
-	require.ErrorContains(t, change.Apply(t.Context(), wanted, testHour), `metric "early" has samples after hour 490000`)
+	require.ErrorContains(t, change.Apply(t.Context(), wanted, testHour), `metric "early" already has samples after hour 490000`)
 	require.Equal(t, 16, schema.RuleAt("abc", testHour+1).Salts)
 	require.NoError(t, change.Apply(t.Context(), wanted[1:], testHour), "no rule of keys changes, so no sample is early")
 }

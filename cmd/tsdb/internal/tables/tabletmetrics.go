@@ -47,8 +47,8 @@ func NewTabletCollector(source tabletSource) *tabletCollector {
 		{"tablets", "Tablets, the contiguous row ranges that a table consists of."},
 		{"size_bytes", "Estimated size of the table on disk."},
 		{"largest_tablet_bytes", "Estimated size of the table's largest tablet."},
-		{"hottest_tablet_share", "Share of the table's rows written that the tablet with most of them took, since the tablets " +
-			"came to be or the server started; 0 before the first row."},
+		{"hottest_tablet_share", "Largest share of a tablet in the rows written to the table, since the tablets " +
+			"were created or the server started; 0 before the first row."},
 	} {
 		c.descs[i] = prometheus.NewDesc("tsdb_table_"+m.name, m.help, []string{"table"}, nil)
 	}
@@ -63,8 +63,8 @@ func (c *tabletCollector) Describe(descs chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect is part of prometheus.Collector. If the tablets cannot be listed it gives the last figures and counts it:
-// the other metrics must not suffer.
+// Collect is part of prometheus.Collector. If it cannot list the tablets, it counts the failure and returns the last figures, so
+// that other metrics remain available.
 func (c *tabletCollector) Collect(metrics chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

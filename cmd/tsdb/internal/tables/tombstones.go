@@ -9,7 +9,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// OpenTombstones reads the deletions in opts.Store. It returns them and a store whose reads hide deleted samples.
+// OpenTombstones reads the deletions in opts.Store. It returns the deletions and a store whose reads hide deleted samples.
 func OpenTombstones(ctx context.Context, opts tombstone.Options) (*tombstone.Set, storage.Store, error) {
 	store := opts.Store
 	set, err := tombstone.Open(ctx, opts)

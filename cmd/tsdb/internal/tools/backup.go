@@ -35,7 +35,7 @@ func AddBackup(app *kingpin.Application) Commands {
 	cmd := app.Command("backup", "Back up a database to a directory, and restore it.")
 	c := &backupCommands{}
 	create := cmd.Command("create", "Make a backup of a running server on this machine, or of a stopped one.")
-	create.Flag("to", "Directory of all backups, best on another disk. Files that it has already are not copied again.").Required().
+	create.Flag("to", "Directory of all backups, best on another disk. Files of older backups are not copied again.").Required().
 		StringVar(&c.repository)
 	c.server.AddFlags(create, "The running server; it runs with --web.enable-admin-api. Default: "+client.DefaultURL+".", "")
 	create.Flag("storage.path", "Directory of a stopped server, instead of --url.").StringVar(&c.storagePath)
@@ -99,7 +99,7 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 	return sayParts(w, m)
 }
 
-// sayParts warns about a backup without tables.
+// sayParts prints a warning if the backup has no tables.
 func sayParts(w io.Writer, m *backup.Manifest) (err error) {
 	if !m.Tables {
 		_, err = fmt.Fprintln(w, "it holds the log and the open hour only: the tables are in Bigtable; back them up there")
@@ -190,7 +190,7 @@ func (c *backupCommands) verify(ctx context.Context, r *backup.Repository, w io.
 			damaged++
 			continue
 		}
-		if _, err := fmt.Fprintf(w, "backup %s is whole: %d files, %d bytes\n", m.Name, len(m.Files), m.SizeBytes()); err != nil {
+		if _, err := fmt.Fprintf(w, "backup %s is complete: %d files, %d bytes\n", m.Name, len(m.Files), m.SizeBytes()); err != nil {
 			return err
 		}
 	}

@@ -25,7 +25,7 @@ type emulatorConfig struct {
 func AddEmulator(app *kingpin.Application) Commands {
 	cmd := app.Command("emulator", "Run a Bigtable in memory, to try --storage.engine=bigtable on one machine.")
 	c := &emulatorConfig{}
-	cmd.Flag("listen-address", "HOST:PORT to listen at; port 0 takes a free one.").Default("127.0.0.1:9481").
+	cmd.Flag("listen-address", "HOST:PORT to listen on; port 0 picks a free one.").Default("127.0.0.1:9481").
 		StringVar(&c.listenAddress)
 	cmd.Flag("insecure", "Serve everybody on an address that other machines can reach.").BoolVar(&c.insecure)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return emulate(c, w) }}

@@ -17,7 +17,7 @@ import (
 	"halite/storage"
 )
 
-// inspectCommands are the readers of a stopped server's data.
+// inspectCommands are the commands that print the data of a stopped server.
 type inspectCommands struct {
 	keys, rows, wal, tables *kingpin.CmdClause
 	source                  tables.OfflineFlags
@@ -31,8 +31,7 @@ func AddInspect(app *kingpin.Application) Commands {
 	cmd := app.Command("inspect", "Print what is stored as text. A server on the same path must have stopped.")
 	c := &inspectCommands{}
 	c.keys = cmd.Command("keys", "Row keys of a table.")
-	c.rows = cmd.Command("rows", "Rows of a table with their cells; chunks are counted, with --verbose decoded, and other "+
-		"values printed.")
+	c.rows = cmd.Command("rows", "Rows of a table with their cells. With --verbose it decodes chunks and prints other values.")
 	c.wal = cmd.Command("wal", "Segments and records of the log.")
 	c.tables = cmd.Command("tables", "Tables, families and tablets.")
 	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.tables} {
@@ -82,7 +81,7 @@ func printTables(ctx context.Context, store storage.Store, w io.Writer) error {
 		return err
 	}
 	if len(schemas) == 0 {
-		fmt.Fprintln(w, "There are no tables yet: a server makes them when it starts.")
+		fmt.Fprintln(w, "There are no tables yet: a server creates them when it starts.")
 	}
 	for _, schema := range schemas {
 		fmt.Fprintf(w, "table %s\n", schema.Name)
@@ -143,7 +142,7 @@ func (c *inspectCommands) printCell(w io.Writer, key []byte, cell storage.Cell) 
 
 func clock(tsMs int64) string { return time.UnixMilli(tsMs).UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// prefixRange is the range of all keys that begin with prefix.
+// prefixRange returns the range of all keys that begin with prefix.
 func prefixRange(prefix string) storage.RowRange {
 	end := []byte(prefix)
 	for len(end) > 0 && end[len(end)-1] == 0xff {
@@ -155,7 +154,7 @@ func prefixRange(prefix string) storage.RowRange {
 	return storage.RowRange{Start: []byte(prefix), End: end}
 }
 
-// printable shows a key or a value as text if it is text, else quoted.
+// printable returns a key or a value as it is if it is text, and quoted otherwise.
 func printable(text []byte) string {
 	for _, b := range text {
 		if b < ' ' || b == 0x7f {

@@ -30,15 +30,15 @@ type migrateConfig struct {
 
 // AddMigrate declares `tsdb migrate`.
 func AddMigrate(app *kingpin.Application) Commands {
-	cmd := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row by row, and prove that they are equal.")
+	cmd := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row by row, and compare them at the end.")
 	c := &migrateConfig{}
-	cmd.Flag("to", "Where the tables go: bigtable or pebble; they come from the other one.").Required().
+	cmd.Flag("to", "Destination of the tables: bigtable or pebble. The source is the other one.").Required().
 		EnumVar(&c.to, tables.EngineBigtable, tables.EnginePebble)
 	cmd.Flag("storage.path", "Directory of the data on this machine. Its server must have stopped.").Default("./data").
 		StringVar(&c.storagePath)
-	cmd.Flag("checkpoint", "File that remembers how far the copy got; default: migrate.json in --storage.path.").
+	cmd.Flag("checkpoint", "File with the progress of the copy. Default: migrate.json in --storage.path.").
 		StringVar(&c.checkpoint)
-	cmd.Flag("verify-only", "Copy nothing, compare only.").BoolVar(&c.verifyOnly)
+	cmd.Flag("verify-only", "Only compare, copy nothing.").BoolVar(&c.verifyOnly)
 	cmd.Flag("batch-bytes", "Size of rows that are written at once.").Default("16MB").SetValue(program.Bytes(&c.batchBytes))
 	c.bigtable.AddFlags(cmd)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return migrateUntilSignal(c, w) }}
@@ -50,7 +50,7 @@ func migrateUntilSignal(c *migrateConfig, w io.Writer) error {
 	defer stop()
 	err := runMigration(ctx, c, w)
 	if ctx.Err() != nil {
-		return fmt.Errorf("stopped; the same command goes on where it was: %w", err)
+		return fmt.Errorf("stopped; the same command continues the copy: %w", err)
 	}
 	return err
 }
@@ -68,7 +68,7 @@ func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error
 	if c.checkpoint == "" {
 		c.checkpoint = filepath.Join(c.storagePath, "migrate.json")
 	}
-	// Both sides judge by the same moment which cells are too old.
+	// Both stores use the same time to decide which cells have expired.
 	began := time.Now()
 	now := func() time.Time { return began }
 	local, err := tables.OpenAlone(c.storagePath, pebble.Options{Now: now, ReadOnly: c.to == tables.EngineBigtable})

@@ -136,12 +136,12 @@ func TestMigrationGoesOnWhereItStopped(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, sums.Apply(ctx, []storage.RowMutation{{Key: []byte("row\x000100\xff"), Entries: []storage.Entry{
 		{Kind: storage.AddToCell, Family: "n", TsMs: 1, Add: 1}}}}))
-	require.ErrorContains(t, start("there").verifyAll(ctx), `"row\x000100\xff" has other cells`)
+	require.ErrorContains(t, start("there").verifyAll(ctx), `"row\x000100\xff" has different cells`)
 	require.NoError(t, sums.DropRows(ctx, storage.RowRange{Start: []byte("row\x000100"), End: []byte("row\x000101")}))
-	require.ErrorContains(t, start("there").verifyAll(ctx), `"row\x000100\xff" is only in the source`)
+	require.ErrorContains(t, start("there").verifyAll(ctx), `"row\x000100\xff" exists only in the source`)
 	_, err = cloud.EnsureTable(ctx, storage.TableSchema{Name: "extra", Families: []storage.Family{{Name: "f"}}})
 	require.NoError(t, err)
-	require.ErrorContains(t, start("there").verifyAll(ctx), "table extra is only in the destination")
+	require.ErrorContains(t, start("there").verifyAll(ctx), "table extra exists only in the destination")
 }
 
 // FuzzMigrationState: a checkpoint is refused or says where to go on, and is read as it was written.

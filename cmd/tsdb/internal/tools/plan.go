@@ -41,7 +41,7 @@ func AddPlan(app *kingpin.Application) Commands {
 	cmd.Flag("mode", "Write mode to plan: buffered, direct or both.").Default("both").
 		EnumVar(&c.mode, "both", plan.Buffered, plan.Direct)
 	cmd.Flag("churn", "Percentage of the series that new ones replace each day.").Default("0").Float64Var(&c.load.ChurnPercent)
-	cmd.Flag("replicas", "Number of clusters that each hold everything.").Default("1").IntVar(&c.load.Replicas)
+	cmd.Flag("replicas", "Number of clusters. Each holds all data.").Default("1").IntVar(&c.load.Replicas)
 	cmd.Flag("flush-window", "Time within which the rows of a closed hour are written to Bigtable.").Default("30m").
 		DurationVar(&c.load.FlushWindow)
 	cmd.Flag("read-rows", "Rows per second that queries read. A row is one series and hour.").Default("0").

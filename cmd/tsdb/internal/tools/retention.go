@@ -37,23 +37,25 @@ type retentionConfig struct {
 
 // AddRetention declares `tsdb retention`.
 func AddRetention(app *kingpin.Application) Commands {
-	cmd := app.Command("retention", "Show how long metrics are kept, what that costs on disk, and what other ages would free.")
+	cmd := app.Command("retention", "Show the retention of metrics, its cost on disk, and the space that another retention "+
+		"would free.")
 	c := &retentionConfig{}
 	c.server.AddFlags(cmd, "The server to ask.", client.DefaultURL)
-	cmd.Flag("offline", "Look at the tables of a server that has stopped, named by --storage.path, instead of asking one.").
+	cmd.Flag("offline", "Read the tables of a stopped server in --storage.path instead of asking a running server.").
 		BoolVar(&c.alone)
 	c.output.AddFlag(cmd)
-	cmd.Flag("rule", "Change the ages of the rule with this pattern only.").StringVar(&c.rule)
-	cmd.Flag("raw", "Show what another age of samples would free, such as 7d; 0 keeps them.").StringVar(&c.tries[keyschema.Raw])
-	cmd.Flag("hours", "Show what another age of the rollups of hours would free.").StringVar(&c.tries[keyschema.Hours])
-	cmd.Flag("days", "Show what another age of the rollups of days would free.").StringVar(&c.tries[keyschema.Days])
-	cmd.Flag("histograms", "Show what another age of native histograms would free.").
+	cmd.Flag("rule", "Change only the retention of the rule with this pattern.").StringVar(&c.rule)
+	cmd.Flag("raw", "Retention of samples to try, such as 7d. Shows the space that it would free. 0 keeps samples forever.").
+		StringVar(&c.tries[keyschema.Raw])
+	cmd.Flag("hours", "Retention of hourly rollups to try.").StringVar(&c.tries[keyschema.Hours])
+	cmd.Flag("days", "Retention of daily rollups to try.").StringVar(&c.tries[keyschema.Days])
+	cmd.Flag("histograms", "Retention of native histograms to try.").
 		StringVar(&c.tries[keyschema.NativeHistograms])
 	c.source.AddFlags(cmd)
 	return Commands{cmd.FullCommand(): c.run}
 }
 
-// whatIf are the ages to try.
+// whatIf holds the retentions to try.
 func (c *retentionConfig) whatIf() (retention.WhatIf, error) {
 	try := retention.WhatIf{Pattern: c.rule}
 	for t, text := range c.tries {
@@ -69,7 +71,7 @@ func (c *retentionConfig) whatIf() (retention.WhatIf, error) {
 	return try, nil
 }
 
-// run prints what each rule and tier takes.
+// run prints the disk space of each rule and tier.
 func (c *retentionConfig) run(w io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -96,7 +98,7 @@ func (c *retentionConfig) costs(ctx context.Context, try retention.WhatIf) ([]re
 	return costs, errors.Join(err, store.Close())
 }
 
-// storedCosts weighs tables without a server, by the ages that it ran with last.
+// storedCosts measures the tables of a stopped server, with the retention of its last run.
 func storedCosts(
 	ctx context.Context, store storage.Store, now func() time.Time, try retention.WhatIf,
 ) ([]retention.Cost, error) {
@@ -105,7 +107,7 @@ func storedCosts(
 		return nil, err
 	}
 	if !found {
-		return nil, errors.New("the tables do not say how long the server keeps metrics: start it once")
+		return nil, errors.New("the tables do not hold the retention of the server: start the server once")
 	}
 	meta, err := store.Table(ctx, storage.TableMeta)
 	if err != nil {
@@ -125,7 +127,7 @@ func storedCosts(
 	return retention.Costs(ctx, store, kept, now(), try)
 }
 
-// ask asks a server.
+// ask gets the costs from a running server.
 func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
 	values := url.Values{}
 	if try.Pattern != "" {
@@ -141,7 +143,7 @@ func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]rete
 	if refused := new(client.Refusal); errors.As(err, &refused) {
 		return nil, fmt.Errorf("%s: %w", &c.server, refused)
 	} else if err != nil {
-		return nil, fmt.Errorf("%w (--offline looks at the tables of a server that has stopped)", err)
+		return nil, fmt.Errorf("%w (--offline reads the tables of a stopped server)", err)
 	}
 	return data.Costs, nil
 }
@@ -166,7 +168,7 @@ func printCosts(w io.Writer, costs []retention.Cost) error {
 		return err
 	}
 	if slices.ContainsFunc(costs, func(c retention.Cost) bool { return c.Bytes < 0 }) {
-		fmt.Fprintln(w, "What has a ? the engine does not tell, nor the oldest day: Bigtable knows no sizes of days.")
+		fmt.Fprintln(w, "A ? marks figures that the engine does not report: Bigtable has no sizes of days and no oldest day.")
 	}
 	return nil
 }
@@ -178,7 +180,7 @@ func ageText(a keyschema.Age) string {
 	return a.String()
 }
 
-// sizeText is a size with three digits or more, "?" if nobody knows it.
+// sizeText returns a size with three digits or more, "?" if it is unknown.
 func sizeText(sizeBytes int64) string {
 	if sizeBytes < 0 {
 		return "?"

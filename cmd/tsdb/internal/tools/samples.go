@@ -14,7 +14,8 @@ import (
 
 var errSingleSample = errors.New("only floats may be stored as single samples")
 
-// describeSamples says what a cell of the data table holds, with every sample if verbose is set. It fails if the cell is damaged.
+// describeSamples describes the content of a cell of the data table, with every sample if verbose is set. It returns an error if
+// the cell is damaged.
 func describeSamples(key []byte, cell storage.Cell, verbose bool) (string, error) {
 	row, err := keyschema.ParseRowKey(key)
 	if err != nil {
@@ -26,7 +27,7 @@ func describeSamples(key []byte, cell storage.Cell, verbose bool) (string, error
 	}
 	switch {
 	case q.Kind == keyschema.KindMark:
-		return "mark of samples that came late", nil
+		return "mark of late samples", nil
 	case q.Kind == keyschema.KindSample && cell.Family != storage.FamilySamples:
 		return "", errSingleSample
 	case q.Kind == keyschema.KindSample:
@@ -50,7 +51,7 @@ func describeSamples(key []byte, cell storage.Cell, verbose bool) (string, error
 	return b.String(), nil
 }
 
-// sampleList is the samples of a chunk: their times, what they are, and the text of each.
+// sampleList holds the samples of a chunk: their times, their kind, and the text of each.
 type sampleList struct {
 	kind string
 	tsMs []int64

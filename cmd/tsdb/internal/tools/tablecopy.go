@@ -21,7 +21,7 @@ const (
 	// copyBatchRows and copyBatchEntries bound a batch beside its bytes.
 	copyBatchRows    = 20_000
 	copyBatchEntries = storage.EntriesMax / 2
-	// copyPartBytes bounds one mutation: larger rows go in several.
+	// copyPartBytes bounds one mutation. A larger row takes several.
 	copyPartBytes = storage.RowMutationBytesMax / 2
 	progressEvery = 5 * time.Second
 )
@@ -36,7 +36,7 @@ type migration struct {
 
 	began    time.Time
 	reported time.Time
-	startAt  int64 // rows that an earlier run had copied
+	startAt  int64 // rows that an earlier run copied
 }
 
 // migrationState is the checkpoint file. Rows up to Last of Table are in the destination, and durable.
@@ -51,7 +51,7 @@ type migrationState struct {
 	Bytes    int64    `json:"bytes"`
 }
 
-// copyAll copies what the checkpoint does not name. Without one the destination must be empty.
+// copyAll copies the rows after the checkpoint. Without a checkpoint the destination must be empty.
 func (m *migration) copyAll(ctx context.Context) error {
 	resumed, err := m.readState()
 	if err != nil {
@@ -99,14 +99,14 @@ func (m *migration) readState() (found bool, err error) {
 	}
 	s, err := parseMigrationState(src)
 	if err != nil {
-		return false, fmt.Errorf("%s is no checkpoint: %w: delete it, empty the destination and start again", m.file, err)
+		return false, fmt.Errorf("%s is not a checkpoint: %w: delete it, empty the destination and start again", m.file, err)
 	}
 	if s.From != m.state.From || s.To != m.state.To {
 		return false, fmt.Errorf("%s belongs to a migration from %s to %s: finish that one, or name another --checkpoint", m.file,
 			s.From, s.To)
 	}
 	m.state = s
-	fmt.Fprintf(m.out, "Going on after %d rows: finished %v, in %q.\n", s.Rows, s.Finished, s.Table)
+	fmt.Fprintf(m.out, "Continuing after %d rows: finished %v, in %q.\n", s.Rows, s.Finished, s.Table)
 	return true, nil
 }
 
@@ -133,7 +133,7 @@ func (m *migration) writeState() error {
 	return datadir.WriteFile(m.file, append(src, '\n'))
 }
 
-// wantEmpty refuses a destination that holds rows, since they would be mixed with those that come.
+// wantEmpty refuses a destination that holds rows, because they would mix with the copied rows.
 func (m *migration) wantEmpty(ctx context.Context) error {
 	schemas, err := m.to.Tables(ctx)
 	if err != nil {
@@ -184,7 +184,7 @@ func (m *migration) copyTable(ctx context.Context, schema storage.TableSchema) e
 	return b.flush(ctx)
 }
 
-// copyBatch is what is written at once. Writing it twice does no harm.
+// copyBatch holds rows that are written together. Writing it twice does no harm.
 type copyBatch struct {
 	m       *migration
 	to      storage.Table
@@ -195,7 +195,7 @@ type copyBatch struct {
 	bytes   int
 }
 
-// add copies a row into the batch; a row too large for one mutation goes in parts, each a batch of its own.
+// add copies a row into the batch. It splits a row that is too large for one mutation; then each part is a batch of its own.
 func (b *copyBatch) add(ctx context.Context, row storage.Row) error {
 	key := bytes.Clone(row.Key)
 	entries, sizeBytes := b.reset(), len(key)
@@ -221,7 +221,7 @@ func (b *copyBatch) add(ctx context.Context, row storage.Row) error {
 	return nil
 }
 
-// reset returns the entries that begin a row: sums start from nothing, however often the row is written.
+// reset returns the entries that begin a row. They clear its sums, so that writing the row again does not add twice.
 func (b *copyBatch) reset() (entries []storage.Entry) {
 	for _, f := range b.schema.Families {
 		if f.Kind != storage.Plain {
@@ -235,7 +235,7 @@ func (b *copyBatch) put(ctx context.Context, mut storage.RowMutation, sizeBytes 
 	b.muts = append(b.muts, mut)
 	b.entries += len(mut.Entries)
 	b.bytes += sizeBytes
-	// The checkpoint may name a row only if all its parts are there.
+	// The checkpoint may name a row only after all its parts are written.
 	if !last {
 		return b.write(ctx)
 	}
@@ -281,7 +281,7 @@ func (b *copyBatch) flush(ctx context.Context) error {
 	return nil
 }
 
-// progress prints a line now and then.
+// progress prints a line from time to time.
 func (m *migration) progress(table string, last []byte, always bool) {
 	now := time.Now()
 	if !always && now.Sub(m.reported) < progressEvery {

@@ -14,10 +14,10 @@ import (
 	"halite/storage"
 )
 
-// sumRangesMax bounds the ranges of a table that get a checksum each.
+// sumRangesMax bounds the ranges of a table. Each range has a checksum.
 const sumRangesMax = 64
 
-// rangeSum is what is compared of a range.
+// rangeSum holds the counts and the checksum of a range.
 type rangeSum struct {
 	rows, cells, bytes int64
 	hash               xxh3.Uint128
@@ -36,7 +36,7 @@ func (m *migration) verifyAll(ctx context.Context) error {
 	var faults []error
 	for _, other := range others {
 		if !slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == other.Name }) {
-			faults = append(faults, fmt.Errorf("table %s is only in the destination", other.Name))
+			faults = append(faults, fmt.Errorf("table %s exists only in the destination", other.Name))
 		}
 	}
 	for _, schema := range schemas {
@@ -83,7 +83,7 @@ func (m *migration) verifyTable(ctx context.Context, name string) error {
 	return nil
 }
 
-// rangesOf cuts the key space where tablets of either side begin.
+// rangesOf splits the key space where tablets of either store begin.
 func rangesOf(ctx context.Context, tables ...storage.Table) ([]storage.RowRange, error) {
 	var starts [][]byte
 	for _, table := range tables {
@@ -137,7 +137,7 @@ func appendFrame(dst, text []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 }
 
-// firstDifference names the first row that is not the same on both sides.
+// firstDifference names the first row that differs between the stores.
 func firstDifference(ctx context.Context, from, to storage.Table, r storage.RowRange) error {
 	set := storage.RowSet{Ranges: []storage.RowRange{r}}
 	a, b := from.ReadRows(ctx, set, storage.ReadOptions{}), to.ReadRows(ctx, set, storage.ReadOptions{})
@@ -150,13 +150,13 @@ func firstDifference(ctx context.Context, from, to storage.Table, r storage.RowR
 		}
 		switch {
 		case !more && !other:
-			return errors.New("by now the sides are equal: did a server write meanwhile?")
+			return errors.New("the stores are equal by now: did a server write during the comparison?")
 		case !more || other && bytes.Compare(a.Row().Key, b.Row().Key) > 0:
-			return fmt.Errorf("first difference: row %s is only in the destination", printable(b.Row().Key))
+			return fmt.Errorf("first difference: row %s exists only in the destination", printable(b.Row().Key))
 		case !other || !bytes.Equal(a.Row().Key, b.Row().Key):
-			return fmt.Errorf("first difference: row %s is only in the source", printable(a.Row().Key))
+			return fmt.Errorf("first difference: row %s exists only in the source", printable(a.Row().Key))
 		case !sameCells(a.Row().Cells, b.Row().Cells):
-			return fmt.Errorf("first difference: row %s has other cells", printable(a.Row().Key))
+			return fmt.Errorf("first difference: row %s has different cells", printable(a.Row().Key))
 		}
 	}
 }

@@ -19,11 +19,11 @@ type tokenConfig struct {
 
 // AddToken declares `tsdb token create`.
 func AddToken(app *kingpin.Application) map[string]func(io.Writer) error {
-	cmd := app.Command("token", "Make tokens for --web.access-file, see docs/security.md.")
+	cmd := app.Command("token", "Create tokens for --web.access-file, see docs/security.md.")
 	create := cmd.Command("create", "Print a new bearer token, and its entry for the access file.")
 	c := &tokenConfig{}
 	create.Flag("name", "Name of the token, for logs.").Required().StringVar(&c.name)
-	create.Flag("scope", "Right of the token: read, write or admin; may be repeated.").Required().StringsVar(&c.scopes)
+	create.Flag("scope", "Scope of the token: read, write or admin; may be repeated.").Required().StringsVar(&c.scopes)
 	create.Flag("match", `Selector such as {team="a"} that restricts what the token reads.`).StringVar(&c.match)
 	create.Flag("tenant", "Tenant that the token acts for; may be repeated. Then a request names some of them in X-Scope-OrgID.").
 		StringsVar(&c.tenants)

@@ -117,7 +117,7 @@ func (r *verifyReport) printText(w io.Writer) error {
 		}
 		fmt.Fprintf(w, "  %s\n", f.Effect)
 	}
-	_, err := fmt.Fprintf(w, "%d table files of %d bytes with %d cells and %d days of the series index are read: %d damaged\n",
+	_, err := fmt.Fprintf(w, "read %d table files of %d bytes with %d cells, and %d days of the series index: %d damaged\n",
 		r.Files, r.SizeBytes, r.Cells, r.Days, len(r.Damage))
 	return err
 }
@@ -137,7 +137,7 @@ func (v *verification) run(ctx context.Context) error {
 	return v.inUse(ctx)
 }
 
-// options open the tables; the engine's errors are in the report, so they are not logged.
+// options returns the options to open the tables. The report has the engine's errors, so they are not logged.
 func (v *verification) options(readOnly bool) pebble.Options {
 	return pebble.Options{
 		Dir: datadir.TablesDir(v.path), DayChunks: tables.DayChunkCodec(), DayChunkInterval: -1, ReadOnly: readOnly,
@@ -166,22 +166,22 @@ func fileFinding(d fault.Damage) finding {
 	return f
 }
 
-// effectOf says what the damage of a file means and how to go on.
+// effectOf returns the effect of a damaged file, and the way to repair or accept it.
 func effectOf(d fault.Damage) string {
 	accept := "tsdb serve --" + tables.AcceptTableLossFlag + "=" + d.File
 	switch d.Table {
 	case storage.TableData:
-		return "Queries of these rows fail. " + accept + " gives their samples up."
+		return "Queries of these rows fail. " + accept + " gives up their samples."
 	case storage.TableSeries, storage.TableLabels:
 		return "Look-ups of these days may fail. tsdb verify --repair index rebuilds them."
 	case storage.TableRollup:
-		return "Long windows over these days fail. " + accept + " has them computed again from samples."
+		return "Queries with long windows over these days fail. " + accept + " computes them again from samples."
 	case storage.TableMeta:
 		return "The server may not start. " + accept + " gives up schema rules, deletions under way and metadata of metrics."
 	case "":
-		return "The server may not start. Files that hold no rows can be accepted as lost, but for the manifest."
+		return "The server may not start. You can accept the loss of files without rows, except the manifest."
 	}
-	return "The server uses a copy of these records. " + accept + " takes the file away."
+	return "The server uses a copy of these records. " + accept + " sets the file aside."
 }
 
 // cell checks a cell by the rules of its table.
@@ -203,12 +203,12 @@ func (v *verification) cell(table string, row storage.Row) error {
 	return index.CheckCell(table, row.Key, cell.Qualifier, cell.Value)
 }
 
-// inUse looks at the tables as the server does: the rows of table meta that it needs, the log, and the series index.
+// inUse checks what the server reads at its start: the rows of table meta that it needs, the log, and the series index.
 func (v *verification) inUse(ctx context.Context) error {
 	store, err := pebble.Open(v.options(true))
 	if err != nil {
 		if errors.Is(err, storage.ErrCorrupt) {
-			return v.log(nil) // the files are in the report
+			return v.log(nil) // the report has the files
 		}
 		return err
 	}
@@ -249,7 +249,8 @@ func (v *verification) openTables(ctx context.Context, store storage.Store) erro
 	return nil
 }
 
-// openIndex opens the series index by open, on rows without what was deleted. It is nil if there are no tables.
+// openIndex opens the series index with the function open. It hides deleted samples from the index. The index is nil if there are
+// no tables.
 func (v *verification) openIndex(
 	ctx context.Context, store storage.Store, open func(index.Options) (*index.Index, error),
 ) (*index.Index, error) {
@@ -271,7 +272,7 @@ func (v *verification) openIndex(
 	return open(index.Options{Store: undeleted, Schema: schema})
 }
 
-// log reads the log. Series that are not in the tables yet go to the index in memory.
+// log reads the log. It adds series that are not in the tables yet to the index in memory.
 func (v *verification) log(x *index.Index) error {
 	dir := datadir.WALDir(v.path)
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
@@ -287,7 +288,7 @@ func (v *verification) log(x *index.Index) error {
 	for i := range losses {
 		d := &losses[i].Damage
 		v.report.Damage = append(v.report.Damage, finding{Kind: findingLog, File: d.File, Reason: d.Error(),
-			Effect: "The server does not start. tsdb serve --storage.accept-wal-loss gives these records up."})
+			Effect: "The server does not start. tsdb serve --storage.accept-wal-loss gives up these records."})
 	}
 	return err
 }
@@ -302,7 +303,8 @@ func (v *verification) indexDay(ctx context.Context, x *index.Index, day int64) 
 	case err != nil:
 		return err
 	case len(diff.Missing) > 0:
-		v.found(findingIndex, day, fmt.Sprintf("%d series with rows are missing, as %s", len(diff.Missing), diff.Missing[0]), repair)
+		v.found(findingIndex, day, fmt.Sprintf("%d series with rows are missing, such as %s", len(diff.Missing), diff.Missing[0]),
+			repair)
 	}
 	return nil
 }

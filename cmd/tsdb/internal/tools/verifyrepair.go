@@ -40,7 +40,7 @@ func (c *verifyConfig) rebuildIndex(ctx context.Context) error {
 	return errors.Join(store.Sync(ctx), settleIndex(store), store.Close())
 }
 
-// settleIndex confirms losses if they are of the series index alone; others wait for the server.
+// settleIndex confirms the losses if all of them are files of the series index. Other losses wait for the server.
 func settleIndex(store *pebble.Store) error {
 	for _, d := range store.Lost() {
 		if d.Table != storage.TableSeries && d.Table != storage.TableLabels {
@@ -81,7 +81,7 @@ func (v *verification) rebuild(ctx context.Context, store storage.Store) error {
 	return x.Persist(ctx)
 }
 
-// indexRetention is the retention that the server last ran with.
+// indexRetention returns the retention of the server's last run.
 func indexRetention(ctx context.Context, store storage.Store) (time.Duration, error) {
 	table, err := store.Table(ctx, storage.TableSeries)
 	if errors.Is(err, storage.ErrNoTable) {

@@ -20,10 +20,10 @@ import (
 	"halite/keyschema"
 )
 
-// dayMs is the window of time that is read at once. Rows of one day are stored together.
+// dayMs is the time range of one read. Rows of one day are stored together.
 const dayMs = keyschema.HourMs * keyschema.DayHours
 
-// Blocks are the blocks of a Prometheus or a Thanos.
+// Blocks are the blocks of Prometheus or Thanos.
 type Blocks struct {
 	dir    string
 	blocks []*tsdb.Block // by time
@@ -32,7 +32,7 @@ type Blocks struct {
 	fromMs, toMs int64
 }
 
-// Range bounds what is read of a source.
+// Range bounds the samples that are read from a source.
 type Range struct {
 	// FromMs and ToMs are in milliseconds since 1970, both inclusive.
 	FromMs, ToMs int64
@@ -40,7 +40,7 @@ type Range struct {
 	Matchers []*labels.Matcher
 }
 
-// OpenBlocks opens the blocks in a directory: the data directory of a Prometheus, one of its snapshots, or a single block.
+// OpenBlocks opens the blocks in a directory: the data directory of a Prometheus server, one of its snapshots, or a single block.
 func OpenBlocks(dir string, r Range, log *slog.Logger) (*Blocks, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func blockDirs(dir string) (dirs []string, err error) {
 		}
 	}
 	if len(dirs) == 0 {
-		return nil, fmt.Errorf("%s has no blocks: name the data directory of a Prometheus, a snapshot or a block", dir)
+		return nil, fmt.Errorf("%s has no blocks: name the data directory of a Prometheus server, a snapshot or a block", dir)
 	}
 	return dirs, nil
 }
@@ -127,8 +127,8 @@ func (b *Blocks) Size(ctx context.Context) (Size, error) {
 	return s, nil
 }
 
-// Parts implements Source: day by day, and in a day series by series. The tombstones of blocks hide samples. If blocks overlap,
-// one of them gives the sample of a time.
+// Parts implements Source. It goes day by day, and within a day series by series. The tombstones of blocks hide samples. If
+// several blocks have a sample of one time, it passes one of them.
 func (b *Blocks) Parts(ctx context.Context, from Position, take func(*Part) error) error {
 	first, last := max(b.blocks[0].MinTime(), b.fromMs), b.toMs
 	newest := b.blocks[0].MaxTime()
@@ -151,7 +151,7 @@ func (b *Blocks) Parts(ctx context.Context, from Position, take func(*Part) erro
 
 func floorDay(ms int64) int64 { return ms - (ms%dayMs+dayMs)%dayMs }
 
-// day passes the samples of a day, without the samples of its first series.
+// day passes the samples of a day. It skips the first series, which are done.
 func (b *Blocks) day(ctx context.Context, day, skip int64, w *partWriter) (err error) {
 	fromMs, toMs := max(day, b.fromMs), min(day+dayMs-1, b.toMs)
 	var queriers []promstorage.Querier
@@ -204,10 +204,10 @@ func (b *Blocks) Close() error {
 	return err
 }
 
-// partWriter passes parts on once they are complete.
+// partWriter passes on each part once it is complete.
 type partWriter struct {
 	take func(*Part) error
-	// done returns how much of the source was read; nil counts samples.
+	// done returns the amount of the source that was read. If it is nil, the writer counts samples.
 	done    func() int64
 	samples int64
 	current *Part
@@ -221,7 +221,7 @@ func (w *partWriter) part() *Part {
 	return w.current
 }
 
-// after notes the position after the samples that were added, and passes a complete part on.
+// after sets the position after the added samples, and passes on the part if it is complete.
 func (w *partWriter) after(ctx context.Context, at Position) error {
 	p := w.part()
 	p.After = at
@@ -234,7 +234,7 @@ func (w *partWriter) after(ctx context.Context, at Position) error {
 	return w.end()
 }
 
-// end passes the last part on.
+// end passes on the last part.
 func (w *partWriter) end() error {
 	p := w.current
 	w.current = nil

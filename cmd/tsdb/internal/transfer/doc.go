@@ -1,7 +1,7 @@
-// Package transfer brings the samples of other databases in, and takes samples out.
+// Package transfer imports the samples of other databases, and exports samples.
 //
 // An import goes from a [Source] to a [Sink]. The source divides its samples into parts, always the same ones in the same order.
-// A part is a few thousand series and samples. [Import] writes several parts at once. It notes in a file up to which part all are
-// durable, so that the same command goes on there after a crash. At the end, [Verify] reads the source again and compares each
-// sample with what the destination has.
+// A part has a few thousand series and samples. [Import] writes several parts at once. A file records the position up to which
+// all parts are durable, so that the same command continues there after a crash. At the end, [Verify] reads the source again and
+// compares each sample with the destination.
 package transfer

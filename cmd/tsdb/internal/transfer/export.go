@@ -17,13 +17,13 @@ import (
 
 // Encoder writes samples as text.
 type Encoder interface {
-	// Begin begins a series. The samples that are added next belong to it.
+	// Begin begins a series. Samples added next belong to it.
 	Begin(ls labels.Labels)
 	// Float adds a float. Times are in milliseconds since 1970.
 	Float(tsMs int64, v float64)
 	// Histogram adds an integer histogram, or fh if h is nil.
 	Histogram(tsMs int64, h *histogram.Histogram, fh *histogram.FloatHistogram) error
-	// Rows is the number of samples since the last Append, which appends them to dst.
+	// Rows is the number of samples since the last Append. Append appends these samples to dst.
 	Rows() int
 	Append(dst []byte) []byte
 }
@@ -48,7 +48,7 @@ func Export(ctx context.Context, from Reader, r Range, e Encoder, prefix, suffix
 		return err
 	}
 	err = from.Read(ctx, r.FromMs, r.ToMs, r.Matchers, func(ls labels.Labels, it chunkenc.Iterator) error {
-		if n.Series == 0 || !labels.Equal(ls, last) { // otherwise another piece of the same series
+		if n.Series == 0 || !labels.Equal(ls, last) { // otherwise this is another piece of the same series
 			if err := flush(); err != nil {
 				return err
 			}

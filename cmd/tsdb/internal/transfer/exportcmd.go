@@ -39,7 +39,7 @@ type exportFlags struct {
 
 // AddExport declares `tsdb export`.
 func AddExport(app *kingpin.Application) map[string]func(io.Writer) error {
-	cmd := app.Command("export", "Take samples out of a running server. See docs/migrating.md.")
+	cmd := app.Command("export", "Export samples of a running server. See docs/migrating.md.")
 	c := &exportFlags{}
 	c.server.AddFlags(cmd, "Server to read from.", client.DefaultURL)
 	cmd.Flag("match", "Selector of the series to export.").Default(`{__name__!=""}`).StringVar(&c.match)
@@ -54,8 +54,8 @@ func AddExport(app *kingpin.Application) map[string]func(io.Writer) error {
 		return sub
 	}
 	for _, sub := range []*kingpin.CmdClause{
-		add("jsonl", "Write JSON lines, which tsdb import jsonl and VictoriaMetrics take.", c.jsonLines),
-		add("openmetrics", "Write OpenMetrics, which promtool tsdb create-blocks-from openmetrics takes.", c.openMetrics),
+		add("jsonl", "Write JSON lines, which tsdb import jsonl and VictoriaMetrics accept.", c.jsonLines),
+		add("openmetrics", "Write OpenMetrics, which promtool tsdb create-blocks-from openmetrics accepts.", c.openMetrics),
 	} {
 		sub.Flag("output", "File to write. Default: standard output.").Short('o').StringVar(&c.output)
 	}

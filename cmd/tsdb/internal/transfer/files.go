@@ -35,7 +35,7 @@ const Stdin = "-"
 // lineBytesMax bounds a line of a file.
 const lineBytesMax = 64 << 20
 
-// File is a file with samples as text. A name that ends in .gz is a compressed one.
+// File is a file with samples as text. It is compressed if its name ends in .gz.
 type File struct {
 	path, format string
 	// params are the parameters of the endpoint that takes the same format.
@@ -75,7 +75,7 @@ func (f *File) Close() error { return nil }
 // Rereadable reports whether the file can be read a second time.
 func (f *File) Rereadable() bool { return f.path != Stdin }
 
-// Size implements Source. It reads the file once, since only that tells how old it is.
+// Size implements Source. It reads the whole file, to find its oldest sample.
 func (f *File) Size(ctx context.Context) (Size, error) {
 	s := Size{Unit: "samples", OldestMs: -1}
 	if !f.Rereadable() {
@@ -102,7 +102,7 @@ func (f *File) Size(ctx context.Context) (Size, error) {
 	return s, err
 }
 
-// note notes the time of a sample.
+// note records the time of a sample.
 func (s *Size) note(tsMs int64) {
 	if s.OldestMs < 0 || tsMs < s.OldestMs {
 		s.OldestMs = max(0, tsMs)
@@ -169,7 +169,7 @@ func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error)
 			return fmt.Errorf("%s: after line %d: %w", f.path, p.linesBefore, err)
 		}
 		if p.After = reader.at; reader.at.Bytes <= from.Bytes {
-			p.release() // an earlier run wrote it
+			p.release() // an earlier run has written this part
 			continue
 		}
 		done += int64(p.Count())
@@ -186,7 +186,7 @@ type fileReader struct {
 	at   Position
 	// request goes on from piece to piece in formats whose parser allows that.
 	request receiver.Request
-	// family are the lines of OpenMetrics that describe the current metric.
+	// family holds the lines of OpenMetrics that describe the current metric.
 	family []byte
 	metric string
 }
@@ -205,7 +205,7 @@ func (r *fileReader) parse(piece []byte, p *Part) error {
 	}
 	switch r.file.format {
 	case FormatJSONL, FormatCSV:
-		p.linesBefore = 0 // the parser counts on
+		p.linesBefore = 0 // the parser continues to count lines
 	case FormatOpenMetrics:
 		whole := append(bytes.Clone(r.family), piece...)
 		r.describe(piece)
@@ -217,7 +217,7 @@ func (r *fileReader) parse(piece []byte, p *Part) error {
 	return r.request.Parse(piece, &p.Batch)
 }
 
-// describe keeps the lines that describe the last metric of a piece. The next piece begins with them.
+// describe keeps the lines that describe the last metric of a piece. They are put in front of the next piece.
 func (r *fileReader) describe(piece []byte) {
 	for line := range bytes.Lines(piece) {
 		if line[0] != '#' {

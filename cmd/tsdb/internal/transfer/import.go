@@ -21,17 +21,17 @@ import (
 
 // Options configure an import.
 type Options struct {
-	// StateFile remembers how far the import is.
+	// StateFile is the file with the progress of the import.
 	StateFile string
-	// Writers is the number of parts that are written at once.
+	// Writers is the number of concurrent writers.
 	Writers int
-	// SkipExpired imports what the retention keeps of a source that has older samples. Otherwise such a source is refused.
+	// SkipExpired leaves out samples older than the retention. Without it, a source with such samples is refused.
 	SkipExpired bool
 	// NoVerify leaves out the comparison at the end.
 	NoVerify bool
-	// Quiet leaves out the progress.
+	// Quiet prints no progress.
 	Quiet bool
-	// Out takes messages for people.
+	// Out is where messages for people go.
 	Out io.Writer
 	// Size describes the source.
 	Size Size
@@ -53,7 +53,7 @@ func Import(ctx context.Context, from Source, to Sink, o Options) error {
 		return err
 	}
 	if found {
-		fmt.Fprintf(o.Out, "Going on after %d samples of an earlier run.\n", state.Counts.Read)
+		fmt.Fprintf(o.Out, "Continuing after %d samples of an earlier run.\n", state.Counts.Read)
 	}
 	began := time.Now()
 	m := &importer{options: o, sink: to, state: state, began: began, before: state.Counts.Read}
@@ -88,7 +88,7 @@ type importer struct {
 	state    State
 	progress *backup.Progress
 	done     int64         // of the source
-	written  map[int]*Part // parts that are durable, by their sequence, behind one that is not
+	written  map[int]*Part // durable parts behind a part that is not durable, by sequence
 	next     int           // sequence of the first part that is not durable
 	saved    time.Time
 }
@@ -137,7 +137,7 @@ func (m *importer) run(ctx context.Context, from Source, size Size) error {
 	return errors.Join(err, writeState(m.options.StateFile, &m.state))
 }
 
-// finish notes that a part is durable.
+// finish records that a part is durable.
 func (m *importer) finish(p *Part, result *ingest.Result) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

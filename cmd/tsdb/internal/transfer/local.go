@@ -35,7 +35,7 @@ func (l *Local) Name() string {
 	return "directory " + dir
 }
 
-// Write implements Sink. While the writer is overloaded it waits.
+// Write implements Sink. It waits while the writer is overloaded.
 func (l *Local) Write(ctx context.Context, p *Part) (ingest.Result, error) {
 	for {
 		result, err := l.Writer.Write(ctx, ingest.Input{Parse: p.copyTo})

@@ -38,8 +38,8 @@ const (
 	parquetName      = "samples.parquet"
 )
 
-// ExportParquet writes a file for each day in UTC below dir: day=2026-11-23/samples.parquet. A file is complete or not there.
-// With skipExisting it leaves out days that have one.
+// ExportParquet writes a file for each day in UTC below dir: day=2026-11-23/samples.parquet. A file either is complete or does
+// not exist. With skipExisting, days with a file are left out.
 func ExportParquet(ctx context.Context, from Reader, r Range, dir string, skipExisting bool, progress *backup.Progress,
 ) (n Exported, err error) {
 	progress.Begin((r.ToMs-floorDay(r.FromMs))/dayMs + 1)

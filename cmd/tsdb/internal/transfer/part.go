@@ -12,18 +12,18 @@ import (
 	"halite/ingest/remotewrite"
 )
 
-// PartSamples is the number of samples from which a part is complete.
+// PartSamples is the number of samples at which a part is complete.
 const PartSamples = 1 << 16
 
 // partItemsMax bounds a part. A single series may have more samples than PartSamples.
 const partItemsMax = 1 << 24
 
-// Part is some samples of a source.
+// Part holds some samples of a source.
 type Part struct {
 	batch.Batch
 	// After is the position of the next part.
 	After Position
-	// Done is how much of the source was read, in units of Size.Total.
+	// Done is the amount of the source that was read, in units of Size.Total.
 	Done int64
 
 	sequence int
@@ -49,7 +49,7 @@ type Size struct {
 	// Total is the size of the work in Unit, for the progress; 0 if it is unknown.
 	Total int64
 	Unit  string
-	// OldestMs is the time of the oldest sample in milliseconds since 1970, or earlier. It is -1 if it is unknown.
+	// OldestMs is a time in milliseconds since 1970; no sample is older. It is -1 if that time is unknown.
 	OldestMs int64
 	// Histograms is set if the source has native histograms.
 	Histograms bool
@@ -63,7 +63,8 @@ type Source interface {
 	Name() string
 	// Size describes the source before it is read.
 	Size(ctx context.Context) (Size, error)
-	// Parts passes the parts from a position on to take. The same position gives the same parts each time. take releases a part.
+	// Parts passes the parts from a position on to take. The same position yields the same parts each time. take releases each
+	// part.
 	Parts(ctx context.Context, from Position, take func(*Part) error) error
 	Close() error
 }
@@ -76,7 +77,7 @@ type Reader interface {
 		take func(ls labels.Labels, it chunkenc.Iterator) error) error
 }
 
-// Sink is where samples go.
+// Sink is the destination of samples.
 type Sink interface {
 	Reader
 	// Name identifies the sink in the state file.
@@ -95,7 +96,7 @@ func newPart() *Part {
 	return p
 }
 
-// release lets another part use the memory.
+// release returns the memory for use by another part.
 func (p *Part) release() { parts.Put(p) }
 
 // Each passes the series of a part to take, with their label fields as remote write 1.0 encodes them.

@@ -27,7 +27,7 @@ import (
 	"halite/storage/retention"
 )
 
-// Remote is a running server. It takes samples by remote write 2.0 and gives them by remote read.
+// Remote is a running server. It accepts samples by remote write 2.0 and returns samples by remote read.
 type Remote struct {
 	*RemoteRead
 	retryFor time.Duration
@@ -36,7 +36,7 @@ type Remote struct {
 const (
 	retryFirst = 500 * time.Millisecond
 	retryMost  = 10 * time.Second
-	// answerBytesMax bounds what is read of an answer without samples.
+	// answerBytesMax bounds an answer without samples.
 	answerBytesMax = 1 << 20
 )
 
@@ -51,8 +51,8 @@ func NewRemote(server *client.Server, retryFor time.Duration) (*Remote, error) {
 // Name implements Sink.
 func (r *Remote) Name() string { return "server " + r.server.String() }
 
-// CheckRetention returns an error if the server keeps samples for a shorter time than the source is old. It asks for the age of
-// metrics without a rule. Rules for some metrics show by the first sample that the server refuses.
+// CheckRetention returns an error if the source has samples older than the server's retention. It asks the server for the
+// retention of metrics without a rule. A shorter retention by a rule shows when the server refuses the first sample.
 func (r *Remote) CheckRetention(ctx context.Context, s Size) error {
 	var answer struct {
 		Costs []retention.Cost `json:"costs"`
@@ -126,7 +126,7 @@ func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.
 		return result, -1, refused
 	}
 	if !known {
-		return result, -1, fmt.Errorf("%s does not take remote write 2.0", r.server)
+		return result, -1, fmt.Errorf("%s does not accept remote write 2.0", r.server)
 	}
 	result = ingest.Result{Accepted: samples, Histograms: histograms, Exemplars: exemplars}
 	if result.Rejected = p.samples() - samples - histograms; result.Rejected > 0 {
@@ -135,7 +135,8 @@ func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.
 	return result, 0, nil
 }
 
-// rejections reads the counts by reason, and the first rejection, out of the answer of a server: ingest.Result.Summary writes it.
+// rejections parses the counts by reason and the first rejection from the answer of a server. ingest.Result.Summary writes that
+// text.
 func rejections(text string, count int) (reasons map[string]int, first string) {
 	reasons = make(map[string]int)
 	_, list, _ := strings.Cut(text, " samples rejected (")

@@ -146,7 +146,7 @@ func readWhole(body io.Reader, take func(ls labels.Labels, it chunkenc.Iterator)
 		return err
 	}
 	if n, err := snappy.DecodedLen(answer); err != nil || n > frameBytesMax {
-		return fmt.Errorf("the answer to a remote read is no snappy, or larger than %d bytes: %w", frameBytesMax, err)
+		return fmt.Errorf("the answer to a remote read is not snappy, or larger than %d bytes: %w", frameBytesMax, err)
 	}
 	message, err := snappy.Decode(nil, answer)
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *RemoteSource) Parts(ctx context.Context, from Position, take func(*Part
 			if err := w.part().addSeries(ls, it, fromMs, toMs); err != nil {
 				return err
 			}
-			return w.after(ctx, Position{DayMs: at}) // an interrupted window is read again
+			return w.after(ctx, Position{DayMs: at}) // an interrupted window is read again from its beginning
 		})
 		if err != nil {
 			return fmt.Errorf("window from %s: %w", time.UnixMilli(fromMs).UTC().Format(time.RFC3339), err)

@@ -7,8 +7,8 @@ import (
 	"halite/keyschema"
 )
 
-// Expired returns an error if the retention would drop samples of a source. raw is the age of samples, histograms the age of
-// native histograms.
+// Expired returns an error if the retention would drop samples of a source. raw is the retention of samples, histograms the
+// retention of native histograms.
 func Expired(s Size, raw, histograms keyschema.Age, now time.Time) error {
 	if s.OldestMs < 0 {
 		return nil // the first rejection stops the import

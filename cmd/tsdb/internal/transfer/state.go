@@ -12,14 +12,14 @@ import (
 // stateVersion is the version of the state file.
 const stateVersion = 1
 
-// State is how far an import is.
+// State is the progress of an import.
 type State struct {
 	Version int    `json:"version"`
 	From    string `json:"from"`
 	To      string `json:"to"`
 	// Position: the samples before it are durable.
 	Position Position `json:"position"`
-	// Imported is set once all samples are durable.
+	// Imported is set when all samples are durable.
 	Imported bool   `json:"imported"`
 	Counts   Counts `json:"counts"`
 }
@@ -42,7 +42,7 @@ func (c *Counts) rejected() (n int64) {
 	return n
 }
 
-// readState returns the state in a file, or begun if there is none.
+// readState returns the state in a file, or begun if the file does not exist.
 func readState(file string, begun State) (state State, found bool, err error) {
 	src, err := os.ReadFile(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -52,7 +52,7 @@ func readState(file string, begun State) (state State, found bool, err error) {
 		return begun, false, err
 	}
 	if state, err = parseState(src); err != nil {
-		return begun, false, fmt.Errorf("%s is no state of an import: %w: delete it to begin again", file, err)
+		return begun, false, fmt.Errorf("%s is not the state of an import: %w: delete it to begin again", file, err)
 	}
 	if state.From != begun.From || state.To != begun.To {
 		return begun, false, fmt.Errorf("%s belongs to an import from %s to %s: finish that one, or name another --state", file,
@@ -70,7 +70,7 @@ func parseState(src []byte) (s State, err error) {
 	case s.Version != stateVersion:
 		err = fmt.Errorf("version %d, this build knows %d", s.Version, stateVersion)
 	case s.Counts.Read < 0 || s.Counts.Stored < 0 || p.Series < 0 || p.Bytes < 0 || p.Lines < 0:
-		err = errors.New("a number below 0")
+		err = errors.New("it has a number below 0")
 	}
 	return s, err
 }

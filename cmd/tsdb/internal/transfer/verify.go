@@ -23,7 +23,7 @@ import (
 	"halite/ingest/remotewrite"
 )
 
-// ErrDiffers means that the destination does not have what the source has.
+// ErrDiffers means that the destination lacks samples of the source or has other values.
 var ErrDiffers = errors.New("the destination differs from the source")
 
 // valuesMax bounds the values of a label that one selector lists.
@@ -54,7 +54,7 @@ func Verify(ctx context.Context, from Source, to Reader, counts *Counts, out io.
 	return nil
 }
 
-// digest is a number of samples and a sum of their hashes, which does not depend on their order.
+// digest is a number of samples and the sum of their hashes. The sum does not depend on their order.
 type digest struct {
 	samples int64
 	sum     uint64
@@ -94,7 +94,7 @@ type expected struct {
 	labels  labels.Labels
 	hash    uint64
 	samples []sample // by time
-	next    int      // first one that the destination has not shown yet
+	next    int      // index of the first sample that the destination has not returned yet
 }
 
 // part compares one part.
@@ -152,7 +152,7 @@ func (v *verification) part(ctx context.Context, p *Part) error {
 	return nil
 }
 
-// sort orders the samples by time. Of equal times the later one in the source stays, as in the destination.
+// sort orders the samples by time. Of samples with equal times it keeps the last one, as the destination does.
 func (e *expected) sort() {
 	byTime := func(a, b sample) int { return cmp.Compare(a.tsMs, b.tsMs) }
 	if !slices.IsSortedFunc(e.samples, byTime) {
@@ -194,7 +194,7 @@ func (v *verification) compare(e *expected, it chunkenc.Iterator) error {
 	return it.Err()
 }
 
-// lack notes that the destination lacks the next samples of a series, up to the given one.
+// lack records that the destination lacks the next samples of a series, up to the given one.
 func (v *verification) lack(e *expected, to int) {
 	if to <= e.next {
 		return
