@@ -22,7 +22,7 @@ type ActiveQuery struct {
 	Client string
 	// Waiting is true until the query has a slot.
 	Waiting bool
-	// Samples is how many samples columnar operators have read so far.
+	// Samples is the number of samples that columnar operators have read so far.
 	Samples int64
 }
 

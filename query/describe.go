@@ -13,7 +13,7 @@ import (
 	"halite/query/resultcache"
 )
 
-// EnginePart is a part of an expression that only Prometheus' engine evaluates.
+// EnginePart is a part of an expression that only Prometheus's engine evaluates.
 type EnginePart struct{ Expression, Reason string }
 
 // SelectorSpan is a selector with the samples that it needs.
@@ -21,7 +21,7 @@ type SelectorSpan struct {
 	Selector string
 	// FromMs and ToMs bound the samples over all steps, unix milliseconds, inclusive.
 	FromMs, ToMs int64
-	// FirstDay and LastDay bound the day partitions that may be read, as 2006-01-02; Days counts them.
+	// FirstDay and LastDay are the first and last day partition that may be read, as 2006-01-02. Days is their number.
 	FirstDay, LastDay string
 	Days              int
 }
@@ -53,7 +53,7 @@ func describe(
 	return selectors, d.parts
 }
 
-// selectorsOf lists each selector with the span of samples that Prometheus' rules give it.
+// selectorsOf lists each selector with the span of samples that it needs by Prometheus's rules.
 func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration) []SelectorSpan {
 	var out []SelectorSpan
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
@@ -73,7 +73,7 @@ func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration)
 	return out
 }
 
-// alone is the expression that leads to a selector without its other operands, for its span only.
+// alone returns the expression around a selector without the other operands. It serves only to compute the span of the selector.
 func alone(vs *parser.VectorSelector, path []parser.Node) parser.Expr {
 	var e parser.Expr = vs
 	for i := len(path) - 1; i >= 0; i-- {
@@ -97,7 +97,7 @@ type describer struct {
 	parts    []EnginePart
 }
 
-// walk reports whether all of e is supported, or is an operand that is looked at with what it is an operand of.
+// walk reports whether all of e is supported. It also returns true for an operand that is checked together with its parent.
 func (d *describer) walk(e parser.Expr, once bool) bool {
 	switch e.Type() {
 	case parser.ValueTypeVector, parser.ValueTypeScalar:
@@ -131,7 +131,7 @@ func (d *describer) walk(e parser.Expr, once bool) bool {
 	return false
 }
 
-// leftOut says why a selector, or a function of one, is left to the engine whatever its form is.
+// leftOut returns the reason to leave a selector, or a function of one, to the engine whatever its form is.
 func (d *describer) leftOut(e parser.Expr) string {
 	switch e := e.(type) {
 	case *parser.VectorSelector:
@@ -153,7 +153,7 @@ func (d *describer) leftOut(e parser.Expr) string {
 	return ""
 }
 
-// reasonOf names what is not supported about a node whose operands are.
+// reasonOf returns the reason for which a node with supported operands is not supported.
 func (d *describer) reasonOf(e parser.Expr) string {
 	if reason := d.leftOut(e); reason != "" {
 		return reason

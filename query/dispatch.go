@@ -37,7 +37,7 @@ type dispatcher struct {
 
 var _ promql.QueryEngine = (*dispatcher)(nil)
 
-// concurrencyMax bounds the processors that one query works on.
+// concurrencyMax bounds the processors that one query uses.
 const concurrencyMax = 4
 
 func newDispatcher(opts promql.EngineOpts) *dispatcher {
@@ -53,7 +53,8 @@ func newDispatcher(opts promql.EngineOpts) *dispatcher {
 	}
 }
 
-// with returns a dispatcher with that use of rollups. With statistics it also reads samples that cannot change the result.
+// with returns a dispatcher with the given use of rollups. With statistics, the dispatcher also reads samples that cannot change
+// the result.
 func (d *dispatcher) with(t operator.Tiers, statistics bool) *dispatcher {
 	if t == d.options.Tiers && statistics == d.options.CountAll {
 		return d
@@ -143,7 +144,7 @@ func (d *dispatcher) plan(
 	return columnar.Build(expr, s.Grid(), options), nil
 }
 
-// planOptions returns the options of plans over a reader, which may be nil, for who asks.
+// planOptions returns the options of plans over a reader for the principal in ctx. The reader may be nil.
 func (d *dispatcher) planOptions(ctx context.Context, r *read.Reader) operator.Options {
 	options := d.options
 	if r != nil {
@@ -170,7 +171,7 @@ type columnarQuery struct {
 
 	mu     sync.Mutex
 	cancel context.CancelFunc
-	inner  promql.Query // the engine's query, if it has a part
+	inner  promql.Query // the engine's query, if the engine evaluates a part
 }
 
 var _ promql.Query = (*columnarQuery)(nil)
@@ -201,7 +202,7 @@ func (q *columnarQuery) Exec(ctx context.Context) *promql.Result {
 	return result
 }
 
-// alone reports whether columnar operators made the whole result.
+// alone reports whether columnar operators computed the whole result.
 func (q *columnarQuery) alone() bool { return q.plan.Whole() && !q.explain.Undecided }
 
 // evaluate runs the plan.
@@ -211,7 +212,7 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 		defer forget()
 		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
-			return &promql.Result{Err: operator.ErrUndecided} // each has counted for itself
+			return &promql.Result{Err: operator.ErrUndecided} // each has its own count
 		}
 		if result.Err == nil {
 			run.CountSamples(q.Stats().Samples)
@@ -242,7 +243,7 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 	return &promql.Result{Value: value, Warnings: annos}
 }
 
-// askEngine has the engine evaluate text over queryable.
+// askEngine lets the engine evaluate text over queryable.
 func (q *columnarQuery) askEngine(ctx context.Context, queryable promstorage.Queryable, text string) *promql.Result {
 	inner, err := q.engineQuery(ctx, queryable, q.opts, q.Expression, text)
 	if err != nil {

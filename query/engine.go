@@ -70,7 +70,7 @@ func New(opts Options) (*Engine, error) {
 // Parser is the parser that the Engine uses, for requests that only need one: format_query, parse_query, matchers.
 func (e *Engine) Parser() parser.Parser { return e.parser }
 
-// Format prints query as Prometheus' formatter does.
+// Format prints query as Prometheus's formatter does.
 func (e *Engine) Format(query string) (string, error) {
 	expr, err := e.Parse(query)
 	if err != nil {
@@ -221,7 +221,7 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	return e.finish(ctx, q, result, in, ex)
 }
 
-// fingerprint returns the fingerprint of an expression; "" if it has none, because it cannot be parsed.
+// fingerprint returns the fingerprint of an expression; "" if the expression cannot be parsed.
 func (e *Engine) fingerprint(text string) string {
 	print, err := limits.Fingerprint(e.parser, text)
 	if err != nil {
@@ -230,8 +230,8 @@ func (e *Engine) fingerprint(text string) string {
 	return print
 }
 
-// finish turns a value into the requested result. The client waits, so the cache gets the value only after the result is
-// written out, or before an explanation, which says how the cache used it.
+// finish turns a value into the requested result. Because the client waits, the cache gets the value only after the result is
+// written. With an explanation the cache gets the value first, because the explanation tells how the cache used it.
 func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
 	if err := r.reserve(ctx, e.opts); err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	return r, nil
 }
 
-// checkWork refuses subqueries and label functions that nothing could stop once they run.
+// checkWork refuses subqueries and label functions with too much work, because nothing can stop them once they run.
 func (e *Engine) checkWork(q request) error {
 	_, ranges, _ := strings.Cut(q.Text, "[")
 	if !strings.Contains(ranges, ":") && !strings.Contains(q.Text, "label_") {
@@ -288,13 +288,13 @@ func (e *Engine) checkWork(q request) error {
 	return l.check(expr, q.End.Sub(q.Start).Milliseconds(), steps)
 }
 
-// lookUp looks a request up in the result cache; nil if the cache is off.
+// lookUp looks up a request in the result cache; nil if the cache is off.
 func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil
 	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params), q.Tiers != Default:
-		// Statistics need an evaluation. Requests for the engine alone, or for samples alone, are comparisons.
+		// Statistics need an evaluation. Requests with the engine alone or with samples alone serve to compare results.
 		return e.cache.Bypass(q.Expression), nil
 	}
 	lookback := q.Lookback

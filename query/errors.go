@@ -13,7 +13,7 @@ import (
 	"halite/storage"
 )
 
-// ErrorType tells a front end which status to answer. Its strings are the errorType values of Prometheus's HTTP API.
+// ErrorType determines the HTTP status of an answer. Its strings are the errorType values of Prometheus's HTTP API.
 type ErrorType string
 
 const (
@@ -62,8 +62,8 @@ func badParam(param, format string, args ...any) *Error {
 	return &Error{Type: ErrorBadData, Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// classify returns an evaluation error with its type. An exceeded limit comes first, then the cause of ctx, because the end of
-// ctx causes other failures. Every timeout begins with the words of Prometheus's engine.
+// classify returns an evaluation error with its type. An exceeded limit takes precedence, then the cause of ctx, because the end
+// of ctx causes other failures. Every timeout begins with the words of Prometheus's engine.
 func classify(ctx context.Context, err error) *Error {
 	var (
 		known    *Error
@@ -108,7 +108,7 @@ func (o Options) samplesText() string {
 	return text
 }
 
-// failedFor reports whether a query failed for lack of time, and which limit of its memory it exceeded, if any.
+// failedFor reports whether a query failed for lack of time. exceeded is the memory limit that the query exceeded, 0 if none.
 func failedFor(err error) (timedOut bool, exceeded int64) {
 	if err == nil {
 		return false, 0
@@ -126,7 +126,7 @@ func failedFor(err error) (timedOut bool, exceeded int64) {
 	return typed.Type == ErrorTimeout, exceeded
 }
 
-// limited adds the exceeded limit to an error, and what the user can do.
+// limited adds to an error the exceeded limit and advice for the user.
 func (o Options) limited(e *Error, timeout time.Duration) *Error {
 	var (
 		samples promql.ErrTooManySamples

@@ -15,14 +15,14 @@ import (
 type evaluation struct {
 	engine *Engine
 	request
-	rule      *limits.Rule // sends it through the slow lane; nil if no rule does
+	rule      *limits.Rule // the rule that sends it through the slow lane; nil if there is none
 	explainer *explainer
 	listed    *activeEntry
 	timeout   time.Duration
 	consumed  *consumed
 }
 
-// consumed is the work and memory of a request.
+// consumed is the work and memory that a request has used.
 type consumed struct{ samples, peakBytes int64 }
 
 // add counts an evaluated query.

@@ -16,14 +16,14 @@ import (
 // the reads of Prometheus's engine.
 type Explain struct {
 	// Operators is the tree of operators, a line each, indented by two spaces a level. "engine" stands for everything that
-	// Prometheus's engine evaluates; the parts below it were evaluated for the engine. Operators is empty if the cache had
-	// the whole result.
+	// Prometheus's engine evaluates. Columnar operators evaluated the parts below it for the engine. Operators is empty if the
+	// cache had the whole result.
 	Operators []string
 	// Undecided: columnar operators gave up, and the engine evaluated the whole query.
 	Undecided bool
-	// UndecidedReason says why, if Undecided is set.
+	// UndecidedReason is the reason, if Undecided is set.
 	UndecidedReason string
-	// Engine lists the parts of the expression that only the engine evaluates, and why.
+	// Engine lists the parts of the expression that only the engine evaluates, with the reasons.
 	Engine []EnginePart
 	// Selectors lists the selectors of the query with their time ranges.
 	Selectors []SelectorSpan
@@ -31,21 +31,21 @@ type Explain struct {
 	Reading read.Figures
 	// Tiers says for each selector with a window of several hours whether rollup states replaced its samples.
 	Tiers []rollups.Use
-	// Cache says what the result cache did.
+	// Cache describes the use of the result cache.
 	Cache CacheUse
-	// PlanTime, SelectTime, ReadTime and EvaluateTime follow each other. ReadTime includes decoding rows and copying the
-	// head. QueueTime was spent waiting for a slot. TotalTime began with the request.
+	// PlanTime, SelectTime, ReadTime and EvaluateTime are consecutive. ReadTime includes decoding rows and copying the head.
+	// QueueTime is the wait for a slot. TotalTime begins with the request.
 	PlanTime, SelectTime, ReadTime, EvaluateTime, QueueTime, TotalTime time.Duration
 }
 
-// CacheUse is what the result cache did for a query.
+// CacheUse describes the use of the result cache for a query.
 type CacheUse struct {
 	// Outcome is hit, partial, miss, refused, bypassed or off.
 	Outcome string
-	// Reason says why the result was refused or not cached, Whole why it can only be used again for the same range. Each
-	// is empty if it does not apply.
+	// Reason says why the result was refused or not cached. Whole says why it can only be reused for the same range. Each is
+	// empty if it does not apply.
 	Reason, Whole string
-	// StepsReused came from the cache, StepsEvaluated did not.
+	// StepsReused counts the steps from the cache, StepsEvaluated the others.
 	StepsReused, StepsEvaluated int
 }
 
@@ -63,14 +63,14 @@ func newExplainer(q request) *explainer {
 	return &explainer{began: time.Now()}
 }
 
-// queued notes how long the query has waited.
+// queued records how long the query has waited.
 func (x *explainer) queued(took time.Duration) {
 	if x != nil {
 		x.queue = took
 	}
 }
 
-// engineOnly notes an evaluation without columnar operators.
+// engineOnly records an evaluation without columnar operators.
 func (x *explainer) engineOnly(took time.Duration) {
 	if x != nil {
 		x.explain.Operators = []string{"engine"}
@@ -111,7 +111,7 @@ func (x *explainer) finish(in *resultcache.Lookup) *Explain {
 	return e
 }
 
-// cacheUse says what the cache did for a query; q is nil if the cache is off.
+// cacheUse describes the use of the cache for a query; q is nil if the cache is off.
 func cacheUse(q *resultcache.Lookup) CacheUse {
 	if q == nil {
 		return CacheUse{Outcome: resultcache.OutcomeOff}

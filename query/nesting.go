@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// checkNesting refuses text whose tree may be deeper than depthMax before it is parsed, because the parser and the evaluation
-// recurse. Each bracket is a level, and each operator between the same brackets.
+// checkNesting refuses a text whose tree may be deeper than depthMax. It runs before the parser, because the parser and the
+// evaluation recurse. Each bracket counts as a level, and so does each operator between the same brackets.
 func checkNesting(text string, depthMax int) error {
 	if len(text) <= depthMax {
 		return nil
@@ -51,7 +51,7 @@ func checkNesting(text string, depthMax int) error {
 	}
 }
 
-// multiplies reports whether an expression has subqueries or label functions. The number of series does not bound their work.
+// multiplies reports whether an expression has subqueries or label functions. Limits of series do not bound their work.
 func multiplies(e parser.Expr) (found bool) {
 	parser.Inspect(e, func(n parser.Node, _ []parser.Node) error {
 		switch n := n.(type) {
@@ -79,7 +79,7 @@ func (l subqueryLimits) check(e parser.Expr, spanMs, steps int64) (err error) {
 		if !ok || err != nil {
 			return nil
 		}
-		// q is needed at the steps of the innermost subquery around it, over the ranges of all subqueries.
+		// q is evaluated at the steps of the innermost subquery around it, over the ranges of all subqueries.
 		around, rangeMs := steps, spanMs
 		for _, above := range path {
 			if outer, ok := above.(*parser.SubqueryExpr); ok {
@@ -111,8 +111,8 @@ func (l subqueryLimits) stepMs(q *parser.SubqueryExpr) int64 {
 	return max(1, l.stepDefaultMs)
 }
 
-// checkLabels refuses an expression that could make labels many times longer than in the data: nested label_replace and
-// label_join multiply.
+// checkLabels refuses an expression that could make labels many times longer than in the data. The factors of nested
+// label_replace and label_join multiply.
 func checkLabels(e parser.Expr, growthMax int64) (err error) {
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		growth := growthOf(n)

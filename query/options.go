@@ -19,13 +19,13 @@ import (
 	"halite/query/resultcache"
 )
 
-// Switch is on or off, or leaves it to the default.
+// Switch is on, off or default.
 type Switch uint8
 
 const (
-	// Default leaves the decision to the next in line.
+	// Default leaves the decision to the options of the Engine.
 	Default Switch = iota
-	// On and Off decide.
+	// On and Off override them.
 	On
 	Off
 )
@@ -38,14 +38,14 @@ type Options struct {
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
-	// EngineSamplesMax is SamplesMax for Prometheus's engine, which holds samples of 16 bytes beside the samples it has read;
-	// SamplesMax.
+	// EngineSamplesMax is the limit for Prometheus's engine, which holds 16 bytes for each sample besides the samples that it has
+	// read; SamplesMax.
 	EngineSamplesMax int
-	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4. More queries would
-	// only compete for the CPUs and hold their memory longer.
+	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4. More queries would compete
+	// for the CPUs and hold their memory longer.
 	ConcurrencyMax int
-	// CheapSamplesMax is the estimated number of samples up to which a query counts as cheap; 10,000,000. A quarter of the
-	// slots is closed to larger queries. Another quarter goes to larger queries first.
+	// CheapSamplesMax is the estimated number of samples up to which a query counts as cheap; 10,000,000. Larger queries cannot
+	// use a quarter of the slots. Another quarter prefers larger queries.
 	CheapSamplesMax int64
 	// QueueMax is the number of cheap queries, and of large queries, that may wait for a slot; 1000.
 	QueueMax int
@@ -60,13 +60,13 @@ type Options struct {
 	// SubqueryStepsMax is the number of steps of a subquery, over all steps of the expression around it; 1,000,000. Each
 	// step costs memory even without series.
 	SubqueryStepsMax int64
-	// LabelGrowthMax is how many times longer than in the data label_replace and label_join may make labels; 100.
+	// LabelGrowthMax is the largest factor by which label_replace and label_join may lengthen labels; 100.
 	LabelGrowthMax int
 	// QueryBytesMax is the length of an expression; 16 KiB.
 	QueryBytesMax int
-	// DepthMax is how deep an expression may be nested, a chain of operators included; 2000.
+	// DepthMax is the largest depth of an expression; 2000. Each operator of a chain counts.
 	DepthMax int
-	// Lookback is how far an instant selector looks back for a sample; 5 minutes.
+	// Lookback is the time that an instant selector looks back for a sample; 5 minutes.
 	Lookback time.Duration
 	// SubqueryStep is the step of a subquery that names none; 1 minute.
 	SubqueryStep time.Duration
@@ -81,10 +81,10 @@ type Options struct {
 	// ResultCacheBytes is the memory of the result cache; 64 MiB. Negative turns the cache off; less than 32 MiB counts as
 	// 32 MiB.
 	ResultCacheBytes int64
-	// ResultCacheRecent keeps steps out of the cache that read samples younger than this; 0, the default, caches them too,
-	// because Changes is checked at every use.
+	// ResultCacheRecent is the age from which samples may be cached: the cache leaves out steps that read younger samples; 0.
+	// Even with 0 results are exact, because each use of a cached result checks Changes.
 	ResultCacheRecent time.Duration
-	// Retention is the retention of samples; 0 keeps them forever; results near its end are not cached.
+	// Retention is the retention of samples; 0 keeps them forever. Results near its end are not cached.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
@@ -107,7 +107,7 @@ type Options struct {
 	Registerer prometheus.Registerer // not registered
 }
 
-// Validate lists everything that is wrong.
+// Validate lists all faults.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Queryable == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// preparedParser gives prepared expressions to Prometheus's engine, which takes only text.
+// preparedParser passes prepared expressions to Prometheus's engine, which accepts only text.
 type preparedParser struct {
 	parser.Parser
 
@@ -20,7 +20,7 @@ type preparedParser struct {
 // preparedMark begins the text that stands for a prepared expression. No valid expression begins with it.
 const preparedMark = "\x00"
 
-// prepare keeps an expression under a text until forget is called.
+// prepare stores an expression and returns the text that stands for it until forget is called.
 func (p *preparedParser) prepare(query string, e parser.Expr) (text string, forget func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

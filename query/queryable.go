@@ -9,7 +9,7 @@ import (
 
 // readable is a Queryable that can read columns; *promadapter.Queryable is one.
 type readable interface {
-	// Reader may return nil: then only Prometheus's engine can read.
+	// If Reader returns nil, only Prometheus's engine can read.
 	Reader() *read.Reader
 	// WithBudget returns a Queryable whose queriers share a budget.
 	WithBudget(b *budget.Budget) promstorage.SampleAndChunkQueryable

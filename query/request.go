@@ -22,8 +22,8 @@ type Params struct {
 	Stats, StatsPerStep bool
 	// Columnar turns the columnar operators on or off for this request.
 	Columnar Switch
-	// Tiers decides for this request whether rollup states replace samples: On uses states wherever they exist, Default
-	// where the Engine allows them and they are cheaper.
+	// Tiers decides for this request whether rollup states replace samples. On uses states wherever they exist. Default uses
+	// states if the Engine allows them and they are cheaper.
 	Tiers Switch
 	// Explain fills Result.Explain.
 	Explain bool
@@ -56,7 +56,7 @@ type request struct {
 	check func() error
 }
 
-// record is the request as the query log holds it.
+// record returns the record of the request for the query log.
 func (q request) record(began time.Time) querylog.Query {
 	return querylog.Query{
 		Time: began, Kind: q.kind, Query: q.Text, StartMs: q.Start.UnixMilli(), EndMs: q.End.UnixMilli(),
@@ -103,8 +103,8 @@ func (o Options) checkRange(r RangeRequest) error {
 	return nil
 }
 
-// CheckPoints refuses a range with more than pointsMax steps after the first, in Prometheus' words, and says which step
-// would do. The step must be positive.
+// CheckPoints refuses a range with more than pointsMax steps after the first. The error has Prometheus's words and suggests a
+// step. The step must be positive.
 func CheckPoints(span, step time.Duration, pointsMax int) error {
 	if int64(span/step) <= int64(pointsMax) {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"halite/query/resultcache"
 )
 
-// errTruncated is the warning of a result cut by Params.Limit, in Prometheus' words.
+// errTruncated is the warning about a result that Params.Limit has shortened, in Prometheus's words.
 var errTruncated = errors.New("results truncated due to limit")
 
 // Result is the value of a query. Call Close after it has been written out, because its points lie in pooled memory.
@@ -27,14 +27,14 @@ type Result struct {
 	Explain *Explain
 
 	queries []promql.Query
-	held    *budget.Budget // nil if nothing is counted
-	// settle is the work that is left for the result cache; nil if it is done.
+	held    *budget.Budget // nil if memory is not counted
+	// settle stores the result in the result cache; nil if that is done.
 	settle func()
-	// local is empty if columnar operators alone made the value, step by step.
+	// local is empty if columnar operators alone computed the value, step by step.
 	local resultcache.SkipReason
 }
 
-// Close hands the result to the result cache and gives memory back. Do not use Value afterwards.
+// Close stores the result in the result cache and releases its memory. Do not use Value afterwards.
 func (r *Result) Close() {
 	if r.settle != nil {
 		r.settle()
@@ -57,7 +57,7 @@ func (r *Result) Sending(a budget.Response) {
 	}
 }
 
-// truncate cuts the value to limit series; 0 keeps all.
+// truncate shortens the value to limit series; 0 keeps all.
 func (r *Result) truncate(limit int) {
 	if limit <= 0 {
 		return

@@ -34,7 +34,7 @@ type slots struct {
 	queues  [kinds]list.List // of *turn, oldest first
 }
 
-// costKind tells cheap queries from large ones.
+// costKind distinguishes cheap queries from large ones.
 type costKind int
 
 const (

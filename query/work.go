@@ -13,26 +13,27 @@ import (
 	"halite/query/read"
 )
 
-// Work is a query in another language than PromQL, whose front end reads and computes by itself.
+// Work is a query in another language than PromQL. Its front end reads samples and computes the answer itself.
 type Work struct {
 	// Kind is the language, for metrics and lists. Text is the query.
 	Kind, Text string
 	// StartMs and EndMs are the requested range.
 	StartMs, EndMs int64
-	// Selectors are what it reads, to estimate its cost.
+	// Selectors are the series that it reads. They serve to estimate its cost.
 	Selectors [][]*labels.Matcher
 	// Client names the client in the list of active queries.
 	Client string
 }
 
-// Reading is what a front end reads with.
+// Reading gives a front end access to samples.
 type Reading struct {
 	*read.Session
 	samplesMax int
 	held       int
 }
 
-// Hold counts samples that the query keeps in memory, or fails if they are too many. Release them through the session's budget.
+// Hold reserves memory for samples that the query keeps, or fails if there are too many. Release them through the session's
+// budget.
 func (r *Reading) Hold(samples int) error {
 	if r.held += samples; r.held > r.samplesMax {
 		return promql.ErrTooManySamples("query execution")

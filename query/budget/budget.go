@@ -10,14 +10,14 @@ import (
 	promengine "github.com/prometheus/prometheus/promql"
 )
 
-// LimitError is the error of a query that exceeds a limit. To errors.As it is also Prometheus's ErrTooManySamples.
+// LimitError is the error of a query that exceeds a limit. errors.As also finds Prometheus's ErrTooManySamples in it.
 type LimitError struct {
-	// Resource is what ran out, Max its limit.
+	// Resource is the exceeded resource, Max its limit.
 	Resource Resource
 	Max      int64
 }
 
-// Resource is what a query is limited in.
+// Resource is a resource with a limit for queries.
 type Resource uint8
 
 const (
@@ -41,7 +41,7 @@ func (e *LimitError) Error() string {
 		"select fewer series or a shorter range", e.Max)
 }
 
-// As makes the error an ErrTooManySamples for callers that know only Prometheus's errors.
+// As lets errors.As find an ErrTooManySamples, for callers that only know Prometheus's errors.
 func (e *LimitError) As(target any) bool {
 	t, ok := target.(*promengine.ErrTooManySamples)
 	if ok {
@@ -50,7 +50,7 @@ func (e *LimitError) As(target any) bool {
 	return ok
 }
 
-// IsPoolExhausted reports whether the query failed only because other queries hold the memory.
+// IsPoolExhausted reports whether the query failed because other queries hold the memory.
 func IsPoolExhausted(err error) bool {
 	limit := new(LimitError)
 	return errors.As(err, &limit) && limit.Resource == PoolBytes
@@ -59,8 +59,8 @@ func IsPoolExhausted(err error) bool {
 // leaseBytes is the unit in which a budget leases memory from the pool.
 const leaseBytes = 64 << 10
 
-// A query is small up to smallQueryBytes. Small queries may use the whole pool, others all but 1/smallQueryShare of it. So
-// small queries still run while large ones hold everything that large queries may hold.
+// A query is small up to smallQueryBytes. Small queries may use the whole pool. Larger queries leave 1/smallQueryShare of it, so
+// that small queries still run when large ones have reached their limit.
 const (
 	smallQueryBytes = 1 << 20
 	smallQueryShare = 8
@@ -103,7 +103,7 @@ func (b *Budget) Reserve(bytes int64) error {
 	return nil
 }
 
-// lease extends the lease to bytes in all.
+// lease extends the lease to a total of bytes.
 func (b *Budget) lease(bytes int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -123,8 +123,8 @@ func roundUp(bytes int64) int64 { return (bytes + leaseBytes - 1) / leaseBytes *
 // Release subtracts bytes. The pool gets them back at Reset, StartSending or Close, as garbage may still occupy them.
 func (b *Budget) Release(bytes int64) { b.bytes.Add(-bytes) }
 
-// Reset replaces everything that was reserved by bytes, and trims the lease. A query calls it when only its result is left.
-// It fails as Reserve does.
+// Reset sets the reservation to bytes, and trims the lease. A query calls it when it holds only its result. Reset fails as
+// Reserve does.
 func (b *Budget) Reset(bytes int64) error {
 	b.Release(b.bytes.Load())
 	if err := b.Reserve(bytes); err != nil {
@@ -145,8 +145,8 @@ func (b *Budget) trim() {
 	}
 }
 
-// Close returns the lease to the pool and forgets the response. Memory that was reserved must not be used afterwards; it may
-// still be released.
+// Close returns the lease to the pool and forgets the response. Reserved memory must not be used afterwards, but Release is still
+// allowed.
 func (b *Budget) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -156,7 +156,7 @@ func (b *Budget) Close() {
 	}
 }
 
-// ForLookup returns a function that reserves the memory of a look-up in the index; done releases what it has reserved.
+// ForLookup returns a function that reserves the memory of a look-up in the index. done releases that memory.
 func (b *Budget) ForLookup() (reserve func(bytes int64) error, done func()) {
 	var taken atomic.Int64
 	reserve = func(bytes int64) error {
@@ -169,8 +169,8 @@ func (b *Budget) ForLookup() (reserve func(bytes int64) error, done func()) {
 	return reserve, func() { b.Release(taken.Load()) }
 }
 
-// SeriesBytes is roughly the memory of a selected series: its struct, one span of hours, its labels where the index has
-// made them for this query alone, and the series object for Prometheus's engine.
+// SeriesBytes is roughly the memory of a selected series: its struct, one span of hours, labels that the index made for this
+// query alone, and the series object for Prometheus's engine.
 const SeriesBytes = 256
 
 // ReserveSeries adds n selected series, or fails with a *LimitError.
@@ -189,7 +189,7 @@ func (b *Budget) ReserveSeries(n int) error {
 // Reserved returns the bytes that are reserved now.
 func (b *Budget) Reserved() int64 { return b.bytes.Load() }
 
-// Peak returns the most bytes that were reserved at once.
+// Peak returns the largest number of bytes reserved at once.
 func (b *Budget) Peak() int64 { return b.peak.Load() }
 
 // ReleaseSeries subtracts n selected series.

@@ -1,4 +1,4 @@
-// Package budget bounds the memory of queries: of each one, and of all together.
+// Package budget bounds the memory of each query and of all queries together.
 //
 // A [Budget] accounts for one query, from its start until the last byte of its response is written. It leases its memory
 // from the [Pool] of all queries. A query that exceeds a limit gets a [LimitError].

@@ -12,7 +12,7 @@ import (
 
 // Response is the transfer of a result to a client. Its methods must not block.
 type Response interface {
-	// Slow reports whether the server has waited for the client for some time.
+	// Slow reports whether the server has been waiting for the client for some time.
 	Slow() bool
 	// End makes the transfer fail. Soon afterwards, the query closes its Budget.
 	End()
@@ -23,17 +23,17 @@ const responseEndWait = 5 * time.Second
 
 // Pool is the memory of all queries together, until their responses are written.
 //
-// A query that finds the pool exhausted ends slow responses, the newest first, one at a time, until there is enough memory.
-// If no response is slow, the query fails at once. Slow clients therefore cannot block other queries. Newest first, so that
-// a response that is nearly complete is not given up for one that has just begun.
+// A query that finds the pool exhausted ends slow responses, the newest first, one at a time, until there is enough memory. If no
+// response is slow, the query fails at once. So slow clients cannot block other queries. The newest response ends first, because
+// older ones may be nearly complete.
 type Pool struct {
 	bytesMax int64
 	bytes    atomic.Int64
-	ended    atomic.Int64 // slow answers
+	ended    atomic.Int64 // slow responses
 
-	ending    sync.Mutex // one query at a time ends answers
+	ending    sync.Mutex // one query at a time ends responses
 	mu        sync.Mutex
-	responses []transfer // in the order in which they began
+	responses []transfer // in order of their start
 }
 
 // NewPool makes the memory that all queries share, and registers its metrics; reg may be nil.
@@ -69,7 +69,7 @@ type transfer struct {
 	ended  bool
 }
 
-// tryLease leases bytes if they are free. Only small queries get the last 1/smallQueryShare.
+// tryLease leases bytes if they are free. Only small queries get bytes from the last 1/smallQueryShare of the pool.
 func (p *Pool) take(bytes int64, small bool) bool {
 	bytesMax := p.bytesMax
 	if !small {

@@ -20,7 +20,7 @@ type Column struct {
 	// Segments follow Samples in time if the samples are not contiguous in memory. No segment is empty. Len, Time, Times and
 	// similar methods cover Samples only. Only a batch that is read as a whole has such columns.
 	Segments []Samples
-	// Records are what the series has besides floats. It is nil if only floats are read.
+	// Records are the histograms, start timestamps and exemplars of the series. It is nil if only floats are read.
 	Records *Records
 }
 

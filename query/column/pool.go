@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// pooledMax is the number of columns or rows above which the garbage collector frees the memory, because an unusual query
-// needed it.
+// pooledMax is the largest number of columns or rows whose memory is pooled. Only an unusual query needs more, so the garbage
+// collector frees that memory.
 const pooledMax = 1 << 16
 
 // Pool reuses columns and rows. It is safe for concurrent use.
@@ -20,7 +20,7 @@ func (p *Pool) Columns(n int) []Column {
 	return make([]Column, n)
 }
 
-// PutColumns takes columns back.
+// PutColumns returns columns to the pool.
 func (p *Pool) PutColumns(c []Column) {
 	if cap(c) <= pooledMax {
 		clear(c)
@@ -36,14 +36,14 @@ func (p *Pool) Rows() *Rows {
 	return new(Rows)
 }
 
-// PutRows takes rows back.
+// PutRows returns rows to the pool.
 func (p *Pool) PutRows(r *Rows) {
 	if r != nil && cap(r.All) <= pooledMax {
 		p.rows.Put(r)
 	}
 }
 
-// Cleared returns a slice of n zero values, in the memory of s if that is large enough.
+// Cleared returns a slice of n zero values. It reuses the memory of s if that is large enough.
 func Cleared[T any](s []T, n int) []T {
 	s = slices.Grow(s[:0], n)[:n]
 	clear(s)

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 )
 
-// Properties are what is known of samples beyond their number. They hold for any part of the samples too.
+// Properties are known facts about samples. They also hold for each part of the samples.
 type Properties struct {
 	// StepMs is the time between neighbouring samples; 0 if it varies.
 	StepMs int64

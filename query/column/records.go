@@ -14,8 +14,8 @@ import (
 type Records struct {
 	// Histograms have one sample a time. They must not be changed.
 	Histograms []histchunk.Sample
-	// StartTimes are the start timestamps of floats and histograms: the time of the sample, and its start in milliseconds
-	// since 1970.
+	// StartTimes are the start timestamps of floats and histograms. The time of a point is the time of the sample. Its value is
+	// the start timestamp in milliseconds since 1970.
 	StartTimes Points
 	// Exemplars may have equal times. No two are equal.
 	Exemplars []exemplar.Exemplar

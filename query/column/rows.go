@@ -2,8 +2,8 @@ package column
 
 import "halite/storage/index"
 
-// Row says where the samples of one series and hour lie: in part number Part of a batch, from Start on. N is 0 while there
-// are none. Found is set once the row was found in a cache or read, even if it has no samples.
+// Row is the place of the samples of one series and hour: part number Part of a batch, from Start on. N is their number. Found is
+// set once the row was found in a cache or read, even if it has no samples.
 type Row struct {
 	Part, Start, N int32
 	Found          bool

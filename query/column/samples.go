@@ -11,7 +11,8 @@ type Samples struct {
 	Values  []float64
 	// StepMs is the time between neighbouring samples; 0 if it varies or is unknown.
 	StepMs int64
-	// NoStale: it is known that no value is a stale marker. Monotonic: it is known that no value is less than the one before.
+	// NoStale means that no value is a stale marker. Monotonic means that no value is less than the one before. If unknown, both
+	// are false.
 	NoStale, Monotonic bool
 
 	// Resets are the positions of values that are less than the one before, counted from ResetsOffset samples before the
@@ -31,7 +32,7 @@ func (s *Samples) Time(i int) int64 {
 	return s.TsMs[i]
 }
 
-// Times returns the times of all samples. If they have to be made, they use the memory of buf if it is large enough.
+// Times returns the times of all samples. If it has to compute them, it reuses the memory of buf if that is large enough.
 func (s *Samples) Times(buf []int64) []int64 {
 	if s.TsMs != nil || len(s.Values) == 0 {
 		return s.TsMs

@@ -25,8 +25,8 @@ func (s Expression) Grid() grid.Grid {
 	return grid.New(s.Start.UnixMilli(), s.End.UnixMilli(), s.Step.Milliseconds())
 }
 
-// Parsed passes the parsed expression of a query from one user to the next. So the query is parsed once: compiling the regular
-// expressions of its matchers may cost more than evaluating them.
+// Parsed passes the parsed expression of a query from one user to the next. So the query is parsed only once. Compiling the
+// regular expressions of its matchers may cost more than evaluating them.
 type Parsed struct{ expr parser.Expr }
 
 // Expr returns the expression. Do not change it.

@@ -1,2 +1,2 @@
-// Package hours computes with spans of hours: sorted lists of disjoint spans.
+// Package hours has operations on sorted lists of disjoint spans of hours.
 package hours

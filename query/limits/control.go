@@ -24,7 +24,7 @@ type Limit struct {
 	// Warn is the number from which queries are counted as warnings, or its share of Max if it is not above 1; 0 means
 	// WarnDefault.
 	Warn float64
-	// DryRun counts what is beyond Max, and refuses nothing.
+	// DryRun counts queries beyond Max, and refuses none.
 	DryRun bool
 }
 
@@ -53,10 +53,10 @@ type Options struct {
 	TimeMs Limit
 	// Bytes is the memory of a query.
 	Bytes Limit
-	// Concurrency is the number of queries at once, with those that wait for a slot.
+	// Concurrency is the number of queries that run or wait for a slot.
 	Concurrency Limit
-	// Tenants are the limits of each tenant beside these, by its name; EachTenant has the limits of those without an entry. Only
-	// TimeMs, Bytes and Concurrency are used.
+	// Tenants holds additional limits by tenant. The name EachTenant stands for tenants without an entry. Only TimeMs, Bytes and
+	// Concurrency are used.
 	Tenants map[string]*Options
 	// Rules are tried in their order; the first one that matches decides.
 	Rules []Rule
@@ -72,9 +72,10 @@ func (e *RefusedError) Error() string {
 // EachTenant stands for the tenants without limits of their own. No tenant has this name.
 const EachTenant = "*"
 
-// ErrConcurrency means that as many queries run as may. ErrSlowLane means that the slow lane did not become free in time.
+// ErrConcurrency means that the limit of concurrent queries is reached. ErrSlowLane means that the slow lane did not become free
+// in time.
 var (
-	ErrConcurrency = errors.New("the limit of queries at once is reached (limits.query_concurrency)")
+	ErrConcurrency = errors.New("the limit of concurrent queries is reached (limits.query_concurrency)")
 	ErrSlowLane    = errors.New("the slow lane did not become free in time")
 )
 
@@ -96,7 +97,7 @@ type Control struct {
 
 	mu     sync.Mutex
 	limits map[string]*LimitCounts
-	// tenants counts the queries of each tenant that has some at present.
+	// tenants counts the current queries of each tenant.
 	tenants map[string]int64
 	rules   map[string]*ruleCounts
 }
@@ -131,7 +132,7 @@ func New(reg prometheus.Registerer) *Control {
 	return c
 }
 
-// Set replaces limits and rules. Queries that run keep the former ones. Rules keep their counts by id.
+// Set replaces limits and rules. Running queries keep the previous ones. Rules keep their counts by id.
 func (c *Control) Set(o Options) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +161,7 @@ func (o *Options) of(tenant string) *Options {
 	return o.Tenants[EachTenant]
 }
 
-// concerned returns the limits that hold for who asks: of all queries, and of each tenant.
+// concerned returns the limits that hold for a principal: the limits of all queries, and the limits of each of its tenants.
 func (c *Control) concerned(ctx context.Context) []*Options {
 	o := c.opts.Load()
 	out := []*Options{o}
@@ -174,7 +175,7 @@ func (c *Control) concerned(ctx context.Context) []*Options {
 	return out
 }
 
-// Match returns the rule that decides about a query; nil if there is none. The error is a *RefusedError if the rule refuses it.
+// Match returns the rule that applies to a query; nil if there is none. The error is a *RefusedError if the rule refuses it.
 // fingerprint is called at most once.
 func (c *Control) Match(ctx context.Context, text string, fingerprint func() string) (*Rule, error) {
 	rules := c.opts.Load().Rules
@@ -197,7 +198,7 @@ func (c *Control) Match(ctx context.Context, text string, fingerprint func() str
 	return nil, nil
 }
 
-// count changes the counts of a rule, unless the rule has left.
+// count changes the counts of a rule, unless the rule was removed.
 func (c *Control) count(r *Rule, change func(n *ruleCounts)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -207,7 +208,7 @@ func (c *Control) count(r *Rule, change func(n *ruleCounts)) {
 }
 
 // Enter admits a query that a rule of Match may send through the slow lane. The caller calls leave at its end. The error is
-// ErrSlowLane after a time of waiting, ErrConcurrency, or the error of ctx.
+// ErrSlowLane after too long a wait, ErrConcurrency, or the error of ctx.
 func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave func(), err error) {
 	leaveLane := func() {}
 	if r != nil {
@@ -233,7 +234,7 @@ func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave
 	}, nil
 }
 
-// checkRunning refuses a query if a limit does, which is one of now queries.
+// checkRunning refuses a query if a limit does. now is the number of queries, including this one.
 func (c *Control) checkRunning(limit *Limit, now int64) error {
 	if limit.Max == 0 {
 		return nil
@@ -252,7 +253,7 @@ func (c *Control) checkRunning(limit *Limit, now int64) error {
 	return fmt.Errorf("%w: %d", ErrConcurrency, limit.Max)
 }
 
-// enterTenants counts a query at each tenant of who asks, and checks their limits.
+// enterTenants counts a query at each tenant of a principal, and checks their limits.
 func (c *Control) enterTenants(o *Options, who *principal.Principal) (leave func(), err error) {
 	if who == nil || len(who.Tenants) == 0 {
 		return func() {}, nil
@@ -301,7 +302,7 @@ func (c *Control) enterLane(ctx context.Context, r *Rule, wait time.Duration) (l
 	}, nil
 }
 
-// Timeout returns the shortest one of a time and the limits of time for who asks.
+// Timeout returns the shortest of a given time and the time limits of a principal.
 func (c *Control) Timeout(ctx context.Context, d time.Duration) time.Duration {
 	for _, o := range c.concerned(ctx) {
 		if most := o.TimeMs.enforced(); most > 0 {
@@ -311,7 +312,7 @@ func (c *Control) Timeout(ctx context.Context, d time.Duration) time.Duration {
 	return d
 }
 
-// BytesMax returns the smallest limit of memory for who asks, 0 if there is none.
+// BytesMax returns the smallest memory limit of a principal, 0 if there is none.
 func (c *Control) BytesMax(ctx context.Context) (least int64) {
 	for _, o := range c.concerned(ctx) {
 		if most := o.Bytes.enforced(); most > 0 && (least == 0 || most < least) {
@@ -321,8 +322,8 @@ func (c *Control) BytesMax(ctx context.Context) (least int64) {
 	return least
 }
 
-// Ended counts a query of who asks that has ended. timedOut says that it failed for lack of time. If it failed for lack of
-// memory, exceeded is the limit that it met, otherwise 0.
+// Ended counts a query of a principal that has ended. timedOut says that it failed for lack of time. If it failed for lack of
+// memory, exceeded is the limit that it exceeded, otherwise 0.
 func (c *Control) Ended(ctx context.Context, took time.Duration, peakBytes int64, timedOut bool, exceeded int64) {
 	for _, o := range c.concerned(ctx) {
 		c.use(kindTime, &o.TimeMs, took.Milliseconds(), timedOut && took.Milliseconds() >= o.TimeMs.Max)
@@ -330,7 +331,7 @@ func (c *Control) Ended(ctx context.Context, took time.Duration, peakBytes int64
 	}
 }
 
-// use counts what a query used of a limit.
+// use counts a query's use of a limit.
 func (c *Control) use(kind string, l *Limit, used int64, failed bool) {
 	if l.Max == 0 {
 		return

@@ -14,13 +14,13 @@ import (
 	"halite/storage/principal"
 )
 
-// Action is what a rule does with the queries that it matches.
+// Action is the effect of a rule on the queries that it matches.
 type Action uint8
 
 const (
 	// Refuse answers with an error.
 	Refuse Action = iota
-	// SlowLane evaluates one query at a time.
+	// SlowLane sends queries through the slow lane, which evaluates one query at a time.
 	SlowLane
 )
 
@@ -43,12 +43,12 @@ func (a *Action) UnmarshalText(text []byte) error {
 	case "slow_lane":
 		*a = SlowLane
 	default:
-		return fmt.Errorf("%q is no action, want refuse or slow_lane", text)
+		return fmt.Errorf("%q is not an action: want refuse or slow_lane", text)
 	}
 	return nil
 }
 
-// Rule matches queries by at most one of Text, Regexp and Fingerprint, and by Token. It has one of the four at least.
+// Rule matches queries by at most one of Text, Regexp and Fingerprint, and by Token. At least one of the four is set.
 type Rule struct {
 	// ID names the rule in errors and metrics.
 	ID string
@@ -58,14 +58,14 @@ type Rule struct {
 	Regexp *regexp.Regexp
 	// Fingerprint is the fingerprint of the query, see [Fingerprint].
 	Fingerprint string
-	// Token is the name of the token or user that asks; "" is any.
+	// Token is the name of the token or user of the request; "" matches any.
 	Token  string
 	Action Action
-	// Reason tells users why.
+	// Reason is shown to users whose query is refused.
 	Reason string
 }
 
-// matches reports whether the rule matches a query of who asks. fingerprint is empty for a text that is no expression.
+// matches reports whether the rule matches a query of a principal. fingerprint is empty if the text is not an expression.
 func (r *Rule) matches(who *principal.Principal, text string, fingerprint func() string) bool {
 	if r.Token != "" && (who == nil || who.Name != r.Token) {
 		return false

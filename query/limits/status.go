@@ -8,7 +8,7 @@ type LimitCounts struct {
 	DryRuns uint64 `json:"dryRuns"`
 }
 
-// LimitStatus is a limit and what it has done. Max 0 means that there is no limit.
+// LimitStatus is a limit with its counts. Max 0 means that there is no limit.
 type LimitStatus struct {
 	Max    int64 `json:"max"`
 	Warn   int64 `json:"warn"`
@@ -21,7 +21,7 @@ type Status struct {
 	TimeMs      LimitStatus `json:"timeMs"`
 	Bytes       LimitStatus `json:"bytes"`
 	Concurrency LimitStatus `json:"concurrency"`
-	// Running is the number of queries at present.
+	// Running is the number of current queries.
 	Running int64 `json:"running"`
 }
 
@@ -39,7 +39,7 @@ func (c *Control) Status() Status {
 	}
 }
 
-// RuleStatus is a rule and what it has done since the start.
+// RuleStatus is a rule with its counts since the start.
 type RuleStatus struct {
 	ID          string `json:"id"`
 	Query       string `json:"query,omitempty"`
@@ -49,7 +49,7 @@ type RuleStatus struct {
 	Action      Action `json:"action"`
 	Reason      string `json:"reason"`
 	Matches     uint64 `json:"matches"`
-	// Waiting queries wait for the slow lane, Running ones are in it.
+	// Waiting counts the queries that wait for the slow lane, Running the queries in it.
 	Waiting int `json:"waiting"`
 	Running int `json:"running"`
 }

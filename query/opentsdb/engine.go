@@ -17,7 +17,7 @@ type Runner interface {
 		*query.Result, error)
 }
 
-// Names looks up names that are known at any time; *index.Index is one. Times are inclusive milliseconds, limit 0 means all.
+// Names looks up names that exist at any time; *index.Index is one. Times are inclusive milliseconds, limit 0 means all.
 type Names interface {
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
@@ -42,16 +42,16 @@ func New(o Options) (*Engine, error) {
 	return &Engine{opts: o}, nil
 }
 
-// Client is who asks, and with which text, for the list of active queries.
+// Client is the client and the text of its query, for the list of active queries.
 type Client struct{ Address, Text string }
 
 // Answer is the answer to a query. Close it once it is written.
 type Answer struct {
 	// Series are in the order of the sub-queries, then of their tags.
 	Series []Series
-	// Warnings say in words what a reader of the answer should know.
+	// Warnings are texts for readers of the answer.
 	Warnings []string
-	// Read counts what was read for each sub-query.
+	// Read holds the figures of each sub-query.
 	Read []Figures
 
 	*query.Result
@@ -64,10 +64,10 @@ type Series struct {
 	expression.Series
 }
 
-// Figures count what a sub-query has read and made.
+// Figures count the samples and series that a sub-query has read and returned.
 type Figures struct{ Series, Samples, Rows, Points int64 }
 
-// warningInterpolated says why another system may show other values.
+// warningInterpolated explains why another system may show other values.
 const warningInterpolated = "some values are interpolated: at their time a series of the group has no sample"
 
 // Run answers a query. The error is a *query.Error.
@@ -114,7 +114,7 @@ func (e *Engine) run(ctx context.Context, q *request.Query, c Client, finish fun
 	return a, nil
 }
 
-// sizeBytes is the memory of the answer, roughly.
+// sizeBytes returns the approximate memory of the answer.
 func (s *Series) sizeBytes() int64 {
 	bytes := 200 + 16*int64(s.Len())
 	for _, t := range s.Tags {

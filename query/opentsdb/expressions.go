@@ -12,7 +12,7 @@ import (
 	"halite/query/opentsdb/request"
 )
 
-// Output is what a variable of /api/query/exp has. All its series have the same times.
+// Output is the value of a variable of /api/query/exp. All its series have the same times.
 type Output struct {
 	request.Output
 	TsMs   []int64

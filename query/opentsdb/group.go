@@ -14,8 +14,8 @@ import (
 	"halite/query/opentsdb/request"
 )
 
-// divide divides series into groups, in the order of the tags that they are divided by. Without such tags all series are one
-// group. With the aggregator none each series is a group.
+// divide divides series into groups by some tags, and sorts the groups by these tags. Without such tags all series are one group.
+// With the aggregator none each series is a group.
 func divide(members []member, s *request.SubQuery) [][]member {
 	if len(members) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (r *subRun) aggregate(members []member) Series {
 	return s
 }
 
-// commonTags returns the tags for which no two series have different values, and the keys of the others.
+// commonTags returns the tags that have one value in all series, and the keys of the other tags.
 func commonTags(members []member) (common []labels.Label, differing []string) {
 	values, differ := map[string]string{}, map[string]bool{}
 	for _, m := range members {

@@ -25,7 +25,7 @@ type histogramMember struct {
 // answerHistograms answers a sub-query for percentiles or buckets of histograms.
 func (r *subRun) answerHistograms(ctx context.Context, selection *read.Selection) ([]Series, error) {
 	var members []member
-	samples := map[int][]aggregation.Histogram{} // by the number of the member
+	samples := map[int][]aggregation.Histogram{} // by the index of the member
 	for batch := range selection.Batches() {
 		read, err := r.readHistograms(ctx, selection, batch)
 		if err != nil {

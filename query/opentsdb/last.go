@@ -74,8 +74,8 @@ func (e *Engine) last(ctx context.Context, r *query.Reading, sub request.LastSub
 	return found, err
 }
 
-// newest returns the newest points of a selection, and closes it. It reads the last hour of each series, and then, of those
-// without points there, twice as many hours before that, and so on.
+// newest returns the newest points of a selection, and closes the selection. It reads the last hour of each series. For series
+// without points there, it reads twice as many hours before that, and so on.
 func newest(ctx context.Context, rest *read.Selection) (found []LastPoint, err error) {
 	for n := 1; rest.Len() > 0; n = min(2*n, keyschema.HourMax) {
 		last, before, err := rest.SplitLast(n)
@@ -133,7 +133,7 @@ func lastOf(ctx context.Context, selection *read.Selection, report func(LastPoin
 	return nil
 }
 
-// lastIn replaces a point by the last one of a column, if it has any.
+// lastIn replaces a point by the last point of a column, if the column has points.
 func lastIn(c *column.Column, p *LastPoint) {
 	all := append([]column.Samples{c.Samples}, c.Segments...)
 	for i := len(all) - 1; i >= 0; i-- {

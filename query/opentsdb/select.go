@@ -17,7 +17,7 @@ import (
 	"halite/query/read"
 )
 
-// matchers selects the series of a sub-query that names a metric.
+// matchers returns the matchers of a sub-query that names a metric.
 func matchers(s *request.SubQuery) []*labels.Matcher {
 	out := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Metric)}
 	for _, f := range s.Filters {
@@ -99,10 +99,10 @@ func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 	return "", badRequest(unknownID(first))
 }
 
-// Selector is matchers that a series must match, all of them.
+// Selector is a list of matchers. A series must match all of them.
 type Selector []*labels.Matcher
 
-// Selectors selects exactly the series that a query reads. The error is a *query.Error.
+// Selectors returns selectors of exactly the series that a query reads. The error is a *query.Error.
 func (e *Engine) Selectors(ctx context.Context, q *request.Query, c Client) ([]Selector, error) {
 	var out []Selector
 	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: q.StartMs, EndMs: q.EndMs, Client: c.Address}
@@ -125,7 +125,8 @@ func (e *Engine) Selectors(ctx context.Context, q *request.Query, c Client) ([]S
 	return out, nil
 }
 
-// selectors returns the matchers of the sub-query, or one Selector a series if matchers alone cannot say which.
+// selectors returns the matchers of the sub-query. If matchers cannot express its series, it returns one Selector for each
+// series.
 func (r *subRun) selectors(ctx context.Context) ([]Selector, error) {
 	selection, err := r.selected(ctx)
 	if err != nil {

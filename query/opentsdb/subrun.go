@@ -30,7 +30,7 @@ type subRun struct {
 type member struct {
 	labels labels.Labels
 	points aggregation.Points
-	number int // of its histograms
+	number int // the points of its histograms
 }
 
 func (r *subRun) answer(ctx context.Context) ([]Series, error) {
@@ -90,7 +90,7 @@ func (r *subRun) checkFill(series int) error {
 	return r.reading.Hold(int(intervals) * series)
 }
 
-// fills reports whether the fill policy makes points, which checkFill counts.
+// fills reports whether the fill policy adds points. checkFill counts these points.
 func (r *subRun) fills() bool {
 	return r.sub.Down != nil && !r.sub.Down.All && r.sub.Down.Fill != aggregation.FillNothing
 }
@@ -159,7 +159,7 @@ func (r *subRun) readBatch(ctx context.Context, selection *read.Selection, batch
 	return out, nil
 }
 
-// add gives the samples of a column to the transform of its series.
+// add passes the samples of a column to the transform of its series.
 func (r *subRun) add(t *transformed, c *column.Column, scratch *cleaned) error {
 	t.labels = c.Labels
 	samples := &c.Samples
@@ -182,14 +182,14 @@ func (r *subRun) add(t *transformed, c *column.Column, scratch *cleaned) error {
 	return r.reading.Budget().Reserve(int64(more) * column.SampleBytes)
 }
 
-// cleaned is memory for samples without stale markers.
+// cleaned is a buffer for samples without stale markers.
 type cleaned struct {
 	times  []int64
 	tsMs   []int64
 	values []float64
 }
 
-// numbers returns the samples that are no stale markers.
+// numbers returns the samples without stale markers.
 func (c *cleaned) numbers(s *column.Samples) ([]int64, []float64) {
 	c.times = s.Times(c.times)
 	if s.NoStale {

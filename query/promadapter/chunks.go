@@ -17,8 +17,8 @@ type chunkQuerier struct{ *selector }
 
 var _ promstorage.ChunkQuerier = (*chunkQuerier)(nil)
 
-// Select implements ChunkQuerier. The set is always sorted and has no empty series. Samples are read while it is
-// consumed, with ctx; times are always trimmed to the window.
+// Select implements ChunkQuerier. The set is always sorted and has no empty series. Samples are read while the set is consumed,
+// with ctx. Times are always trimmed to the window.
 func (q *chunkQuerier) Select(
 	ctx context.Context, _ bool, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
 ) promstorage.ChunkSeriesSet {
@@ -52,7 +52,7 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 	return out
 }
 
-// chunkIterator encodes a column chunk by chunk; each chunk has memory of its own, as consumers gather several.
+// chunkIterator encodes a column chunk by chunk. Each chunk has memory of its own, because consumers keep several chunks.
 type chunkIterator struct {
 	samples seriesSamples
 	mixed   []chunks.Meta // chunks of a slice with histograms that were not returned yet

@@ -7,7 +7,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 )
 
-// iterator iterates over a series of floats for Prometheus's engine. It keeps the batch of the series until it is given another.
+// iterator iterates over a series of floats for Prometheus's engine. It retains the batch of the series until it gets another
+// series.
 type iterator struct {
 	samples seriesSamples
 	at      int // -1 before the first sample, len(tsMs) when exhausted

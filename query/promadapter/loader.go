@@ -11,15 +11,15 @@ import (
 	"halite/query/read"
 )
 
-// loader reads the batches of a selection when their series are first needed, and keeps the latest batch. All users iterate
-// over sets series by series, so that a query holds about one batch per selector.
+// loader reads the batches of a selection when their series are first needed, and keeps the latest batch. All users iterate over
+// sets series by series, so a query holds about one batch per selector.
 type loader struct {
 	ctx  context.Context
 	open func() (*read.Selection, error)
-	// copies says that the engine copies all samples into its result, as for a range selector at the root of a query.
+	// copies says that the engine copies all samples into its result, as it does for a range selector at the root of a query.
 	copies   bool
 	budget   *budget.Budget
-	warnings []error // about histograms that are retired
+	warnings []error // about retired histograms
 
 	mu        sync.Mutex
 	selection *read.Selection
@@ -40,14 +40,14 @@ func (l *loader) selected() (*read.Selection, error) {
 	return l.selection, l.err
 }
 
-// seriesSamples is a series as it is read: its first slice, in a batch that is retained for the caller, and the stream of the
-// other slices, if there are any. After an error it has neither.
+// seriesSamples is a series during a read: its first slice, in a batch that is retained for the caller, and the stream of the
+// other slices, if any. After an error it has neither.
 type seriesSamples struct {
 	batch  *read.Batch
 	stream *read.Stream
 	tsMs   []int64
 	values []float64
-	// records are what the slice has besides floats; nil if only floats are read.
+	// records are the histograms and start timestamps of the slice; nil if only floats are read.
 	records *column.Records
 	err     error
 	loader  *loader
@@ -165,7 +165,7 @@ func (l *loader) drop() {
 	}
 }
 
-// close releases what the loader holds. Iterators that are still in use keep their batch.
+// close releases the loader's batch and selection. Iterators that are still in use keep their batch.
 func (l *loader) close() {
 	l.closed.Store(true)
 	l.mu.Lock()

@@ -15,7 +15,7 @@ import (
 // Queryable implements Prometheus's storage interfaces over a reader.
 type Queryable struct {
 	reader *read.Reader
-	budget *budget.Budget // of all queriers; nil if each has its own
+	budget *budget.Budget // budget of all queriers; nil if each has its own
 }
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)
@@ -31,7 +31,7 @@ func (q *Queryable) WithBudget(b *budget.Budget) promstorage.SampleAndChunkQuery
 // Reader returns the reader behind the Queryable.
 func (q *Queryable) Reader() *read.Reader { return q.reader }
 
-// Querier reads samples with mintMs ≤ time ≤ maxtMs. All that it holds at once is in one budget.
+// Querier reads samples with mintMs ≤ time ≤ maxtMs. All its memory is in one budget.
 func (q *Queryable) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
 	return &querier{q.selector(mintMs, maxtMs)}, nil
 }
@@ -52,7 +52,7 @@ func (q *Queryable) selector(mintMs, maxtMs int64) *selector {
 	}
 }
 
-// selector is what both kinds of querier share.
+// selector is the common part of both kinds of querier.
 type selector struct {
 	reader  *read.Reader
 	session *read.Session
@@ -93,7 +93,7 @@ func limitOf(hints *promstorage.LabelHints) int {
 	return hints.Limit
 }
 
-// newLoader makes the loader of a selection. Of the hints, it uses Start, End, Limit and the shard.
+// newLoader makes the loader of a selection. It uses the hints Start, End, Limit and the shard.
 func (s *selector) newLoader(
 	ctx context.Context, hints *promstorage.SelectHints, matchers []*labels.Matcher, valuesOnly bool,
 ) *loader {

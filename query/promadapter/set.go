@@ -67,7 +67,7 @@ func (c *cursor) Warnings() annotations.Annotations {
 type seriesSet struct {
 	cursor
 	labelsOnly bool
-	series     []series // made at once, as the engine collects them all
+	series     []series // allocated together, because the engine collects all series
 }
 
 var _ promstorage.SeriesSet = (*seriesSet)(nil)

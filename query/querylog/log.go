@@ -42,8 +42,8 @@ type Log struct {
 
 	mu      sync.Mutex // guards the fields below
 	file    *os.File
-	torn    bool // the last line is incomplete
-	failing bool // the last write failed
+	torn    bool // whether the last line is incomplete
+	failing bool // whether the last write failed
 }
 
 // Open logs the queries that did not finish in the last run, and starts new records. It fails only if it cannot open

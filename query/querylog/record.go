@@ -54,7 +54,7 @@ const textBytesMax = 2048
 // clientBytesMax bounds the client in a record.
 const clientBytesMax = 256
 
-// bounded cuts the texts of a query to textMax bytes.
+// bounded shortens the texts of a query to textMax bytes.
 func (q Query) bounded(textMax int) Query {
 	if len(q.Query) > textMax {
 		q.QueryBytes = max(q.QueryBytes, len(q.Query))

@@ -10,16 +10,16 @@ import (
 // Batch is the columns of neighbouring series within a span of time. Its samples stay in the query's budget until it is
 // released.
 type Batch struct {
-	// First is the number of the first column's series in the Selection.
+	// First is the index of the first column's series in the Selection.
 	First   int
 	Columns []column.Column
-	// ToMs is the end of the span: no later batch of a Stream has samples up to it.
+	// ToMs is the end of the span. Later batches of a Stream have only later samples.
 	ToMs int64
 
 	refs    atomic.Int32
 	session *Session
-	data    []*column.Buffer // where the samples lie
-	head    *column.Buffer   // samples of the head that no row joins; may be nil
+	data    []*column.Buffer // memory of the samples
+	head    *column.Buffer   // samples of the head that are not joined with rows; may be nil
 	pins    *rowcache.Pins   // of samples in the row cache; may be nil
 
 	recordsBytes int64 // of the columns' records

@@ -23,13 +23,12 @@ type coalescer struct {
 	window             column.TimeRange
 	hoursOf, missingOf func(series int) []index.HourSpan
 	cached             bool // some rows were found in the row cache
-	// values are the tags that occur after the tags before them, as they stand in row keys, sorted; nil if there are too
-	// many.
+	// values lists the encoded tags that follow the same leading tags in row keys, sorted; nil if there are too many.
 	values map[string][]string
 }
 
-// coalesce joins the row ranges of neighbouring series if every row between them is selected as well. It reads rows that are
-// written there later, without need.
+// coalesce joins the row ranges of neighbouring series if every row between them is also selected. If rows are written between
+// them later, the read returns these rows too, which is harmless.
 func (c *coalescer) coalesce(ctx context.Context, r *dayRead) error {
 	if !slices.ContainsFunc(r.owners, func(o RowPrefix) bool { return o.lead > 0 }) {
 		return nil
@@ -58,8 +57,8 @@ func (c *coalescer) coalesce(ctx context.Context, r *dayRead) error {
 	return nil
 }
 
-// commonHours returns the hours, within [first, last], in which all rows of all series are wanted. It returns false if rows
-// that were found in the cache lie between.
+// commonHours returns the hours within [first, last] in which the rows of all series are needed. It returns false if rows between
+// them were found in the cache.
 func (c *coalescer) commonHours(first, last int64) (from, to int64, ok bool) {
 	from, to = last+1, first-1
 	for i := range c.series {
@@ -105,8 +104,8 @@ func (c *coalescer) adjoin(ctx context.Context, owners []RowPrefix, k int) (bool
 	return found && at+1 < len(values) && values[at+1] == string(lead[stem:]), nil
 }
 
-// occurring lists the values that the last tag of a lead has in all series with the tags before it, selected or not. It
-// returns nil if there are many more values than selected ones, or if their order is not the order of row keys.
+// occurring lists the values of the last tag of a lead in all series with the same leading tags, selected or not. It returns nil
+// if there are many more values than selected ones, or if their order differs from the order of row keys.
 func (c *coalescer) occurring(ctx context.Context, owners []RowPrefix, k int, stem []byte) ([]string, error) {
 	builder := labels.NewScratchBuilder(16)
 	ls := c.series[owners[k].Series].AllLabels(&builder)
@@ -141,5 +140,5 @@ func (c *coalescer) occurring(ctx context.Context, owners []RowPrefix, k int, st
 	return out, nil
 }
 
-// occurringSlack is how many more values than four times the selected ones are listed.
+// occurringSlack is the number of values to list beyond four times the selected values.
 const occurringSlack = 64

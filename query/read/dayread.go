@@ -15,7 +15,7 @@ type dayRead struct {
 	day    int64
 	ranges []storage.RowRange
 	owners []RowPrefix // of each range
-	// merged, if not nil, are ranges that hold all of these ranges and nothing else in the hours from fromHour to toHour.
+	// merged, if not nil, are ranges that cover exactly these ranges in the hours from fromHour to toHour.
 	merged           []storage.RowRange
 	fromHour, toHour int64
 }

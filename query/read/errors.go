@@ -10,7 +10,7 @@ import (
 	"halite/query/budget"
 )
 
-// StorageError is the error of a read that failed; the query has no result. To errors.As it is also Prometheus's ErrStorage.
+// StorageError is the error of a failed read; the query has no result. errors.As also finds Prometheus's ErrStorage in it.
 type StorageError struct {
 	Op  string
 	Err error
@@ -21,7 +21,7 @@ func (e *StorageError) Error() string { return fmt.Sprintf("%s: %v", e.Op, e.Err
 // Unwrap returns the cause.
 func (e *StorageError) Unwrap() error { return e.Err }
 
-// As makes the error an ErrStorage for callers that know only Prometheus's errors.
+// As lets errors.As find an ErrStorage, for callers that only know Prometheus's errors.
 func (e *StorageError) As(target any) bool {
 	t, ok := target.(*promengine.ErrStorage)
 	if ok {

@@ -10,7 +10,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// BatchReader reads one batch: first what the head has, then rows of the table. It belongs to one goroutine.
+// BatchReader reads one batch: first the head, then rows of the table. It belongs to one goroutine.
 type BatchReader struct {
 	sel    *Selection
 	first  int // number of the first series in the selection
@@ -18,8 +18,8 @@ type BatchReader struct {
 
 	head     *column.Buffer
 	headEnds []int // end of each series' samples in head; nil if the head has none at all
-	// headRecords are what the head had of each series besides floats, from the start of the window's first hour on; nil if
-	// only floats are read.
+	// headRecords are the histograms, start timestamps and exemplars that the head had of each series, from the start of the
+	// window's first hour on; nil if only floats are read.
 	headRecords  []column.Records
 	recordsBytes int64 // of headRecords
 	// view holds the tombstones from the moment at which the head was read, so that reads see a deletion as a whole or not
@@ -52,7 +52,7 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 	r, window := b.sel.session.reader, b.sel.window
 	b.head = r.heads.Get(0)
 	if !r.opts.Head.Holds(window.MinMs, window.MaxMs) {
-		return nil // as if each series had been looked up just now
+		return nil // so the versions of hours are read after the look-up of the series
 	}
 	if b.sel.kinds.records() {
 		b.headRecords = make([]column.Records, len(b.series))
@@ -85,7 +85,7 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 const (
 	// headBatchMax is the number of series that are copied from the head at once.
 	headBatchMax = 1024
-	// headBatchSamples is about the number of samples that are copied before the budget is asked for them.
+	// headBatchSamples is the approximate number of samples that are copied before the budget reserves their memory.
 	headBatchSamples = 1 << 17
 	headBatchGrowth  = 16
 )
@@ -130,7 +130,7 @@ func (b *BatchReader) copyHeadSamples(refs []uint32) (err error) {
 }
 
 // keepHours removes samples whose hour was not selected. They came after the query had begun. Older samples of that hour may have
-// been flushed since, and would be missing beside them. The samples that it keeps come first in p.
+// been flushed since, and would be missing. The remaining samples are moved to the front of p.
 func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	if len(p.TsMs) == 0 {
 		return p
@@ -156,7 +156,7 @@ func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	return column.Points{TsMs: p.TsMs[:kept], Values: p.Values[:kept]}
 }
 
-// headOf returns what the head had of a series.
+// headOf returns the samples that the head had of a series.
 func (b *BatchReader) headOf(series int) column.Points {
 	if b.headEnds == nil {
 		return column.Points{}
@@ -175,15 +175,15 @@ func (b *BatchReader) Series() []index.Series { return b.series }
 // HeadTimes returns the times of the samples that the head had of a series.
 func (b *BatchReader) HeadTimes(series int) []int64 { return b.headOf(series).TsMs }
 
-// Unchanged reports whether nothing was deleted since the head was read. Asked after versions of cached data were read, it
-// says that cached data of these versions is what the batch has to see: a deletion changes versions before and after it
-// takes effect.
+// Unchanged reports whether nothing was deleted since the head was read. Call it after reading the versions of cached data. If it
+// returns true, cached data of these versions reflects the same deletions as the batch, because a deletion changes versions
+// before and after it takes effect.
 func (b *BatchReader) Unchanged() bool { return b.view == nil || b.view.Current() }
 
 // Deletions returns the deletions that all reads of the batch have to see; nil if nothing can be deleted.
 func (b *BatchReader) Deletions() *tombstone.View { return b.view }
 
-// Close releases what was read of the head.
+// Close releases the samples read from the head.
 func (b *BatchReader) Close() {
 	b.sel.session.putBuffer(&b.sel.session.reader.heads, b.head)
 	b.head = nil

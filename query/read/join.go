@@ -9,7 +9,7 @@ import (
 	"halite/storage/index"
 )
 
-// join makes the batch from what was read of a slice. Its samples stay in the budget until the batch is released.
+// join makes the batch from the rows and head samples of a slice. Its samples stay in the budget until the batch is released.
 func (t *timeSlice) join() (*Batch, error) {
 	session := t.batch.sel.session
 	batch := &Batch{First: t.batch.first, ToMs: t.window.MaxMs, session: session}
@@ -29,7 +29,7 @@ func (t *timeSlice) join() (*Batch, error) {
 		c.Labels, c.Group = c.Series.Labels, c.Series.Group
 		if c.Len() > 0 {
 			if len(unfinished) == 0 || unfinished[0] != i {
-				continue // its samples are pinned
+				continue // its samples are pinned in the cache
 			}
 			unfinished = unfinished[1:]
 		}
@@ -77,7 +77,7 @@ func (t *timeSlice) onlyHead() bool {
 	return !slices.ContainsFunc(t.batch.series, func(s index.Series) bool { return len(s.Hours) > 0 && s.Hours[0].First <= last })
 }
 
-// takeHead makes the batch from the samples of the head, which it takes over.
+// takeHead makes the batch from the samples of the head, and takes over their memory.
 func (t *timeSlice) takeHead() *Batch {
 	session := t.batch.sel.session
 	batch := &Batch{First: t.batch.first, ToMs: t.window.MaxMs, session: session}
@@ -99,7 +99,7 @@ func (t *timeSlice) takeHead() *Batch {
 // joinApart copies the samples of series that are not contiguous.
 func (t *timeSlice) joinApart(batch *Batch, apart []int, total int) error {
 	session := t.batch.sel.session
-	// For a moment the samples are in memory twice.
+	// The samples are in memory twice until the rows are released.
 	if err := session.reserve(total); err != nil {
 		return err
 	}
@@ -168,8 +168,8 @@ func (t *timeSlice) joinRows(out *column.Buffer, series int) column.Properties {
 	return p
 }
 
-// joinSeries appends the rows of a series in order of time, with the samples of the head between and over them. It returns the
-// properties of all.
+// joinSeries appends the rows of a series and the samples of the head in order of time. On equal times the head wins. It returns
+// the properties of all samples.
 func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Points) column.Properties {
 	if len(head.TsMs) == 0 {
 		return t.joinRows(out, series)
@@ -203,7 +203,7 @@ func overlay(out *column.Buffer, row, head column.Points) column.Points {
 			h++
 		}
 		if h < len(over.TsMs) && over.TsMs[h] == ts {
-			continue // the head's sample follows in the next turn, or after the loop
+			continue // the head's sample follows in the next iteration, or after the loop
 		}
 		out.Append(row.TsMs[i:i+1], row.Values[i:i+1])
 	}

@@ -42,7 +42,7 @@ func (k kinds) families() []string {
 	return out
 }
 
-// histogramShare is about how many times larger a row of histograms is than a row of floats.
+// histogramShare is the approximate size of a row of histograms divided by the size of a row of floats.
 const histogramShare = 16
 
 // batchRows is the number of rows of a batch, given the number for floats.
@@ -79,8 +79,8 @@ func (s *Selection) hasHistograms(metric string) bool {
 	return s.session.reader.opts.Histograms.Has(metric, keyschema.HourOf(s.window.MinMs), keyschema.HourOf(s.window.MaxMs))
 }
 
-// HistogramsKnown returns a function that reports whether a metric may have histograms in a range, for who asks. It returns nil
-// if no metric has histograms.
+// HistogramsKnown returns a function that reports whether a metric may have histograms in a range, for the principal in ctx. It
+// returns nil if no metric has histograms.
 func (r *Reader) HistogramsKnown(ctx context.Context) func(metric string, within column.TimeRange) bool {
 	set := r.opts.Histograms
 	if set == nil || set.Len() == 0 {
@@ -102,7 +102,7 @@ func (s *Selection) Histograms() (metric string, ok bool) {
 // OnlyFloats reports whether columns of the selection have no Records.
 func (s *Selection) OnlyFloats() bool { return !s.kinds.records() }
 
-// copyHeadRecords copies what the head has of a series besides floats.
+// copyHeadRecords copies the histograms, start timestamps and exemplars that the head has of a series.
 func (b *BatchReader) copyHeadRecords(i int) (err error) {
 	h, ref, k := b.sel.session.reader.opts.Head, b.series[i].Ref, b.sel.kinds
 	minMs, maxMs := hourStart(b.sel.window.MinMs), b.sel.window.MaxMs
@@ -145,7 +145,8 @@ func (b *BatchReader) selected(series int, tsMs int64) bool {
 	return false
 }
 
-// hourStart is the start of the hour of a time. The hint of a histogram depends on the one before.
+// hourStart is the start of the hour of a time. A read begins there, because the hint of a histogram depends on the histogram
+// before.
 func hourStart(tsMs int64) int64 { return keyschema.HourStartMs(keyschema.HourOf(tsMs)) }
 
 // histogramChunk is a decoded chunk of a row.
@@ -154,7 +155,8 @@ type histogramChunk struct {
 	samples []histchunk.Sample
 }
 
-// addRecords decodes what a row has besides floats, and returns how many histograms and exemplars it has in the window.
+// addRecords decodes the histograms, start timestamps and exemplars of a row. It returns the number of histograms and exemplars
+// in the window.
 func (t *timeSlice) addRecords(at int, hour int64, stored storage.Row, d *rowDecoder) (int, error) {
 	r := &t.records[at]
 	startMs := keyschema.HourStartMs(hour)
@@ -198,7 +200,8 @@ func (t *timeSlice) addRecords(at int, hour int64, stored storage.Row, d *rowDec
 	return inWindow.Len(), nil
 }
 
-// joinRecords gives each column of a batch its records: of its rows, with the head over them.
+// joinRecords sets the records of each column of a batch: the records of its rows, merged with those of the head. On equal times
+// the head wins.
 func (t *timeSlice) joinRecords(batch *Batch) error {
 	records := make([]column.Records, len(batch.Columns))
 	cutoffs := t.batch.sel.histogramCutoffs()
@@ -229,7 +232,7 @@ func (t *timeSlice) joinRecords(batch *Batch) error {
 	return nil
 }
 
-// readHourly reads the hourly histograms of times whose samples are retired.
+// readHourly reads the hourly histograms of times whose histograms are retired.
 func (t *timeSlice) readHourly(ctx context.Context) error {
 	sel := t.batch.sel
 	opts := &sel.session.reader.opts
@@ -293,7 +296,7 @@ func (t *timeSlice) joinHourly(series int, r *column.Records, cutoffMs int64) er
 		b.hourly[series] = hourly[max(0, n-2):] // the last may be a stale marker
 	}
 	for i := range r.Histograms {
-		// The hint is about a sample that is hidden.
+		// The hint refers to a hidden sample.
 		if err := histograms.SetHint(b.hourly[series], &r.Histograms[i]); err != nil {
 			return Classify("join hourly histograms", err)
 		}

@@ -9,9 +9,9 @@ import (
 	"halite/keyschema"
 )
 
-// neighbours tells from the matchers of a selection that neighbouring series in the table are all selected. If the matchers
-// look only at the leading promoted tags of a rule, then either all series that share these tags are selected, or none. Such
-// series lie side by side: their rows are one range. It must not be used if series were omitted for other reasons.
+// neighbours determines from the matchers of a selection which neighbouring series in the table are all selected. If the matchers
+// use only the leading promoted tags of a rule, then either all series that share these tags are selected, or none. The rows of
+// such series are one range. It must not be used if series were omitted for other reasons.
 type neighbours struct {
 	names   []string        // labels of the matchers, without the metric
 	equal   map[string]bool // labels with one selected value
@@ -34,9 +34,9 @@ func newNeighbours(matchers []*labels.Matcher) *neighbours {
 	return c
 }
 
-// depth is the number of leading promoted tags that the matchers look at. It is 0 if they look at other labels too, or at no
-// labels. It is also 0 if a batch may lack neighbours: batches are divided in the order of labels, which is the order of row
-// keys only among series that share all promoted tags.
+// depth is the number of leading promoted tags that the matchers use. It is 0 if they use other labels too, or no labels. It is
+// also 0 if a batch may lack neighbours. Batches are divided in the order of labels, which is the order of row keys only among
+// series that share all promoted tags.
 func (c *neighbours) depth(rule *keyschema.Rule) int {
 	if c == nil {
 		return 0
@@ -55,8 +55,8 @@ func (c *neighbours) depth(rule *keyschema.Rule) int {
 	return depth
 }
 
-// leadOf is the length of a row prefix up to the last promoted tag that the matchers look at. All series with this lead are
-// selected. It is 0 if the prefix has no such lead.
+// leadOf is the length of a row prefix up to the last promoted tag that the matchers use. All series with this lead are selected.
+// It is 0 if the prefix has no such lead.
 func (c *neighbours) leadOf(rule *keyschema.Rule, prefix []byte, tags []keyschema.Tag) int {
 	depth := c.depth(rule)
 	if depth == 0 {
@@ -71,7 +71,7 @@ func (c *neighbours) leadOf(rule *keyschema.Rule, prefix []byte, tags []keyschem
 	at := len(salted)
 	for range depth {
 		if prefix[at] == '$' {
-			return 0 // the tags did not fit, a hash stands for them
+			return 0 // the tags did not fit; a hash replaces them
 		}
 		at += bytes.IndexAny(prefix[at:], ",#") + 1
 	}

@@ -31,13 +31,13 @@ type Head interface {
 	// newest is set, it may omit all but the newest of an hour. A ref is an index.Ref; an unknown one has no samples.
 	AppendBatch(refs []uint32, mintMs, maxtMs int64, newest bool, tsMs []int64, values []float64, ends []int,
 	) ([]int64, []float64, []int, error)
-	// AppendStartTimes appends the start timestamps of a series to the two columns: a value is the start, in milliseconds
-	// since 1970, of the sample with the same time.
+	// AppendStartTimes appends the start timestamps of a series to the two columns. A value is the start timestamp, in
+	// milliseconds since 1970, of the sample with the same time.
 	AppendStartTimes(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
 	// AppendHistograms and AppendExemplars are AppendSamples for histograms and exemplars.
 	AppendHistograms(ref index.Ref, mintMs, maxtMs int64, dst []histchunk.Sample) ([]histchunk.Sample, error)
 	AppendExemplars(ref index.Ref, mintMs, maxtMs int64, dst []exemplar.Exemplar) ([]exemplar.Exemplar, error)
-	// Holds reports whether the calls above may find anything of any series at this moment. It must be cheap.
+	// Holds reports whether the calls above may return samples of any series at this moment. It must be cheap.
 	Holds(mintMs, maxtMs int64) bool
 }
 
@@ -45,10 +45,10 @@ type Head interface {
 // sorted.
 type Index interface {
 	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
-	// SelectProjected is Select that need not make all labels of a series, see [index.Index.SelectProjected].
+	// SelectProjected is Select, but need not return all labels of a series, see [index.Index.SelectProjected].
 	SelectProjected(ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 	) ([]index.Series, error)
-	// SelectJoin is Select that may omit series that match no keys, see [index.Index.SelectJoin].
+	// SelectJoin is Select, but may omit series that match no keys, see [index.Index.SelectJoin].
 	SelectJoin(ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 	) (found []index.Series, omitted int, err error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
@@ -56,7 +56,7 @@ type Index interface {
 	) ([]string, error)
 }
 
-// HourlyHistograms passes the histograms that the states of hours keep of each series, see [rollupstore.Store.ReadHistograms].
+// HourlyHistograms reads the histograms in the hourly states of each series, see [rollupstore.Store.ReadHistograms].
 type HourlyHistograms func(
 	ctx context.Context, req rollupstore.Request, each func(i int, samples []histchunk.Sample) error,
 ) error
@@ -68,14 +68,14 @@ type Options struct {
 	Head   Head
 	Data   storage.Table
 	Schema *keyschema.Schema
-	// Histograms knows the metrics with histograms; nil if there are none.
+	// Histograms is the set of metrics with histograms; nil if there are none.
 	Histograms *histmetrics.Set
-	// HourlyHistograms reads the native histograms that rollup states keep of retired samples; nil if there are no rollups.
+	// HourlyHistograms reads the native histograms that rollup states keep for retired samples; nil if there are no rollups.
 	HourlyHistograms HourlyHistograms
-	// StartTimes says that the samples which Prometheus's engine reads have their start timestamps.
+	// StartTimes returns start timestamps with the samples that Prometheus's engine reads.
 	StartTimes bool
-	// ExemplarsMax bounds the exemplars that a query returns of a series and hour, the newest ones; 0 means no bound. Each
-	// flush of an hour may have stored that number.
+	// ExemplarsMax bounds the exemplars that a query returns for a series and hour; 0 means no bound. The newest ones are
+	// returned. Each flush of an hour may have stored that number.
 	ExemplarsMax int
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
@@ -85,21 +85,22 @@ type Options struct {
 	SeriesMax int
 	// BytesMax bounds the memory in bytes of a query's samples and series; 2 GiB.
 	BytesMax int64
-	// BytesLimit returns a smaller bound for who asks that may change while the Reader is in use, 0 for none; nil means none.
+	// BytesLimit returns a smaller bound for the principal in ctx, 0 if there is none. The bound may change while the Reader is
+	// in use. nil means none.
 	BytesLimit func(ctx context.Context) int64
 	// TotalBytesMax bounds the memory in bytes of all queries together; no limit.
 	TotalBytesMax int64
 	// BatchRowsMax is the number of rows (series × hours) of more than one day that are read together; 1024.
 	BatchRowsMax int
-	// RangeBatchRowsMax is BatchRowsMax for series with several rows of a day at most, if they need more than one batch; 256.
-	// Their samples, about a mebibyte, stay in the caches of the processor.
+	// RangeBatchRowsMax replaces BatchRowsMax for series with several rows of at most one day, if they need more than one batch;
+	// 256. The samples of such a batch, about a mebibyte, fit into the caches of the processor.
 	RangeBatchRowsMax int
 	// Cache holds decoded rows; nil if there is none.
 	Cache *rowcache.Cache
 	// NewestRow returns an hour after which Data has no rows; nil if there is no such hour. A write raises it before its rows are
 	// visible.
 	NewestRow func() int64
-	// Tombstones hold what was deleted, for Data to hide; nil if nothing can be deleted.
+	// Tombstones are the deletions that Data hides; nil if nothing can be deleted.
 	Tombstones *tombstone.Set
 	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.
 	Concurrency int
@@ -108,7 +109,7 @@ type Options struct {
 	Registerer prometheus.Registerer // not registered
 }
 
-// Validate lists everything that is wrong.
+// Validate lists all faults.
 func (o Options) Validate() error {
 	var errs []error
 	for _, field := range []struct {

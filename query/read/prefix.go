@@ -11,17 +11,17 @@ import (
 	"halite/storage/index"
 )
 
-// RowPrefix is the part before the hour of a series' row keys, as one generation of the schema makes it.
+// RowPrefix is the part of a series' row keys before the hour, in one generation of the schema.
 type RowPrefix struct {
 	Prefix           []byte
-	Series           int // its position in the batch
+	Series           int // index of the series in the batch
 	FromHour, ToHour int64
 	Generation       *keyschema.Generation
 	lead             int // see neighbours.leadOf
 }
 
-// rowPrefixes lists the row prefixes of the series that have hours, sorted by key. The ranges of any day taken from them in
-// turn are then sorted too.
+// rowPrefixes lists the row prefixes of the series that have hours, sorted by key. So the ranges of each day, made from them in
+// this order, are sorted too.
 func rowPrefixes(
 	schema *keyschema.Schema, window column.TimeRange, n *neighbours, series []index.Series,
 	hoursOf func(series int) []index.HourSpan,

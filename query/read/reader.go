@@ -37,15 +37,15 @@ func New(opts Options) (*Reader, error) {
 	return &Reader{opts: opts, metrics: m, pool: pool}, nil
 }
 
-// Budget returns the budget of a query or look-up that begins. Close it.
+// Budget returns the budget of a new query or look-up. The caller closes it.
 func (r *Reader) Budget() *budget.Budget { return r.BudgetOf(context.Background()) }
 
-// BudgetOf is Budget within the limits of who asks.
+// BudgetOf is Budget within the limits of the principal in ctx.
 func (r *Reader) BudgetOf(ctx context.Context) *budget.Budget {
 	return budget.New(r.opts.limits(ctx), r.pool)
 }
 
-// ExemplarsMax returns the bound of exemplars of a series and hour; 0 means no bound.
+// ExemplarsMax returns Options.ExemplarsMax.
 func (r *Reader) ExemplarsMax() int { return r.opts.ExemplarsMax }
 
 // estimator is an Index that can estimate the size of a selection, see [index.Index.Estimate].
@@ -53,7 +53,7 @@ type estimator interface {
 	Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error)
 }
 
-// EstimateSeries returns how many active series the matchers select at most, or 0 if the index cannot tell.
+// EstimateSeries returns an upper bound of the active series that the matchers select, or 0 if the index has no estimate.
 func (r *Reader) EstimateSeries(ctx context.Context, matchers ...*labels.Matcher) int {
 	e, ok := r.opts.Index.(estimator)
 	if !ok {

@@ -24,7 +24,7 @@ type cutoffs struct {
 	oldestMs int64
 }
 
-// ms returns the oldest time that a metric keeps. Nil hides nothing.
+// ms returns the oldest time that a metric keeps. A nil receiver hides nothing.
 func (c *cutoffs) ms(metric string) int64 {
 	if c == nil {
 		return 0
@@ -84,8 +84,8 @@ type retiredMetric struct {
 	floatsMs int64 // its floats are kept as samples from here on
 }
 
-// retiredHistograms lists the metrics that may have retired histograms in a range. An error of the index counts as none: the
-// selection meets it as well.
+// retiredHistograms lists the metrics that may have retired histograms in a range. After an error of the index it returns none,
+// because the selection gets the same error.
 func (r *Reader) retiredHistograms(
 	ctx context.Context, within column.TimeRange, matchers []*labels.Matcher,
 ) (out []retiredMetric) {
@@ -115,8 +115,9 @@ func (r *Reader) retiredHistograms(
 	return out
 }
 
-// RetiredHistograms returns warnings about histograms in the range that are retired, each about one metric: that hourly ones
-// answer instead, or that the result lacks them although it may have floats of that time, as samples or from rollups.
+// RetiredHistograms returns warnings about retired histograms in the range, one for each metric. A warning says that hourly
+// histograms answer instead, or that the result lacks histograms. In the second case the result may still have floats of that
+// time, as samples or from rollups.
 func (r *Reader) RetiredHistograms(
 	ctx context.Context, within column.TimeRange, matchers []*labels.Matcher,
 ) (warnings []error) {
@@ -132,7 +133,8 @@ func (r *Reader) RetiredHistograms(
 			warnings = append(warnings, fmt.Errorf("answered from hourly histograms of schema %d at most: native histograms of metric "+
 				"%s before %s are retired", histograms.SchemaMax, name, time.UnixMilli(m.sampleMs).UTC().Format(time.RFC3339)))
 		}
-		// Without hourly ones, histograms may end where floats do. Then nothing shows that the range is older.
+		// Without hourly histograms, histograms may end where floats end. Then the result itself does not show that the range is
+		// older.
 		ends := r.opts.HourlyHistograms == nil && m.sampleMs == m.floatsMs
 		if !ends && !lacking && has(0, m.hourlyMs-1) {
 			lacking = true

@@ -12,15 +12,14 @@ import (
 // scansMax is the number of reads of the table that a query reports.
 const scansMax = 32
 
-// Scan is one read of the data table within a day: what was requested and what was returned. The hours of a series come newest
-// first.
+// Scan describes one read of the data table within a day: the request and its result. The hours of a series come newest first.
 type Scan struct {
 	// Day is the day since 1970 whose cells were requested.
 	Day int64
-	// Ranges is the number of row ranges, from Start of the first to End of the last.
+	// Ranges is the number of row ranges. Start is the start of the first range, End the end of the last.
 	Ranges     int
 	Start, End []byte
-	// Rows were returned, in the order of their keys; Used of them had samples in the window.
+	// Rows is the number of rows returned, in the order of their keys. Used is the number of rows with samples in the window.
 	Rows, Used int
 	// FirstHour and LastHour are the hours of the first and the last row; -1 if there is none.
 	FirstHour, LastHour int64
@@ -58,7 +57,7 @@ func beginScan(day int64, ranges []storage.RowRange) scanned {
 	}}
 }
 
-// row notes a row.
+// row records a row.
 func (s *scanned) row(key []byte) {
 	_, hour, ok := keyschema.CutHour(key)
 	if !ok {

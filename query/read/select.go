@@ -11,8 +11,8 @@ import (
 	"halite/storage/index"
 )
 
-// Select finds the series that match and have samples within the bounds of the windows. Rows of hours outside the windows are
-// not read where that saves whole hours; other samples between windows may be returned.
+// Select finds the series that match and have samples within the bounds of the windows. Whole hours between windows are not read.
+// Other samples between windows may be returned.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
 	return s.selection(ctx, s.ofWindows(ctx, w, matchers), matchers)
 }
@@ -40,7 +40,7 @@ func (s *Session) SelectProjected(
 type Range struct {
 	column.TimeRange
 	Limit                  int    // of series; 0 means all
-	ShardIndex, ShardCount uint64 // of a stable hash of the labels; count 0 or 1 means all
+	ShardIndex, ShardCount uint64 // shard by a stable hash of the labels; count 0 or 1 means all
 	ValuesOnly             bool   // start timestamps are not needed
 }
 
@@ -63,8 +63,8 @@ func (s *Session) SelectExemplars(
 	return s.selection(ctx, r, matchers)
 }
 
-// SelectHours finds the series that match and have samples in some hours of a window, which retention does not bound: rollup
-// states may be older than samples. steps is the number of values that each series is evaluated to.
+// SelectHours finds the series that match and have samples in some hours of a window. Retention does not bound the window,
+// because rollup states may be older than samples. steps is the number of values that each series is evaluated to.
 func (s *Session) SelectHours(
 	ctx context.Context, window column.TimeRange, hours []index.HourSpan, steps int, matchers ...*labels.Matcher,
 ) (*Selection, error) {
@@ -73,7 +73,7 @@ func (s *Session) SelectHours(
 	}, matchers)
 }
 
-// ofWindows is the request for the samples of windows.
+// ofWindows returns the request for the samples of windows.
 func (s *Session) ofWindows(ctx context.Context, w Windows, matchers []*labels.Matcher) request {
 	r := s.reaching(ctx, w.Bounds(), matchers)
 	r.steps, r.pin, r.latest = w.Steps, true, w.Latest && w.Steps == 1
@@ -83,14 +83,15 @@ func (s *Session) ofWindows(ctx context.Context, w Windows, matchers []*labels.M
 	return r
 }
 
-// request is the request for the samples of a range that retention leaves.
+// request returns the request for the samples of a range within retention.
 func (s *Session) request(within column.TimeRange) request {
 	r := request{nowMs: s.reader.opts.Now().UnixMilli(), kinds: kindsOf(keyschema.Floats)}
 	r.window, r.oldestMs = s.reader.clip(within)
 	return r
 }
 
-// reaching is the request for a range that reaches back to the hourly histograms of the metrics that the matchers may select.
+// reaching returns the request for a range that extends back to the hourly histograms of the metrics that the matchers may
+// select.
 func (s *Session) reaching(ctx context.Context, within column.TimeRange, matchers []*labels.Matcher) request {
 	r := s.request(within)
 	for _, retired := range s.reader.retiredHistograms(ctx, within, matchers) {
@@ -109,7 +110,8 @@ func (s *Session) selection(ctx context.Context, r request, matchers []*labels.M
 	return sel, nil
 }
 
-// SplitLast divides the hours of each series: last reads the n latest, before reads the others. Close both, also the Selection.
+// SplitLast divides the hours of each series: last reads the n latest hours, before reads the others. Close both, and also the
+// Selection.
 func (s *Selection) SplitLast(n int) (last, before *Selection, err error) {
 	latest, older := make([]index.Series, 0, len(s.series)), make([]index.Series, 0, len(s.series))
 	for _, series := range s.series {

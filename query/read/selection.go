@@ -24,7 +24,7 @@ type request struct {
 	// unretained: samples that are older than the retention of their metric are not hidden.
 	unretained bool
 
-	join      *index.JoinKeys // series that match none of these may be omitted; nil if all are needed
+	join      *index.JoinKeys // series that match none of these keys may be omitted; nil if all are needed
 	projected bool            // only the metric's name and the labels with these names are needed
 	names     []string
 
@@ -34,7 +34,8 @@ type request struct {
 	// steps is the number of values that each series is evaluated to; 0 if series are read one after the other.
 	steps int
 	kinds kinds // of samples to read; setSeries adds histograms
-	// pin allows columns without TsMs that lie in the row cache. latest says that little but the last sample is needed.
+	// pin allows columns without TsMs in the memory of the row cache. latest says that the last sample of a window almost
+	// suffices.
 	pin, latest bool
 }
 
@@ -45,11 +46,11 @@ type Selection struct {
 	series   []index.Series
 	bounds   []boundary
 	reserved int             // series in the budget
-	metric   string          // one that may have histograms, if kinds has them
+	metric   string          // a metric that may have histograms, if kinds has them
 	omitted  int             // series that SelectJoin has omitted
 	cache    *rowcache.Cache // nil if it is not used
 	merge    bool            // the row cache may merge rows
-	version  uint64          // of the row cache before the index was asked
+	version  uint64          // version of the row cache before the look-up in the index
 	// neighbours is nil if series that match the matchers are not in the selection.
 	neighbours *neighbours
 }
@@ -61,7 +62,7 @@ type boundary struct {
 	dayRows  int // rows of a day, at most
 }
 
-// newSelection asks the index for the series of a request and divides them into batches.
+// newSelection looks up the series of a request in the index and divides them into batches.
 func newSelection(ctx context.Context, session *Session, r request, matchers []*labels.Matcher) (*Selection, error) {
 	s := &Selection{request: r, session: session}
 	if s.window.Empty() {
@@ -92,7 +93,7 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	return s, nil
 }
 
-// find asks the index.
+// find looks up the series in the index.
 func (s *Selection) find(
 	ctx context.Context, budget index.Budget, matchers []*labels.Matcher,
 ) (found []index.Series, err error) {
@@ -151,7 +152,7 @@ func (s *Selection) Keep(keep func(i int) bool) {
 // Batches returns the number of batches.
 func (s *Selection) Batches() int { return len(s.bounds) }
 
-// Streamed reports whether batch i is to be read slice by slice. All others may be read concurrently.
+// Streamed reports whether batch i must be read slice by slice. All other batches may be read concurrently.
 func (s *Selection) Streamed(i int) bool { return s.bounds[i].streamed }
 
 // BatchOf returns the number of the batch of series i.
@@ -184,16 +185,16 @@ func (s *Selection) setSeries(series []index.Series) error {
 }
 
 const (
-	// streamShare is the part of BatchRowsMax from which a series is streamed if others are evaluated with it.
+	// streamShare is the part of BatchRowsMax from which a series is streamed if other series are evaluated with it.
 	streamShare = 4
 	// batchValuesMax is the number of results (series × steps) of a streamed batch: they stay in memory until its last slice
 	// has been read.
 	batchValuesMax = 1 << 20
 )
 
-// divide makes batches. Batches of short series have at most BatchRowsMax rows. If one batch cannot take all series, those with
-// several rows of a day share smaller ones, see RangeBatchRowsMax. Long series are streamed. If they are evaluated together, a
-// batch has many of them, so that few reads of a day are needed, otherwise one.
+// divide makes batches. Batches of short series have at most BatchRowsMax rows. If one batch cannot hold all series, series with
+// several rows of a day are in smaller batches, see RangeBatchRowsMax. Long series are streamed. If they are evaluated together,
+// a batch has many of them, so that each day needs few reads. Otherwise a batch has one series.
 func (s *Selection) divide() {
 	var (
 		o          = &s.session.reader.opts

@@ -12,12 +12,12 @@ import (
 	"halite/storage/index"
 )
 
-// Windows are the windows that a selector needs. For each of Steps ends, StepMs apart from FirstEndMs on, it needs the samples
-// with end − RangeMs < time ≤ end. RangeMs and Steps are positive; StepMs may be 0 for a single step.
+// Windows are the windows that a selector needs. There are Steps ends, from FirstEndMs on, StepMs apart. For each end it needs
+// the samples with end − RangeMs < time ≤ end. RangeMs and Steps are positive; StepMs may be 0 for a single step.
 type Windows struct {
 	FirstEndMs, StepMs, RangeMs int64
 	Steps                       int
-	// Latest says that little but the last sample of a window is needed.
+	// Latest says that the last sample of a window almost suffices.
 	Latest bool
 }
 
@@ -48,23 +48,23 @@ func (w Windows) Hours(within column.TimeRange) []index.HourSpan {
 	return out
 }
 
-// Figures count what the selections of a session have read so far.
+// Figures count the reads of a session's selections so far.
 type Figures struct {
 	Series int64 // selected series
-	// Ranges of rows were requested; Scans are the first reads of the table, newest day first.
+	// Ranges counts the row ranges requested. Scans are the first reads of the table, newest day first.
 	Ranges int64
 	Scans  []Scan
-	// Rows were read from the data table; RowsUsed of them had samples in the window.
+	// Rows counts the rows read from the data table, RowsUsed the rows among them with samples in the window.
 	Rows, RowsUsed int64
-	// RowsCached were found in the row cache.
+	// RowsCached counts the rows found in the row cache.
 	RowsCached int64
-	// Samples in the window were decoded, found in the row cache, or copied from the head.
+	// Samples counts the samples in the window that were decoded, found in the row cache, or copied from the head.
 	Samples int64
-	// BytesPeak is the most memory that the budget held at once.
+	// BytesPeak is the peak memory of the budget.
 	BytesPeak int64
 }
 
-// Session is what the selections of one query share: a budget and figures. It is safe for concurrent use.
+// Session holds what the selections of one query share: a budget and figures. It is safe for concurrent use.
 type Session struct {
 	reader  *Reader
 	budget  *budget.Budget
@@ -87,13 +87,13 @@ func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Ma
 	return s.reader.LabelValues(ctx, labelMetric, w.Bounds(), 0, matchers...)
 }
 
-// Close closes the budget. What was selected and read must not be used any more.
+// Close closes the budget. Selections and batches of the session must not be used any more.
 func (s *Session) Close() { s.budget.Close() }
 
 // Budget returns the budget of the session.
 func (s *Session) Budget() *budget.Budget { return s.budget }
 
-// Figures returns what all selections have read up to now.
+// Figures returns the figures of all selections so far.
 func (s *Session) Figures() Figures {
 	return Figures{
 		Series: s.figures.series.Load(), Ranges: s.figures.ranges.Load(), Scans: s.figures.scans.list(),

@@ -24,14 +24,15 @@ import (
 type timeSlice struct {
 	batch  *BatchReader
 	window column.TimeRange
-	hours  [][]index.HourSpan // of each series; nil if they are all of its hours
+	hours  [][]index.HourSpan // hours of each series in the slice; nil if the slice has all hours
 	whole  bool               // the batch has no other slices
 
 	rows   *column.Rows
 	parts  []*column.Buffer // samples of rows: first from the row cache, then of each worker
 	lookup *rowcache.Lookup // nil if the row cache is not used
 
-	// records are what each of rows has besides floats, within their whole hours; nil if only floats are read.
+	// records are the histograms, start timestamps and exemplars of each row, within their whole hours; nil if only floats are
+	// read.
 	records      []column.Records
 	recordsBytes atomic.Int64
 	hourly       [][]histchunk.Sample // retired histograms of each series, from rollup states; nil if there are none
@@ -45,7 +46,7 @@ func (t *timeSlice) hoursOf(series int) []index.HourSpan {
 	return t.hours[series]
 }
 
-// missingOf returns the hours of a series that have to be read from the table.
+// missingOf returns the hours of a series to read from the table.
 func (t *timeSlice) missingOf(series int) []index.HourSpan {
 	if t.lookup == nil {
 		return t.hoursOf(series)
@@ -53,7 +54,7 @@ func (t *timeSlice) missingOf(series int) []index.HourSpan {
 	return t.lookup.Missing(series)
 }
 
-// headOf returns what the head had of a series within the slice.
+// headOf returns the samples that the head had of a series within the slice.
 func (t *timeSlice) headOf(series int) column.Points { return t.window.Clip(t.batch.headOf(series)) }
 
 // read reads the rows of all series and joins them with the head.
@@ -84,10 +85,10 @@ func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
 	return t.join()
 }
 
-// lookUp takes rows from the row cache.
+// lookUp looks up rows in the row cache.
 //
-// The head was read before: a sample that had left it by then was in the table, and the versions of its hour, which are read
-// now, know it.
+// The head was read before. A sample that had left the head by then was already in the table. So the version of its hour, which
+// is read now, reflects that sample.
 func (t *timeSlice) lookUp(ctx context.Context) error {
 	sel := t.batch.sel
 	if sel.cache == nil {
@@ -101,7 +102,7 @@ func (t *timeSlice) lookUp(ctx context.Context) error {
 		Merge: sel.merge, Rows: t.rows, Buffers: &r.buffers, Columns: &r.columns, Budget: sel.session.budget,
 	})
 	if !t.batch.Unchanged() {
-		l.Release() // cached rows may lack what was deleted since, which this batch has to see
+		l.Release() // a later deletion may have removed samples from cached rows, but this batch must see them
 		return nil
 	}
 	t.lookup = l
@@ -157,7 +158,7 @@ func (t *timeSlice) prefixes() []RowPrefix {
 	return b.prefixes
 }
 
-// coalesce joins the row ranges of neighbouring series where every row between them is wanted too.
+// coalesce joins the row ranges of neighbouring series if every row between them is also needed.
 func (t *timeSlice) coalesce(ctx context.Context, reads []dayRead) error {
 	c := coalescer{
 		opts: &t.batch.sel.session.reader.opts, neighbours: t.batch.sel.neighbours, series: t.batch.series,
@@ -172,7 +173,7 @@ func (t *timeSlice) coalesce(ctx context.Context, reads []dayRead) error {
 	return nil
 }
 
-// rowDecoder is what a worker decodes rows with.
+// rowDecoder is the state with which a worker decodes rows.
 type rowDecoder struct {
 	part  int
 	row   chunk.Row
@@ -227,7 +228,7 @@ func (t *timeSlice) readDay(ctx context.Context, read dayRead, d *rowDecoder) (e
 			at++
 		}
 		if read.merged != nil && (at == len(read.ranges) || bytes.Compare(stored.Key, read.ranges[at].Start) < 0) {
-			continue // of a series, or an hour, that did not exist when the series were selected
+			continue // the row is of a series or hour that did not exist when the series were selected
 		}
 		if at == len(read.ranges) {
 			return Classify("read rows", fmt.Errorf("%w: row %q was not requested", storage.ErrCorrupt, stored.Key))
@@ -261,7 +262,7 @@ func (t *timeSlice) addRow(owner RowPrefix, stored storage.Row, d *rowDecoder) (
 		return 0, nil
 	}
 	if t.rows.All[at].Found {
-		return 0, nil // the row is in the cache; it lies between two that are not
+		return 0, nil // the row is in the cache, but lies between two rows that are not
 	}
 	d.row.Reset(keyschema.HourStartMs(hour))
 	for _, cell := range stored.Cells {
@@ -297,7 +298,7 @@ func (t *timeSlice) addRow(owner RowPrefix, stored storage.Row, d *rowDecoder) (
 	return len(c.TsMs) + records, nil
 }
 
-// close releases what was read. join has passed on what the batch needs.
+// close releases the rows. join has passed on the memory that the batch needs.
 func (t *timeSlice) close() {
 	session := t.batch.sel.session
 	for _, b := range t.parts {

@@ -17,7 +17,7 @@ var ErrClosed = errors.New("read was closed")
 // gaps. A long range is thus never in memory at once. A Stream belongs to one goroutine.
 type Stream struct {
 	batch *BatchReader
-	// next to last are the hours yet to be read, about hours at a time.
+	// next and last bound the hours that are not read yet. A slice has about hours of them.
 	next, last, hours int64
 	started, closed   bool
 }
@@ -44,8 +44,8 @@ func (s *Selection) Open(ctx context.Context, i int) (*Stream, error) {
 	return st, nil
 }
 
-// Read reads batch i as a whole: the head, then the table. It has a column for each series of the batch, in order, also an
-// empty one. Release the batch when done.
+// Read reads batch i as a whole: the head, then the table. It has a column for each series of the batch, in order, even if the
+// series has no samples. Release the batch when done.
 func (s *Selection) Read(ctx context.Context, i int) (*Batch, error) {
 	st, err := s.Open(ctx, i)
 	if err != nil {
@@ -98,7 +98,7 @@ func sliceHours(rows, dayRows int) int64 {
 	return max(1, int64(rows)*keyschema.DayHours/int64(dayRows))
 }
 
-// end is the last hour of the next slice. Days are not divided where possible: each is a read of its own.
+// end returns the last hour of the next slice. A slice does not divide a day if possible, because each day is one read.
 func (st *Stream) end() int64 {
 	from := st.next
 	if st.hours >= keyschema.DayHours {
@@ -131,7 +131,7 @@ func (st *Stream) Next(ctx context.Context) (*Batch, error) {
 	return t.read(ctx)
 }
 
-// Close releases what the Stream holds.
+// Close releases the memory of the Stream.
 func (st *Stream) Close() {
 	if !st.closed {
 		st.closed = true

@@ -19,8 +19,8 @@ import (
 	"halite/storage/principal"
 )
 
-// Changes reports when samples have changed, so that a result cache is exact. It reports a write after readers can see it and
-// before the write is acknowledged.
+// Changes reports changes of samples. A write is reported after readers can see it and before it is acknowledged. So cached
+// results are exact.
 type Changes interface {
 	// Generation is a number that grows with every change.
 	Generation() uint64
@@ -30,10 +30,10 @@ type Changes interface {
 }
 
 const (
-	// shapesMax and shapesBytesMax bound the expressions whose analysis is remembered.
+	// shapesMax and shapesBytesMax bound the expressions whose analysis is cached.
 	shapesMax      = 4096
 	shapesBytesMax = 4 << 20
-	// entryShareMax is the part of the cache that one result may take.
+	// entryShareMax is the part of the cache that one result may use.
 	entryShareMax = 8
 	// keepMax bounds an entry that grows: it keeps at most this multiple of the requested steps.
 	keepMax = 2
@@ -51,9 +51,9 @@ type Cache struct {
 	recentMs  int64
 	retention time.Duration
 	ages      *keyschema.TierRetention
-	// tiersFromMs is the range from which states of hours and days may stand for samples.
+	// tiersFromMs is the shortest range for which states of hours and days may replace samples.
 	tiersFromMs int64
-	marginMs    int64 // by which a query must stay clear of the retention
+	marginMs    int64 // see Options.Margin
 	now         func() time.Time
 	metrics     *metrics
 
@@ -84,13 +84,13 @@ type Options struct {
 	Changes Changes
 	// BytesMax is the memory for results; negative keeps none.
 	BytesMax int64
-	// Recent keeps steps out of the cache that look at samples younger than this.
+	// Recent is an age. Steps that read younger samples are not cached.
 	Recent time.Duration
 	// Retention is the retention of samples; 0 keeps them forever. RetentionByMetric has the metrics with a
 	// shorter one.
 	Retention         time.Duration
 	RetentionByMetric *keyschema.TierRetention
-	// Margin is the time by which a query must stay clear of the retention.
+	// Margin is the minimum time between a query's oldest sample and the end of the retention.
 	Margin time.Duration
 	// Tiers is set if rollup states may replace samples.
 	Tiers      bool
@@ -159,7 +159,7 @@ func (c *Cache) register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// shape analyses an expression, or remembers it.
+// shape returns the analysis of an expression, and caches it.
 func (c *Cache) shape(p parser.Parser, of expression.Expression) (*cacheability, error) {
 	c.mu.Lock()
 	s := c.shapes[of.Text]
@@ -189,7 +189,7 @@ func (c *Cache) remember(text string, s *cacheability) {
 	c.shapes[text] = s
 }
 
-// demote notes that an expression is not sliding after all, as its evaluation has shown.
+// demote records that an expression is not sliding after all, because its evaluation has shown so.
 func (c *Cache) demote(text string, s *cacheability, why SkipReason) *cacheability {
 	demoted := *s
 	demoted.sliding, demoted.WhySliding = false, why
@@ -197,7 +197,7 @@ func (c *Cache) demote(text string, s *cacheability, why SkipReason) *cacheabili
 	return &demoted
 }
 
-// Bypass is the inquiry of a query that does not want the cache.
+// Bypass returns the Lookup of a query that must not use the cache.
 func (c *Cache) Bypass(s expression.Expression) *Lookup {
 	return &Lookup{cache: c, Expression: s, Outcome: OutcomeBypassed}
 }
@@ -261,10 +261,10 @@ func (q *Lookup) At(step int) int64 { return q.startMs + int64(step)*q.stepMs }
 
 func (q *Lookup) lastMs() int64 { return q.At(q.Steps - 1) }
 
-// sliding reports whether parts of the result may be used: of a range query only.
+// sliding reports whether parts of the result may be used. Only range queries allow that.
 func (q *Lookup) sliding() bool { return q.Shape != nil && q.Shape.sliding && q.IsRange }
 
-// refuse checks what can be checked before the evaluation, and finds the bounds of the samples that matter.
+// refuse makes all checks that are possible before the evaluation, and finds the bounds of the samples that matter.
 func (q *Lookup) refuse(p parser.Parser) SkipReason {
 	switch {
 	case !q.Shape.known:
@@ -320,7 +320,7 @@ func (q *Lookup) retention() time.Duration {
 	return time.Duration(shortest)
 }
 
-// makeKey names the entry: all that the result depends on but samples.
+// makeKey makes the key of the entry: everything except samples on which the result depends.
 func (q *Lookup) makeKey() {
 	b := make([]byte, 0, len(q.Text)+64)
 	kind := byte('i')

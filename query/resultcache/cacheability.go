@@ -18,11 +18,11 @@ const (
 	SkipNone           SkipReason = ""
 	refusedFunction    SkipReason = "function"    // its operands are not known to the cache
 	refusedAt          SkipReason = "at"          // @: the value of a step depends on more than the step
-	SkipNames          SkipReason = "names"       // dropping or rewriting labels may make series equal that never meet
-	refusedOrder       SkipReason = "order"       // the result depends on the order of series, and that on the range
+	SkipNames          SkipReason = "names"       // dropping or rewriting labels may make series equal that share no step
+	refusedOrder       SkipReason = "order"       // the result depends on the order of series, which depends on the range
 	refusedDuration    SkipReason = "duration"    // a duration computed from the query's range
 	SkipEngine         SkipReason = "engine"      // not all of it was evaluated by columnar operators
-	refusedAnnotations SkipReason = "annotations" // they belong to steps that are not known
+	refusedAnnotations SkipReason = "annotations" // their steps are not known
 	refusedSize        SkipReason = "size"
 	refusedRetention   SkipReason = "retention" // the oldest samples vanish as time goes by
 	refusedKind        SkipReason = "kind"      // scalars, strings and range vectors cost nothing to evaluate
@@ -30,21 +30,21 @@ const (
 	refusedTime        SkipReason = "time"      // before 1970, or not whole milliseconds
 )
 
-// shape is what the cache knows of an expression.
+// shape is the analysis of an expression.
 type cacheability struct {
 	kind parser.ValueType
 	// sliding is set if the value of a step depends on nothing but the samples around it, to the last bit: then parts
 	// of a result may be used for other ranges. whySliding is empty then.
 	sliding    bool
 	WhySliding SkipReason
-	// sumsMs is the longest range whose samples are added up. Where such windows overlap much they are made up of sums
-	// that they share, and whose bounds depend on the range of the query: that shows in the last bits.
+	// sumsMs is the longest range whose samples are added up. If such windows overlap much, they share partial sums. The bounds
+	// of these sums depend on the range of the query, which affects the last bits of a result.
 	sumsMs int64
-	// orderedMs is the longest range of a function whose last bits depend on the order of additions at any step, once hours
-	// or days are added up apart.
+	// orderedMs is the longest range of a function whose last bits depend on the order of additions. States of hours or days
+	// change that order at any step.
 	orderedMs int64
-	// extents holds the extents of the selectors. computed is set if only the preprocessed expression gives the bounds: @,
-	// durations that are expressions.
+	// extents holds the extents of the selectors. computed is set if only the preprocessed expression has their bounds, because
+	// of @ or of durations that are expressions.
 	extents  []extent
 	computed bool
 	// known is false if samples outside the bounds that the selectors name may matter.
@@ -54,7 +54,7 @@ type cacheability struct {
 	unnamed bool
 }
 
-// extent is the span of time that a selector looks at; rangeMs is 0 for the lookback. aroundMs is the sum of the ranges of all
+// extent is the span of time that a selector reads; rangeMs is 0 for the lookback. aroundMs is the sum of the ranges of all
 // subqueries around it.
 type extent struct{ offsetMs, rangeMs, aroundMs int64 }
 
@@ -119,7 +119,7 @@ func (s *cacheability) addExtent(vs *parser.VectorSelector, path []parser.Node) 
 	s.extents = append(s.extents, x)
 }
 
-// name notes the metric of a selector.
+// name records the metric of a selector.
 func (s *cacheability) name(vs *parser.VectorSelector) {
 	for _, m := range vs.LabelMatchers {
 		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual && m.Value != "" {
@@ -130,7 +130,8 @@ func (s *cacheability) name(vs *parser.VectorSelector) {
 	s.unnamed = true
 }
 
-// at is the shape for a query with that step. States of hours and days may stand for ranges from tiersFromMs on.
+// at returns the shape for a query with the given step. States of hours and days may replace samples of ranges from tiersFromMs
+// on.
 func (s *cacheability) at(stepMs, tiersFromMs int64) *cacheability {
 	if !s.sliding || 2*stepMs > s.sumsMs && s.orderedMs < tiersFromMs {
 		return s
@@ -140,16 +141,16 @@ func (s *cacheability) at(stepMs, tiersFromMs int64) *cacheability {
 	return &whole
 }
 
-// Bounds are the times of the samples that evaluations from startMs to endMs may look at. The expression must be
-// preprocessed if they are computed.
+// Bounds returns the range of the samples that evaluations from startMs to endMs may read. If the bounds are computed, the
+// expression must be preprocessed.
 func Bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs, maxtMs int64) {
 	return promql.FindMinMaxTime(&parser.EvalStmt{
 		Expr: e, Start: time.UnixMilli(startMs), End: time.UnixMilli(endMs), LookbackDelta: lookback,
 	})
 }
 
-// reach is how far before and after a step the samples may lie that an expression looks at whose bounds are not computed;
-// ok is false if it looks at none.
+// reach returns how far before and after a step an expression may read samples, if its bounds are not computed. ok is false if it
+// reads none.
 func (s *cacheability) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool) {
 	for i, x := range s.extents {
 		before, after := x.offsetMs+x.aroundMs+cmp.Or(x.rangeMs, lookback.Milliseconds())-1, -x.offsetMs
@@ -161,5 +162,5 @@ func (s *cacheability) reach(lookback time.Duration) (beforeMs, afterMs int64, o
 	return beforeMs, afterMs, len(s.extents) > 0
 }
 
-// overflows reports whether a time is too far away to compute with.
+// overflows reports whether computing with a time could overflow.
 func overflows(tMs int64) bool { return tMs < 0 || tMs > math.MaxInt64/4 }

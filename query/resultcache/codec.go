@@ -121,7 +121,7 @@ func (r *storedReader) text() string {
 	return string(r.take(int(n)))
 }
 
-// parseStored reads an encoded result and keeps b; ok is false if b is no result.
+// parseStored parses an encoded result and keeps b; ok is false if b is not a result.
 func parseStored(b []byte) (*stored, bool) {
 	r := storedReader{b: b}
 	s := &stored{generation: r.u64(), startMs: int64(r.u64()), stepMs: int64(r.u64()), steps: r.u32()}

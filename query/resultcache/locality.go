@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// locality finds out whether an expression is sliding. What it does not know is not.
+// locality determines whether an expression is sliding. Unknown functions and operators are not.
 type locality struct {
 	why               SkipReason
 	sumsMs, orderedMs int64
 }
 
-// refuse notes the first reason.
+// refuse records the first reason.
 func (l *locality) refuse(why SkipReason) {
 	if l.why == SkipNone {
 		l.why = why
@@ -64,8 +64,8 @@ func (l *locality) selector(vs *parser.VectorSelector) {
 	}
 }
 
-// aggregation: floating point sums depend on the order of the summands, the best of equals on who came first, and of
-// −0 and 0 the first is the smallest.
+// aggregation checks an aggregation. Floating point sums depend on the order of the summands. So do topk and bottomk of equal
+// values, and the minimum of −0 and 0.
 func (l *locality) aggregation(e *parser.AggregateExpr) bool {
 	ordered := l.check(e.Expr)
 	if e.Param != nil {
@@ -137,7 +137,7 @@ func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.
 }
 
 // overSubquery checks a function over a subquery. The operand is evaluated at multiples of the subquery's step, whatever the
-// range of the query is, so a value of the operand must depend on the samples around its time only.
+// range of the query is. So a value of the operand must depend only on the samples around its time.
 func (l *locality) overSubquery(name string, q *parser.SubqueryExpr, args parser.Expressions) bool {
 	switch {
 	case q.Timestamp != nil || q.StartOrEnd != 0:
@@ -178,15 +178,15 @@ func (l *locality) overTime(name string, windows parser.Expr, rangeOf time.Durat
 	return false
 }
 
-// unnames refuses functions that may drop the name of series of several metrics. That label sets are unique without the metric
-// is checked for all of the range, not for each step.
+// unnames refuses functions that may drop the name of series of several metrics. The check that label sets are unique without the
+// metric covers the whole range, not each step.
 func (l *locality) unnames(name string, operand parser.Expr) {
 	if name != "last_over_time" && name != "absent_over_time" && !named(operand) {
 		l.refuse(SkipNames)
 	}
 }
 
-// named reports whether all series of an expression have the same name, or none, so that they differ without it.
+// named reports whether all series of an expression have the same name, or all have none. Then they also differ without the name.
 func named(e parser.Expr) bool {
 	switch e := e.(type) {
 	case *parser.ParenExpr:

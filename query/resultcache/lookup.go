@@ -111,7 +111,7 @@ func (q *Lookup) divide(s *stored) {
 	}
 }
 
-// validOf returns the steps of an entry that are still valid: those before and those after all changes.
+// validOf returns the steps of an entry that are still valid: the steps before and after all changes.
 func (q *Lookup) validOf(s *stored) []validSteps {
 	offset := int((s.startMs - q.startMs) / q.stepMs)
 	all := validSteps{offset, offset + s.steps}
@@ -142,7 +142,7 @@ func stepsUpTo(ms, stepMs int64) int {
 	return int(max(math.MinInt32, min(math.MaxInt32, n))) + 1
 }
 
-// Keep stores the value of a query that was evaluated, or completed by parts, unless it has warnings.
+// Keep stores the value of a query that was evaluated as a whole or in parts, unless it has warnings.
 func (q *Lookup) Keep(value parser.Value, clean bool) {
 	if q == nil || q.Outcome != outcomeMiss && q.Outcome != outcomePartial {
 		return

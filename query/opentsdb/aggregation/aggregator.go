@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Interpolation says what a series contributes between two of its points.
+// Interpolation is the rule for the value of a series between two of its points.
 type Interpolation uint8
 
 const (
-	// Linear takes the straight line between both points.
+	// Linear uses the straight line between both points.
 	Linear Interpolation = iota
 	// Zero contributes 0.
 	Zero
@@ -25,7 +25,7 @@ const (
 type Aggregator struct {
 	name   string
 	method Interpolation
-	// doubles and longs join at least one value. They may change the order of the values only if sorts is set.
+	// doubles and longs join one or more values. They may change the order of the values only if sorts is set.
 	doubles func([]float64) float64
 	longs   func([]int64) int64
 	sorts   bool

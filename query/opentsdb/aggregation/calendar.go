@@ -19,7 +19,7 @@ const (
 
 const dayMs = 24 * 3600 * 1000
 
-// ms returns the length of a unit apart from any calendar.
+// ms returns the length of a unit without a calendar.
 func (u Unit) ms() int64 {
 	return [...]int64{1, 1000, 60_000, 3_600_000, dayMs, 7 * dayMs, 30 * dayMs, 365 * dayMs}[u]
 }
@@ -42,19 +42,19 @@ func (d *Downsampling) after(start time.Time, n int) time.Time {
 }
 
 // aligned returns the start of the interval that holds a time. An interval that divides the next larger unit is counted from the
-// start of that unit, others from the start of the unit above: 90 minutes from midnight, two days from New Year. A week begins
-// on Sunday.
+// start of that unit. Other intervals are counted from the start of the unit above: 90 minutes from midnight, two days from New
+// Year. A week begins on Sunday.
 func (d *Downsampling) aligned(tsMs int64) time.Time {
 	t := time.UnixMilli(tsMs).In(d.Zone)
 	base := d.base(t)
 	return d.after(base, d.intervalsBetween(base, t))
 }
 
-// base returns the time that the intervals around t are counted from.
+// base returns the time from which the intervals around t are counted.
 func (d *Downsampling) base(t time.Time) time.Time {
 	year, month, day := t.Date()
 	divides := func(n int) bool { return n%d.Count == 0 }
-	// An hour and a minute begin a fixed time ago, also where clocks change.
+	// An hour and a minute have a fixed length, even when clocks change.
 	second := t.Add(-time.Duration(t.Nanosecond()))
 	minute := second.Add(-time.Duration(t.Second()) * time.Second)
 	hour := minute.Add(-time.Duration(t.Minute()) * time.Minute)

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// Fill says what stands for an interval without values.
+// Fill is the rule for intervals without values.
 type Fill uint8
 
 const (
 	// FillNothing omits the interval.
 	FillNothing Fill = iota
-	// FillNaN and FillNull put NaN. With FillNull an answer shows it as null.
+	// FillNaN and FillNull insert NaN. With FillNull an answer shows NaN as null.
 	FillNaN
 	FillNull
-	// FillZero puts 0.
+	// FillZero inserts 0.
 	FillZero
-	// FillScalar puts a number of the request.
+	// FillScalar inserts a number from the request.
 	FillScalar
 )
 
@@ -31,8 +31,8 @@ type Downsampling struct {
 	// Count and Unit are the length of an interval.
 	Count int
 	Unit  Unit
-	// Calendar aligns intervals to the calendar of Zone. Otherwise they are aligned to 1970, and months have 30 days and years
-	// 365.
+	// Calendar aligns intervals to the calendar of Zone. Without it, intervals are aligned to 1970, months have 30 days, and
+	// years have 365.
 	Calendar bool
 	Zone     *time.Location
 }
@@ -45,8 +45,8 @@ func (d *Downsampling) IntervalMs() int64 {
 	return int64(d.Count) * d.Unit.ms()
 }
 
-// Range is the time that a query asks for, both ends inclusive, and the wider range that its arithmetic sees: whole intervals
-// and whole hours. ReadToMs is the last millisecond of it.
+// Range is the requested time range of a query, both ends inclusive, with the wider range of the samples that it reads: whole
+// intervals and whole hours. ReadToMs is the last millisecond of the wider range.
 type Range struct{ StartMs, EndMs, ReadFromMs, ReadToMs int64 }
 
 const hourSeconds = 3600

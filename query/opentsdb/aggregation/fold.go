@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Sums, minima, maxima, averages, counts and deviations of doubles leave NaN out. They are NaN if nothing else is left, but a
-// count is 0 then.
+// Sums, minima, maxima, averages, counts and deviations of doubles ignore NaN. If all values are NaN, a count is 0 and the others
+// are NaN.
 
 func sumDoubles(values []float64) float64 {
 	sum, n := 0.0, 0
@@ -142,7 +142,7 @@ func devLongs(values []int64) int64 {
 	return truncated(devDoubles(doubles))
 }
 
-// diffDoubles is the last value, NaN or not, minus the first that is a number.
+// diffDoubles is the last value, which may be NaN, minus the first value that is a number.
 func diffDoubles(values []float64) float64 {
 	i := slices.IndexFunc(values, func(v float64) bool { return !math.IsNaN(v) })
 	switch {
@@ -160,7 +160,7 @@ func first[T any](values []T) T { return values[0] }
 
 func last[T any](values []T) T { return values[len(values)-1] }
 
-// medianDoubles takes the upper of two values in the middle.
+// medianDoubles returns the upper of two values in the middle.
 func medianDoubles(values []float64) float64 {
 	values = sortedNumbers(values)
 	if len(values) == 0 {
@@ -184,7 +184,7 @@ func sortedNumbers(values []float64) []float64 {
 	return values[i:]
 }
 
-// truncated converts a double as Java does: towards zero, NaN to 0, and what is too large to the nearest integer.
+// truncated converts a double as Java does: towards zero, NaN to 0, and a value that is too large to the nearest integer.
 func truncated(v float64) int64 {
 	switch {
 	case math.IsNaN(v):

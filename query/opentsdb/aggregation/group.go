@@ -8,9 +8,9 @@ import (
 // Group is the series of one answer.
 type Group struct {
 	Aggregator *Aggregator
-	// Downsampled and Rate say what the series have been through: neither leaves integers.
+	// Downsampled and Rate say how the series were transformed. After either transformation no value is an integer.
 	Downsampled, Rate bool
-	// Series are what Transforms return, in a fixed order: sums of doubles depend on it.
+	// Series are the results of Transforms, in a fixed order, because sums of doubles depend on the order.
 	Series []Points
 }
 
@@ -19,7 +19,7 @@ type Answer struct {
 	TsMs     []int64
 	Integers []int64
 	Doubles  []float64
-	// Interpolated says that at some time a series without a point there contributed a value.
+	// Interpolated says that at some time a series without a point at that time contributed a value.
 	Interpolated bool
 }
 
@@ -38,7 +38,7 @@ func (a *Answer) Clip(fromMs, toMs int64) {
 	}
 }
 
-// blockValues bounds the values that are aggregated in one go.
+// blockValues bounds the values that are aggregated at once.
 const blockValues = 1 << 15
 
 // Answer aggregates the points within a range of times, both ends inclusive.
@@ -162,7 +162,7 @@ func (doubleKind) between(m Interpolation, tsMs, leftMs, rightMs int64, left, ri
 	return left + float64(float64(tsMs-leftMs)*(right-left))/float64(rightMs-leftMs)
 }
 
-// rows gathers what the series contribute at each time.
+// rows gathers the values that the series contribute at each time.
 type rows[T int64 | float64] struct {
 	group *Group
 	out   *Answer
@@ -189,8 +189,8 @@ func (r rows[T]) run(add func(row []T)) {
 	}
 }
 
-// fill puts what a series contributes at each of some times. at is the first point that is not before them, as far as known;
-// it returns the first that is not before the last of them.
+// fill adds the values of a series at some times. at is a lower bound of the index of the first point at or after the first time.
+// fill returns the index of the first point at or after the last time.
 func (r rows[T]) fill(s *Points, at int, times []int64, put func(j int, v T)) int {
 	if s.Len() == 0 || r.group.Rate && s.Len() == 1 {
 		return at

@@ -8,7 +8,7 @@ import (
 // Bucket counts the values from Lower to Upper.
 type Bucket struct{ Lower, Upper, Count float64 }
 
-// Histogram is buckets, sorted by their bounds. Under and Over count the values below and above all of them.
+// Histogram has buckets, sorted by their bounds. Under and Over count the values below and above all buckets.
 type Histogram struct {
 	TsMs        int64
 	Buckets     []Bucket
@@ -37,7 +37,7 @@ func (h *Histogram) add(other *Histogram) {
 }
 
 // Percentile returns the middle of the bucket in which percentile p, from 1 to 100, lies. Values outside of all buckets do not
-// count. Below 1 it is -1, as in OpenTSDB.
+// count. For p below 1 it returns -1, as OpenTSDB does.
 func (h *Histogram) Percentile(p float64) float64 {
 	if p < 1 || p > 100 {
 		return -1

@@ -25,7 +25,7 @@ func (p *Points) from(tsMs int64) Points {
 	return Points{TsMs: p.TsMs[i:], Values: p.Values[i:]}
 }
 
-// integerMax bounds the integers that a double holds exactly together with their neighbours.
+// integerMax bounds the integers that a double represents exactly, as it does their neighbours.
 const integerMax = 1 << 53
 
 // IsInteger reports whether a value counts as an integer: whole, and below 2^53.

@@ -7,17 +7,17 @@ type Rate struct {
 	// Counter treats a fall as the overflow of a counter at CounterMax.
 	Counter    bool
 	CounterMax int64
-	// ResetValue, if positive, is the rate above which an overflow counts as a reset, whose rate is 0.
+	// ResetValue, if positive, is the rate above which an overflow counts as a reset. The rate of a reset is 0.
 	ResetValue int64
 	// DropResets omits the points at which the counter falls.
 	DropResets bool
 }
 
-// DefaultCounterMax is where a counter overflows that names no maximum.
+// DefaultCounterMax is the maximum of a counter without a given maximum.
 const DefaultCounterMax = math.MaxInt64
 
-// points returns the rates per second. The first is the rate since 1970, as OpenTSDB computes it: a Group never shows it, but
-// it stands for the series until its second point.
+// points returns the rates per second. The first is the rate since 1970, as OpenTSDB computes it. A Group never shows it, but
+// uses it as the value of the series until the second point.
 func (r *Rate) points(p Points, downsampled bool) (out Points) {
 	var beforeMs int64
 	before := 0.0

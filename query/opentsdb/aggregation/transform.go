@@ -11,11 +11,11 @@ type Transform struct {
 	current intervals
 	fromMs  int64     // samples before are not used
 	toMs    int64     // samples from here on are not used
-	started bool      // current is set
+	started bool      // whether current is set
 	pending []float64 // values of the current interval
 }
 
-// NewTransform makes a Transform. down and rate are nil if they are not wanted.
+// NewTransform makes a Transform. Without downsampling down is nil. Without a rate rate is nil.
 func NewTransform(down *Downsampling, rate *Rate, within Range) *Transform {
 	t := &Transform{down: down, rate: rate, within: within, fromMs: within.ReadFromMs, toMs: within.ReadToMs + 1}
 	if down == nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Formula is an arithmetic formula over variables: + - * / %, comparisons, && || !, c ? a : b, and brackets. Comparisons give 1
-// or 0. A division by zero gives 0, as in OpenTSDB.
+// Formula is an arithmetic formula over variables: + - * / %, comparisons, && || !, c ? a : b, and brackets. Comparisons return 1
+// or 0. A division by zero returns 0, as in OpenTSDB.
 type Formula struct {
 	// Variables are the names in the formula, sorted. Eval takes their values in this order.
 	Variables []string
@@ -74,7 +74,7 @@ type token struct {
 	text string
 }
 
-// words are the operators that are written as words.
+// words maps operators that are written as words to their signs.
 func words() map[string]string {
 	return map[string]string{
 		"and": "&&", "or": "||", "not": "!", "div": "/", "mod": "%", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
@@ -171,7 +171,7 @@ func (p *formulaParser) choice() (node, error) {
 	}, nil
 }
 
-// levels are the binary operators, those that bind least first.
+// levels holds the binary operators by precedence, lowest first.
 func levels() [][]string {
 	return [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}}
 }

@@ -13,7 +13,7 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// Hold counts points that are going to be in memory, or fails if they are too many.
+// Hold reserves memory for points, or fails if there are too many.
 type Hold func(points int) error
 
 // Function computes series from the series of its arguments. params are the other arguments, as they are written.
@@ -47,7 +47,7 @@ func alias(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	for i := range out {
 		s := &out[i]
 		s.Metric = template
-		// The longest key first, so that @host does not replace a part of @hostname.
+		// Replace the longest key first, so that @host does not replace a part of @hostname.
 		tags := slices.Clone(s.Tags)
 		slices.Reverse(tags)
 		for _, t := range tags {
@@ -117,7 +117,7 @@ func reals(s *Series, of func(float64) float64) aggregation.Answer {
 	return a
 }
 
-// firstDifference is each value minus the one before; the first is 0.
+// firstDifference returns each value minus the one before; the first is 0.
 func firstDifference(args [][]Series, _ []string, _ Hold) ([]Series, error) {
 	return mapped(args, func(s *Series) aggregation.Answer {
 		before := math.NaN()
@@ -132,7 +132,7 @@ func firstDifference(args [][]Series, _ []string, _ Hold) ([]Series, error) {
 	}), nil
 }
 
-// shift moves the points of the first argument later. What leaves the range of the query is not shown.
+// shift moves the points of the first argument to a later time. Points outside the range of the query are dropped.
 func shift(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
@@ -171,7 +171,8 @@ func window(text string) (int64, error) {
 // averageWorkMax bounds the additions of movingAverage.
 const averageWorkMax = 1e9
 
-// movingAverage is the average of the last points: of a number of them, or of a time. It is 0 until there are enough.
+// movingAverage returns the average of the last points: of a number of points, or of a time. It is 0 until there are enough
+// points.
 func movingAverage(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
@@ -256,7 +257,7 @@ func highest(score func(*Series) float64) Function {
 // seriesMin and seriesMax bound the arguments of joining functions.
 const seriesMin, seriesMax = 2, 26
 
-// joined returns a function that joins its arguments with an operator, by their tags. What is missing counts as 0.
+// joined returns a function that joins its arguments with an operator, by their tags. A missing value counts as 0.
 func joined(op string) Function {
 	return func(args [][]Series, _ []string, hold Hold) ([]Series, error) {
 		if n := len(args); n < seriesMin || n > seriesMax {

@@ -20,15 +20,15 @@ type Variable struct {
 	QueryTags []string
 }
 
-// Join says which series of the variables belong together: series with equal tags.
+// Join is the rule for combining the series of variables: series with equal tags belong together.
 type Join struct {
-	// Intersection keeps only those that every variable has.
+	// Intersection keeps only sets in which every variable has a series.
 	Intersection bool
-	// QueryTags compares only the tags of filters; AggregateTags compares the keys of aggregated tags too.
+	// QueryTags compares only the tags of filters. AggregateTags also compares the keys of aggregated tags.
 	QueryTags, AggregateTags bool
 }
 
-// Combined is a series that a formula has made, or one of the data.
+// Combined is the result of a formula, or a series of the data.
 type Combined struct {
 	// Metrics are the metrics behind it, sorted.
 	Metrics       []string
@@ -148,7 +148,7 @@ func (j Join) sets(variables []Variable) [][]*Combined {
 	return out
 }
 
-// key is equal for series that belong together.
+// key returns the key of a series. Series that belong together have equal keys.
 func (j Join) key(s *Combined, queryTags []string) string {
 	var b strings.Builder
 	for _, t := range s.Tags {
@@ -164,7 +164,7 @@ func (j Join) key(s *Combined, queryTags []string) string {
 	return b.String()
 }
 
-// described returns a series with the tags of the first of a set, and the metrics and aggregated tags of all.
+// described returns a series with the tags of the first series of a set, and with the metrics and aggregated tags of all.
 func described(set []*Combined) (c Combined) {
 	first := true
 	for _, s := range set {

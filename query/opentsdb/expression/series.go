@@ -8,9 +8,9 @@ import (
 
 // Series is a series of an answer.
 type Series struct {
-	// Metric is its name: of the data, or an alias.
+	// Metric is the name of the metric, or an alias.
 	Metric string
-	// Tags are the tags that all series of its group share, sorted; AggregateTags are the keys of those that differ.
+	// Tags are the tags that all series of its group share, sorted. AggregateTags are the keys of the other tags.
 	Tags          []labels.Label
 	AggregateTags []string
 	// TSUIDs are the ids of the series, sorted; nil unless the query wants them.

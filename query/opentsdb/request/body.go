@@ -10,7 +10,7 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// query is a query as a body has it.
+// query is a query in the form of a body.
 type query struct {
 	Start, End        text
 	Timezone          string
@@ -26,7 +26,7 @@ type query struct {
 	Queries           []subQuery
 }
 
-// subQuery is a sub-query as a body has it.
+// subQuery is a sub-query in the form of a body.
 type subQuery struct {
 	Aggregator   string
 	Metric       string
@@ -52,7 +52,7 @@ type rateOptions struct {
 	DropResets flag
 }
 
-// bodyFilter is a filter as a body has it. OpenTSDB takes both spellings of groupBy.
+// bodyFilter is a filter in the form of a body. OpenTSDB accepts both spellings of groupBy.
 type bodyFilter struct {
 	Type     string
 	Tagk     string
@@ -157,7 +157,7 @@ func (raw *subQuery) rate() *aggregation.Rate {
 	return r
 }
 
-// allFilters joins the filters of all three ways to write them.
+// allFilters returns the filters of all three fields that hold filters.
 func (raw *subQuery) allFilters() (all []Filter, err error) {
 	for _, t := range raw.Tags {
 		f, err := shortFilter(t.key, t.value)

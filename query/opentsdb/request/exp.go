@@ -14,14 +14,14 @@ type Expressions struct {
 	// Query has one sub-query for each of Metrics, in their order.
 	Query   *Query
 	Metrics []MetricVariable
-	// Formulas are in an order in which each follows those it reads.
+	// Formulas are sorted: each formula follows the formulas that it reads.
 	Formulas []FormulaVariable
 	Outputs  []Output
 	// Body is the body, for its echo.
 	Body json.RawMessage
 }
 
-// MetricVariable is a metric under a name. Fill stands for missing values.
+// MetricVariable is a metric under a name. Fill replaces missing values.
 type MetricVariable struct {
 	ID   string
 	Fill float64
@@ -35,10 +35,10 @@ type FormulaVariable struct {
 	Fill    float64
 }
 
-// Output is a variable that is answered. Alias is "" without one.
+// Output is a variable in the answer. Alias is "" if it has none.
 type Output struct{ ID, Alias string }
 
-// expressions is the body as it is written.
+// expressions is the body in its JSON form.
 type expressions struct {
 	Time *struct {
 		Start, End  text
@@ -175,7 +175,7 @@ func (out *Expressions) fillIntervals(policy *fillPolicy) error {
 	return nil
 }
 
-// addFilter adds the filters that a metric names.
+// addFilter adds the filters to which a metric refers.
 func (raw *expressions) addFilter(m *expMetric, sub *subQuery) error {
 	if m.Filter == "" {
 		return nil
@@ -211,7 +211,7 @@ func newID(id, duplicate string, ids map[string]bool) error {
 	return nil
 }
 
-// value returns the number that stands for missing values; otherwise is the number of no policy.
+// value returns the number that replaces missing values; otherwise is the number without a policy.
 func (f *fillPolicy) value(otherwise float64) (float64, error) {
 	if f == nil {
 		return otherwise, nil
@@ -259,7 +259,7 @@ func (out *Expressions) addFormulas(raw []expFormula, ids map[string]bool) error
 		}
 		byID[e.ID], order = v, append(order, e.ID)
 	}
-	state := map[string]bool{} // false while the formulas that it reads are visited
+	state := map[string]bool{} // false while visiting the formulas that it reads
 	for _, id := range order {
 		if err := out.visit(id, byID, ids, state); err != nil {
 			return err
@@ -286,7 +286,7 @@ func (v *FormulaVariable) setJoin(e *expFormula) error {
 	return nil
 }
 
-// visit appends a formula behind those that it reads.
+// visit appends a formula after the formulas that it reads.
 func (out *Expressions) visit(id string, byID map[string]*FormulaVariable, ids, state map[string]bool) error {
 	v := byID[id]
 	if v == nil || state[id] {
@@ -312,7 +312,7 @@ func (out *Expressions) visit(id string, byID map[string]*FormulaVariable, ids, 
 	return nil
 }
 
-// checkOutputs checks the outputs. Without any, all formulas are answered, or else all metrics.
+// checkOutputs checks the outputs. Without outputs, the answer has all formulas, or all metrics if there are no formulas.
 func (out *Expressions) checkOutputs(ids map[string]bool) error {
 	for _, o := range out.Outputs {
 		if !ids[o.ID] {

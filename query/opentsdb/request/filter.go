@@ -13,9 +13,9 @@ type Filter struct {
 	Type, Key, Text string
 	// GroupBy makes the tag divide the series into groups.
 	GroupBy bool
-	// Literals are the values of literal_or, the one filter whose values must exist.
+	// Literals are the values of literal_or. Only this filter requires its values to exist.
 	Literals []string
-	// Matchers select the series. A series that lacks the tag matches not_key only.
+	// Matchers select the series. A series without the tag matches only not_key.
 	Matchers []*labels.Matcher
 }
 
@@ -127,7 +127,7 @@ func literals(text string) (out []string) {
 	return out
 }
 
-// alternatives is the regular expression of the values between bars.
+// alternatives returns the regular expression of the values between bars.
 func alternatives(text string) string {
 	values := literals(text)
 	for i := range values {
@@ -136,7 +136,7 @@ func alternatives(text string) string {
 	return strings.Join(values, "|")
 }
 
-// glob is the regular expression of a pattern in which asterisks stand for any text.
+// glob returns the regular expression of a pattern in which asterisks stand for any text.
 func glob(pattern string) string {
 	parts := strings.Split(pattern, "*")
 	for i := range parts {

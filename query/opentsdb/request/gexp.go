@@ -8,18 +8,18 @@ import (
 	"halite/query/opentsdb/expression"
 )
 
-// Call is the call of a function of series.
+// Call is a call of a function of series.
 type Call struct {
 	Name     string
 	Function expression.Function
 	Args     []Argument
-	// Params are the arguments that are no series, as they are written.
+	// Params are the arguments other than series, as text.
 	Params []string
 }
 
 // Argument is the series of a sub-query, or of another call.
 type Argument struct {
-	Call *Call // nil: Sub is the index of the sub-query
+	Call *Call // if nil, Sub is the index of the sub-query
 	Sub  int
 }
 
@@ -34,7 +34,7 @@ func (c *Call) First() int {
 	return c.Args[0].Call.First()
 }
 
-// Functions parses the parameters of /api/query/gexp: what /api/query takes, and exp with a call.
+// Functions parses the parameters of /api/query/gexp: the parameters of /api/query, and exp with a call.
 func (p *Parser) Functions(v url.Values) (*Query, []*Call, error) {
 	if v.Get("start") == "" {
 		return nil, nil, bad("Missing parameter <code>start</code>")

@@ -12,15 +12,15 @@ import (
 type Last struct {
 	// Resolve adds names to the points.
 	Resolve bool
-	// BackScanHours bounds the age of points; 0 does not.
+	// BackScanHours bounds the age of points; 0 means no bound.
 	BackScanHours int
 	Subs          []LastSub
 }
 
-// LastSub names the series with some tags, or series by their ids.
+// LastSub selects the series with some tags, or series by their ids.
 type LastSub struct {
 	Metric string
-	// Tags are in no order.
+	// Tags are not sorted.
 	Tags   map[string]string
 	TSUIDs []string
 }

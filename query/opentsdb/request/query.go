@@ -9,7 +9,7 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// Query is a checked query. Times are milliseconds since 1970, both ends inclusive.
+// Query is a checked query. Times are in milliseconds since 1970. Both ends are inclusive.
 type Query struct {
 	StartMs, EndMs int64
 	// Start and End are the times as the request has them.
@@ -18,11 +18,11 @@ type Query struct {
 	Zone *time.Location
 	// MsResolution asks for times in milliseconds instead of seconds.
 	MsResolution bool
-	// NoAnnotations leaves annotations of series out; GlobalAnnotations asks for the others too.
+	// NoAnnotations leaves out annotations of series. GlobalAnnotations also asks for global annotations.
 	NoAnnotations, GlobalAnnotations bool
 	// ShowTSUIDs, ShowQuery, ShowStats and ShowSummary add to the answer.
 	ShowTSUIDs, ShowQuery, ShowStats, ShowSummary bool
-	// Delete deletes what is read.
+	// Delete deletes the samples that the query reads.
 	Delete bool
 	Subs   []SubQuery
 }
@@ -79,7 +79,7 @@ type Parser struct {
 	aggregators aggregation.Aggregators
 }
 
-// NewParser returns a Parser that takes the present from now.
+// NewParser returns a Parser. now is its clock.
 func NewParser(now func() time.Time, l Limits) *Parser {
 	if l.SubQueriesMax <= 0 {
 		l.SubQueriesMax = 1000
@@ -207,7 +207,7 @@ func checkRollupUsage(text string) error {
 	return bad("Unknown rollup usage: %s", text)
 }
 
-// checkHistograms checks what a query of histograms may ask for.
+// checkHistograms checks the options of a query of histograms.
 func (s *SubQuery) checkHistograms() error {
 	if !s.Histograms() {
 		return nil

@@ -22,7 +22,7 @@ func (p *Parser) Zone(name string) (*time.Location, error) {
 	return zone, nil
 }
 
-// Times parses the start and the end of a query in milliseconds since 1970. An empty end is the present.
+// Times parses the start and the end of a query into milliseconds since 1970. An empty end means now.
 func (p *Parser) Times(start, end string, zone *time.Location) (startMs, endMs int64, err error) {
 	if start == "" {
 		return 0, 0, bad("Missing start time")
@@ -42,10 +42,10 @@ func (p *Parser) Times(start, end string, zone *time.Location) (startMs, endMs i
 	return startMs, endMs, nil
 }
 
-// timeMaxMs is the largest time that OpenTSDB takes.
+// timeMaxMs is the largest time that OpenTSDB accepts.
 const timeMaxMs = 9_999_999_999_999
 
-// Time parses a time in milliseconds since 1970. These are times: now, 1h-ago, 1500000000, 1500000000123, 1500000000.123,
+// Time parses a time into milliseconds since 1970. Examples of times: now, 1h-ago, 1500000000, 1500000000123, 1500000000.123,
 // 1500000000123ms, 2017/07/14, 2017/07/14 02:40, 2017/07/14-02:40:00.
 func (p *Parser) Time(text string, zone *time.Location) (int64, error) {
 	ms, err := p.parseTime(text, zone)

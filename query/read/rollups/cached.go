@@ -9,10 +9,10 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// Decoded states are cached in the row cache: the states of a day's hours, their join where a window covers the whole day,
-// and the states of a month's days. An entry is valid as long as nothing of its day or month changes.
+// The row cache holds decoded states: the states of a day's hours, their join if a window covers the whole day, and the states of
+// a month's days. An entry is valid until something in its day or month changes.
 
-// stateKind is what an entry holds.
+// stateKind is the kind of states in an entry.
 type stateKind uint64
 
 const (
@@ -21,7 +21,7 @@ const (
 	kindMonth
 )
 
-// cacheLayout says how a selection caches states.
+// cacheLayout describes how a selection caches states.
 type cacheLayout struct {
 	cache   *rowcache.Cache
 	packing *rollup.Packing
@@ -44,11 +44,11 @@ func newCacheLayout(c *rowcache.Cache, p *Plan, series int) *cacheLayout {
 	return &cacheLayout{c, packing, set}
 }
 
-// cachedStates are cached states of fixed versions. The head was read before.
+// cachedStates are cached states of fixed versions. The head must have been read before.
 type cachedStates struct {
 	layout       *cacheLayout
 	plan         *Plan
-	days, months []uint64 // versions, from the first day of the plan and its month on
+	days, months []uint64 // versions of days and months, from the first day of the plan on
 }
 
 func (l *cacheLayout) snapshot(t Store, p *Plan) *cachedStates {
@@ -104,13 +104,13 @@ type cacheSearch struct {
 	r       *stateReader
 	lookup  *rowcache.StateLookup
 	columns rollup.Columns
-	month   int64 // the month that columns show, or that is not cached
+	month   int64 // the month in columns, or a month that is not cached
 	found   bool
 
 	days, hours int64 // states used
 }
 
-// takeCached takes the states that are cached. It reports whether any is lacking.
+// takeCached uses the cached states. It reports whether some states are missing.
 func (r *stateReader) takeCached() (lacking bool) {
 	s := cacheSearch{states: r.cached, plan: r.plan, r: r, lookup: r.cached.layout.cache.LookupStates()}
 	defer s.lookup.End()
@@ -122,7 +122,7 @@ func (r *stateReader) takeCached() (lacking bool) {
 	return lacking
 }
 
-// series takes the cached states of a series.
+// series uses the cached states of a series.
 func (s *cacheSearch) series(i int) (lacking bool) {
 	r := s.r
 	s.lookup.Series(&r.batch.Series()[i])
@@ -161,7 +161,7 @@ func (s *cacheSearch) series(i int) (lacking bool) {
 	return lacking
 }
 
-// showDay makes the columns show the hours of a day, or their join, if they are cached.
+// showDay sets the columns to the cached hours of a day, or to their join, and reports whether they are cached.
 func (s *cacheSearch) showDay(w *spanWriter, kind stateKind, day, bucketMs int64, n int) bool {
 	s.month = -1
 	if (day+1)*dayMs-1 < w.s.hoursMs {
@@ -170,7 +170,7 @@ func (s *cacheSearch) showDay(w *spanWriter, kind stateKind, day, bucketMs int64
 	return s.show(kind, day, day*dayMs, bucketMs, n)
 }
 
-// showMonth makes the columns show the days of the month of day n of the plan, if they are cached.
+// showMonth sets the columns to the cached days of the month of day n of the plan, and reports whether they are cached.
 func (s *cacheSearch) showMonth(w *spanWriter, n int64) bool {
 	month := s.plan.months[n]
 	if month == s.month {

@@ -31,15 +31,15 @@ const (
 	monthCost     = 1100
 )
 
-// RangeMinMs is the shortest window that considers states. For shorter windows rows are as cheap.
+// RangeMinMs is the shortest window that uses states. For shorter windows rows are as cheap.
 const RangeMinMs = 3 * keyschema.HourMs
 
-// Plan says which times of windows are answered from states, and which from rows. It belongs to one query.
+// Plan decides which times of windows are answered from states, and which from rows. It belongs to one query.
 type Plan struct {
 	read.Windows
-	// Fields are the fields that states are read with.
+	// Fields are the fields of states to read.
 	Fields rollup.Fields
-	// Use says whether to read states at all; Reason says why or why not.
+	// Use says whether to read states. Reason explains the decision.
 	Use    bool
 	Reason string
 	// RetiredBeforeMs is the time before which samples are retired and only states are left; 0 if no samples are retired.
@@ -54,17 +54,17 @@ type Plan struct {
 	always   bool
 	nowMs    int64
 	used     []bool           // intervals that lie in a window
-	clip     column.TimeRange // times that can have samples or states
+	clip     column.TimeRange // range of times that can have samples or states
 	hours    []index.HourSpan
 	firstDay int64
 	days     []dayPlan // from firstDay on
 	months   []int64   // of these days
-	rows     int       // to read for a series with all states
+	rows     int       // rows to read for a series with all states
 	// hourDays, joinedDays and wholeMonths count the days and months that are answered from states.
 	hourDays, joinedDays, wholeMonths int
 }
 
-// dayPlan is how to read a day. Missing states are read in the next finer way.
+// dayPlan is the way to read a day. Missing states are read in the next finer way.
 type dayPlan uint8
 
 const (
@@ -73,11 +73,11 @@ const (
 	dayHours
 	dayJoined // its hours, joined to a state of the day
 	dayWhole
-	dayOnly // as dayWhole, and there is nothing finer
+	dayOnly // like dayWhole, but nothing finer exists
 )
 
-// Plan plans how to read windows. It is nil if windows are too short and no samples are retired. always uses states wherever
-// they exist, whatever they cost.
+// Plan plans how to read windows. It is nil if windows are too short and no samples are retired. If always is set, it uses states
+// wherever they exist, at any cost.
 func (s *Session) Plan(
 	ctx context.Context, w read.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher,
 ) *Plan {
@@ -98,7 +98,7 @@ func (s *Session) Plan(
 	return p
 }
 
-// agesOf returns the ages of a metric of some tenants: of raw samples the shortest, of each other tier the longest.
+// agesOf returns the retention of a metric for some tenants: the shortest for raw samples, the longest for each other tier.
 func (s *Session) agesOf(metrics []string) keyschema.RetentionByTier {
 	ages := s.reader.opts.Retention.Of(metrics[0])
 	for _, metric := range metrics[1:] {
@@ -111,7 +111,7 @@ func (s *Session) agesOf(metrics []string) keyschema.RetentionByTier {
 	return ages
 }
 
-// prepare bounds the plan by retention. It reports whether states are worth a plan.
+// prepare bounds the plan by retention. It reports whether a plan with states can pay.
 func (p *Plan) prepare(ages keyschema.RetentionByTier) bool {
 	p.RetiredBeforeMs = ages[keyschema.Raw].CutoffMs(p.nowMs)
 	bounds := p.Windows.Bounds()
@@ -186,7 +186,7 @@ func (p *Plan) planDays(t Store, hoursFromMs int64) {
 			continue
 		}
 		retired := day*dayMs < p.RetiredBeforeMs
-		fresh := hoursFromMs <= (day+1)*dayMs-1 // hours are still kept
+		fresh := hoursFromMs <= (day+1)*dayMs-1 // hourly states are still kept
 		hasHours := fresh && t.Has(rollupstore.Hours, day)
 		only := retired && !hasHours
 		whole := only || hours == keyschema.DayHours && cutDays.within(day, day+1) == 0
@@ -232,7 +232,7 @@ func (p *Plan) decide(all int) {
 	}
 }
 
-// cutBuckets lists the hours or days that a bound cuts between their first and last millisecond, ascending.
+// cutBuckets lists the hours or days that have a bound between their first and last millisecond, ascending.
 func (p *Plan) cutBuckets(bucketMs int64) bucketList {
 	var out bucketList
 	for _, b := range p.Bounds {

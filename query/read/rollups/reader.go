@@ -28,8 +28,8 @@ type Store interface {
 type Options struct {
 	// Store holds the states; required.
 	Store Store
-	// Retention is how long states and samples of each metric are kept; required. The index must know series as long as
-	// their days.
+	// Retention is the retention of states and samples of each metric; required. The index must keep series as long as their
+	// daily states.
 	Retention *keyschema.RetentionByMetric
 	// Cache holds decoded states; nil if there is none.
 	Cache *rowcache.Cache

@@ -21,29 +21,28 @@ type Span struct {
 // spanBytes is the memory of a Span.
 const spanBytes = int64(unsafe.Sizeof(Span{}))
 
-// Selection is the series of a selector, to be read from states where the plan says so. It belongs to one
-// goroutine.
+// Selection is the series of a selector. Its plan decides where states are read. It belongs to one goroutine.
 type Selection struct {
 	*read.Selection
 	plan    *Plan
 	session *Session
 	size    int          // series of a batch
-	spans   int          // that a series is expected to have, at most
+	spans   int          // upper bound for one series
 	caching *cacheLayout // nil if states are not cached
 	use     Use
 }
 
-// Batch is what was read of neighbouring series: the states, and the samples that no state stands for.
+// Batch holds the states of neighbouring series, and the samples that no state replaces.
 type Batch struct {
 	*read.Batch
 	// Spans holds the spans of each column, ascending. No sample of the column lies in a span.
 	Spans [][]Span
-	// Incomplete columns, where most states turned out to be unknown, lack samples; see Selection.Rows.
+	// Incomplete columns lack samples, because most of their states are unknown; see Selection.Rows.
 	Incomplete []bool
 
 	session  *Session
 	reserved int64
-	slab     *[]Span // where spans lie
+	slab     *[]Span // memory of the spans
 }
 
 // Release ends the use of the batch.
@@ -55,7 +54,7 @@ func (b *Batch) Release() {
 }
 
 const (
-	// rowsMax is the number of rows that a batch is planned to read beside states, and that one series may have.
+	// rowsMax bounds the planned rows of a batch besides states, and the rows of one series.
 	rowsMax = 8192
 	// spansMax is the number of spans of a batch.
 	spansMax = 1 << 16
@@ -83,7 +82,7 @@ func (t *Selection) Batches() int { return (t.Len() + t.size - 1) / t.size }
 // Use returns what was read so far.
 func (t *Selection) Use() Use { return t.use }
 
-// Rows returns the selection of series i alone, to read all of its samples. Close it when done.
+// Rows returns the selection of series i alone, to read all its samples. Close it when done.
 func (t *Selection) Rows(i int) (*read.Selection, error) {
 	t.use.Fallbacks++
 	return t.Only(i, t.plan.Sparse())

@@ -85,7 +85,7 @@ func (w *spanWriter) day(day int64, i int, only bool) bool {
 	return true
 }
 
-// hours uses the states of the hours of a day within [fromHour, toHour]. Bucket i is the first hour of the day.
+// hours uses the hourly states of a day within [fromHour, toHour]. Bucket i is the first hour of the day.
 func (w *spanWriter) hours(firstHour int64, i int, fromHour, toHour int64) {
 	at := hours.Search(w.spans, firstHour)
 	start, states := i, int64(0) // buckets to merge

@@ -24,7 +24,7 @@ const (
 	prefixesMin = 32
 )
 
-// stateReader reads the states of a batch. The head was read before.
+// stateReader reads the states of a batch. The head must have been read before.
 type stateReader struct {
 	batch    *read.BatchReader
 	session  *Session
@@ -36,7 +36,7 @@ type stateReader struct {
 	workers  int
 
 	series    []seriesStates
-	slab      *[]Span // for the spans of all
+	slab      *[]Span // memory of all spans
 	firstHour int64
 	// open are days whose hours some series lacks.
 	open []atomic.Bool
@@ -45,10 +45,10 @@ type stateReader struct {
 	retired     atomic.Int32
 }
 
-// seriesStates is what states say of a series.
+// seriesStates holds the states of a series.
 type seriesStates struct {
 	spans []Span
-	done  bitset // hours that states answer for, from the first of the plan on
+	done  bitset // hours that states cover, from the first hour of the plan on
 	// lacksHours and lacksDays are the days of the plan whose hour states, or day states, are still to be read.
 	lacksHours, lacksDays bitset
 	// rawMs, hoursMs and daysMs are the times before which samples and states are retired.
@@ -56,7 +56,7 @@ type seriesStates struct {
 	head                   []int64 // hours with samples in the head
 }
 
-// newStateReader allocates a number of spans for each series.
+// newStateReader returns a reader with room for a number of spans for each series.
 func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedStates, room int) *stateReader {
 	r := &stateReader{
 		batch: rd, session: s, plan: p, cached: cached, series: make([]seriesStates, len(rd.Series())),
@@ -96,8 +96,8 @@ func (r *stateReader) headHours(i int) []int64 {
 	return out
 }
 
-// read takes the states that are kept, and reads of those that are not the days first, then the hours where days were not
-// planned or do not do.
+// read uses the cached states and reads the missing ones. It reads daily states first, then hourly states where daily ones are
+// not planned or do not fit.
 func (r *stateReader) read(ctx context.Context) error {
 	take := r.lacking
 	if r.cached != nil {
@@ -133,7 +133,7 @@ func (r *stateReader) read(ctx context.Context) error {
 	return nil
 }
 
-// readDays reads the states of days, of whole months: so they can be kept.
+// readDays reads the daily states of whole months, so that the cache can store them.
 func (r *stateReader) readDays(ctx context.Context) error {
 	first, last := int64(-1), int64(-1)
 	for i := range r.plan.days {
@@ -154,7 +154,7 @@ func (r *stateReader) readDays(ctx context.Context) error {
 	return r.readUnit(ctx, rollupstore.Days, from, rollupstore.MonthStart(r.plan.months[last]+1)-1, r.takeDays)
 }
 
-// lacking notes what all series lack as long as nothing is read; false if that is nothing.
+// lacking marks all planned states of all series as missing. It returns false if there are none.
 func (r *stateReader) lacking() (any bool) {
 	for k := range r.series {
 		first, last := r.daysOf(k)
@@ -172,7 +172,7 @@ func (r *stateReader) lacking() (any bool) {
 	return any
 }
 
-// daysOf are the first and the last day of the plan that a series can have states of.
+// daysOf returns the first and the last day of the plan for which a series can have states.
 func (r *stateReader) daysOf(series int) (first, last int64) {
 	hours := r.batch.Series()[series].Hours
 	if len(hours) == 0 {
@@ -182,7 +182,7 @@ func (r *stateReader) daysOf(series int) (first, last int64) {
 	return first, min(int64(len(r.plan.days))-1, hours[len(hours)-1].Last/keyschema.DayHours-r.plan.firstDay)
 }
 
-// lackHours notes that a series lacks the hours of a day of the plan.
+// lackHours records that a series lacks the hourly states of a day of the plan.
 func (r *stateReader) lackHours(series int, n int64) {
 	r.series[series].lacksHours.set(n, 1)
 	r.open[n].Store(true)
@@ -235,7 +235,7 @@ func (r *stateReader) readUnit(
 	return group.Wait()
 }
 
-// takeDays takes the states of whole days of a series.
+// takeDays uses the daily states of a series.
 func (r *stateReader) takeDays(p *read.RowPrefix, c, _ *rollup.Columns) {
 	w := r.writer(p.Series, c)
 	for i := range c.Known {
@@ -256,12 +256,12 @@ func (r *stateReader) takeDays(p *read.RowPrefix, c, _ *rollup.Columns) {
 	}
 }
 
-// only tells whether there is nothing finer than the state of a day.
+// only reports whether nothing finer than the state of a day exists.
 func (r *stateReader) only(s *seriesStates, day int64) bool {
 	return r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < s.hoursMs && day*dayMs < s.rawMs
 }
 
-// takeHours takes the states of the hours of a series that days have left open.
+// takeHours uses the hourly states of a series for hours that daily states do not cover.
 func (r *stateReader) takeHours(p *read.RowPrefix, c, joined *rollup.Columns) {
 	w := r.writer(p.Series, c)
 	firstDay := c.FromMs / dayMs
@@ -293,7 +293,7 @@ func (r *stateReader) takeHours(p *read.RowPrefix, c, joined *rollup.Columns) {
 	r.hours.Add(w.used)
 }
 
-// meets reports whether hours of a day are wanted with a prefix.
+// meets reports whether hours of a day are needed with a prefix.
 func meets(p *read.RowPrefix, day int64) bool {
 	return p.ToHour >= day*keyschema.DayHours && p.FromHour < (day+1)*keyschema.DayHours
 }
@@ -303,8 +303,8 @@ func covers(p *read.RowPrefix, day int64) bool {
 	return p.Generation.FromHour <= day*keyschema.DayHours && p.Generation.ToHour >= (day+1)*keyschema.DayHours-1
 }
 
-// openHours are the series with the hours that states leave open and that are not retired. Of those with very many of
-// them, which are marked as incomplete, none is read.
+// openHours returns the series with the hours that states do not cover and that are not retired. It marks series with very many
+// such hours as incomplete; their hours are not read.
 func (r *stateReader) openHours(incomplete []bool) []index.Series {
 	out := slices.Clone(r.batch.Series())
 	var arena []index.HourSpan

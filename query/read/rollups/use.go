@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// Use says how a selector was answered.
+// Use describes how a selector was answered.
 type Use struct {
 	Selector, Reason string
-	// Days and Hours are states used, where a day of hours that were joined before counts as 24 of these, Rows the rows read
-	// beside them, Samples those in them and of the head.
+	// Days and Hours count the states used. A day of hours that were joined before counts as 24 hours. Rows counts the rows read
+	// besides states. Samples counts the samples of these rows and of the head.
 	Days, Hours, Rows, Samples int64
 	// Fallbacks counts the series that were read from samples alone.
 	Fallbacks int64
-	// Retired is the finest resolution left of the oldest retired samples; RawSamples if no samples are retired.
+	// Retired is the finest resolution that is left for the oldest retired samples; RawSamples if no samples are retired.
 	Retired Resolution
 }
 
-// Tier names what was read: raw, hours, days, or hours and days.
+// Tier names the data that was read: raw, hours, days, or hours and days.
 func (u *Use) Tier() string {
 	switch {
 	case u.Days > 0 && u.Hours > 0:
@@ -31,7 +31,7 @@ func (u *Use) Tier() string {
 	return "raw"
 }
 
-// Resolution is how fine an answer is.
+// Resolution is the resolution of an answer.
 type Resolution uint8
 
 // From fine to coarse.

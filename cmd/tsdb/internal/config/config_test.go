@@ -69,7 +69,7 @@ func faults() []struct{ src, want string } {
 		{"query_rules: [{regexp: (}]", "line 1, column 24, field query_rules[0].regexp: error parsing regexp"},
 		{"query_rules: [{query: a, regexp: b}]", "the rule has 2 of the fields query, regexp and fingerprint"},
 		{"query_rules: [{fingerprint: 0123456789ABCDEF}]", "is not a fingerprint: want 16 hexadecimal digits"},
-		{"query_rules: [{action: drop}]", `field query_rules[0].action: "drop" is no action, want refuse or slow_lane`},
+		{"query_rules: [{action: drop}]", `field query_rules[0].action: "drop" is not an action: want refuse or slow_lane`},
 		{"query_rules: [{id: a}, {id: a}]", `field query_rules[1].id: "a" has two rules`},
 		{"- a", "line 1, column 1: this is a list, want a mapping with schema_rules, "},
 		{"a: b: c", "line 1: mapping values are not allowed"},
