@@ -2,6 +2,8 @@ module halite
 
 go 1.26.0
 
+ignore ./api/ui/node_modules
+
 require (
 	cloud.google.com/go/bigtable v1.58.0
 	github.com/KimMachineGun/automemlimit v1.0.1

@@ -264,6 +264,9 @@ func textFiles(t *testing.T) []string {
 		}
 	}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if d != nil && d.Name() == "node_modules" {
+			return fs.SkipDir
+		}
 		if err == nil && !d.IsDir() && strings.HasSuffix(path, ".md") {
 			paths = append(paths, path)
 		}

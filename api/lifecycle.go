@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
+	"github.com/gorilla/mux"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/api/landing"
 	"halite/api/senders"
+	"halite/api/ui"
 	"halite/storage"
+	"halite/storage/principal"
 )
 
 // healthy answers /-/healthy: 200 while the process answers requests, 503 once only a new start helps. It says nothing about
@@ -107,40 +110,58 @@ func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
 	}
 }
 
-// landingWait bounds the look-up for the landing page.
-const landingWait = time.Second
+// overviewWait bounds the look-up of samples for the overview.
+const overviewWait = time.Second
 
-// landingPage answers / with page.
-func (s *Server) landingPage(page *landing.Page) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		state, build := s.opts.Ready(), &s.opts.Build
-		arriving, known := s.receivesSamples(r.Context(), state.Ready)
-		err := page.Write(w, r, landing.Data{
-			Name: build.Name, Version: build.Version, APIVersion: build.APIVersion, DocsURL: build.DocsURL,
-			Ready: state.Ready, Reason: state.Reason, Arriving: arriving, Waiting: known && !arriving, OwnJob: s.opts.OwnJob,
-			Refused: s.refusedOnPage(),
-			URL:     s.opts.ExternalURL, Prefix: s.opts.RoutePrefix,
-		})
-		if err != nil {
-			s.respondError(w, &apiError{typ: errInternal, err: fmt.Errorf("landing page: %w", err)})
-		}
+// overview answers /api/v1/status/overview: whether the server is ready, whether samples arrive, what it refused, and where
+// users reach it. Prometheus has no such endpoint.
+func (s *Server) overview(r *http.Request) (reply, *apiError) {
+	state, build := s.opts.Ready(), &s.opts.Build
+	arriving, known := s.receivesSamples(r.Context(), state.Ready)
+	url := s.opts.ExternalURL
+	if url == "" {
+		url = s.hosts.URL(r) + s.opts.RoutePrefix
 	}
+	return document(ui.Overview{
+		Name: build.Name, Version: build.Version, APIVersion: build.APIVersion, DocsURL: build.DocsURL,
+		Ready: state.Ready, Reason: state.Reason, Arriving: arriving, Waiting: known && !arriving, OwnJob: s.opts.OwnJob,
+		Refused: s.refusals(), URL: url,
+	})
 }
 
-// refusedOnPage describes what was refused in the past hour.
-func (s *Server) refusedOnPage() (list []landing.Refusal) {
+// refusals describes what was refused in the past hour.
+func (s *Server) refusals() []ui.Refusal {
+	list := []ui.Refusal{}
 	for _, f := range s.opts.Senders.Refusals() {
 		fix := senders.FixOf(f.Reason)
 		from := f.From.Address
 		if f.From.UserAgent != "" {
 			from += " (" + f.From.UserAgent + ")"
 		}
-		list = append(list, landing.Refusal{
-			What: f.What(), Why: fix.Words, From: from, Example: f.Last.Message, At: f.Last.Time.UTC().Format("15:04:05 UTC"),
+		list = append(list, ui.Refusal{
+			What: f.What(), Why: fix.Words, From: from, Example: f.Last.Message, AtMs: f.Last.Time.UnixMilli(),
 			Line: fix.Line, Where: fix.Where,
 		})
 	}
 	return list
+}
+
+// self answers /api/v1/status/self: the name and the rights of the sender. Prometheus has no such endpoint.
+func (s *Server) self(r *http.Request) (reply, *apiError) {
+	p := principal.From(r.Context())
+	return document(struct {
+		Name       string   `json:"name"`
+		Scopes     []string `json:"scopes"`
+		Restricted bool     `json:"restricted"`
+		Tenants    []string `json:"tenants"`
+		// Admin says whether the server has the admin endpoints at all.
+		Admin bool `json:"adminApi"`
+	}{p.Name, strings.Split(p.Scopes.String(), ","), p.Restricted(), append([]string{}, p.Tenants...), s.opts.AdminAPI})
+}
+
+// uiAsset answers with a file of the web interface.
+func uiAsset(files *ui.Files) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { files.Asset(w, r, mux.Vars(r)["name"]) }
 }
 
 // receivesSamples reports whether other samples than the server's own have come within the past hour. known is false if the
@@ -149,7 +170,7 @@ func (s *Server) receivesSamples(ctx context.Context, ready bool) (arriving, kno
 	if !ready {
 		return false, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, landingWait)
+	ctx, cancel := context.WithTimeout(ctx, overviewWait)
 	defer cancel()
 	var others []*labels.Matcher
 	if s.opts.OwnJob != "" {

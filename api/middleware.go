@@ -254,7 +254,7 @@ func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal
 	}
 	p, err := e.server.opts.Auth.Identify(r)
 	if err != nil {
-		aerr, reason := unidentified(w, err)
+		aerr, reason := unidentified(w, r, err)
 		e.refuse(w, r, reason, aerr)
 		return nil, false
 	}
@@ -280,7 +280,7 @@ func (e *route) withTenants(w http.ResponseWriter, r *http.Request, p *principal
 	}
 	p, err := t.Resolve(r, p, e.needs.tenants)
 	if err != nil {
-		aerr, reason := unidentified(w, err)
+		aerr, reason := unidentified(w, r, err)
 		e.refuse(w, r, reason, aerr)
 		return nil, false
 	}
@@ -288,11 +288,11 @@ func (e *route) withTenants(w http.ResponseWriter, r *http.Request, p *principal
 }
 
 // unidentified is the answer to a request whose sender or tenant is unknown.
-func unidentified(w http.ResponseWriter, err error) (aerr *apiError, reason string) {
+func unidentified(w http.ResponseWriter, r *http.Request, err error) (aerr *apiError, reason string) {
 	tenant := new(tenancy.Error)
 	if errors.As(err, &tenant) {
 		if tenant.Status == http.StatusUnauthorized {
-			auth.Challenge(w.Header())
+			auth.Challenge(w.Header(), r)
 		}
 		types := map[int]errorType{
 			http.StatusBadRequest: errBadData, http.StatusUnauthorized: errUnauthorized, http.StatusForbidden: errForbidden,
@@ -305,7 +305,7 @@ func unidentified(w http.ResponseWriter, err error) (aerr *apiError, reason stri
 		return &apiError{typ: errInternal, err: err}, senders.ReasonInternal
 	}
 	if refusal.Status() == http.StatusUnauthorized {
-		auth.Challenge(w.Header())
+		auth.Challenge(w.Header(), r)
 		return &apiError{typ: errUnauthorized, err: err}, refusal.Reason
 	}
 	return &apiError{typ: errUnavailable, err: err}, refusal.Reason

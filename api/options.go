@@ -108,9 +108,9 @@ type Options struct {
 	ExternalURL string
 	// RoutePrefix is the path below which clients reach the server if ExternalURL is empty. Default none.
 	RoutePrefix string
-	// OwnJob is the label job of the server's own samples, which do not count as arrived on the landing page. Default none.
+	// OwnJob is the label job of the server's own samples, which do not count as arrived in the overview. Default none.
 	OwnJob string
-	// Build describes the program for the landing page and /api/v1/status/buildinfo.
+	// Build describes the program for /api/v1/status/overview and /api/v1/status/buildinfo.
 	Build BuildInfo
 	// Flags are the command line's flags and their values, for /api/v1/status/flags.
 	Flags map[string]string
@@ -217,7 +217,7 @@ type BuildInfo struct {
 	// APIVersion is the Prometheus version whose HTTP API this server is compatible with, a semantic version. Clients
 	// such as Grafana choose their requests by it. Default DefaultAPIVersion.
 	APIVersion string
-	// DocsURL is where the landing page sends readers. Default the reference of Prometheus' HTTP API.
+	// DocsURL is where the web interface sends readers. Default the reference of Prometheus' HTTP API.
 	DocsURL string
 	// Revision, Branch, BuildUser, BuildDate and GoVersion are reported as they are.
 	Revision, Branch, BuildUser, BuildDate, GoVersion string

@@ -11,12 +11,12 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"halite/api/landing"
 	"halite/api/opentsdb"
 	"halite/api/opentsdb/queries"
 	"halite/api/receiver/influx"
 	"halite/api/senders"
 	"halite/api/tenancy"
+	"halite/api/ui"
 	"halite/storage/principal"
 )
 
@@ -57,10 +57,6 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: compression of answers: %w", err)
 	}
-	page, err := landing.New()
-	if err != nil {
-		return nil, fmt.Errorf("api: landing page: %w", err)
-	}
 	router := mux.NewRouter().SkipClean(true).UseEncodedPath()
 	add := func(path string, needs access, handle http.HandlerFunc, methods ...string) *route {
 		e := s.newRoute(path, needs, handle, methods...)
@@ -89,7 +85,10 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	for path, format := range exportFormats() {
 		compress(add(path, reads, s.export(format), get, post)).waits = true
 	}
-	compress(add("/", readsAll, s.landingPage(page), get, head))
+	compress(add("/api/v1/status/overview", readsAll, s.json(s.overview), get))
+	if err := addInterface(add); err != nil {
+		return nil, err
+	}
 	for _, path := range []string{WritePath, PushPath} {
 		write := add(path, writes, s.remoteWrite, post)
 		write.waits, write.changesData, write.protocol = true, true, senders.RemoteWrite
@@ -121,6 +120,18 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	router.PathPrefix(aliasPrefix + "/").Handler(alias(router))
 	router.NotFoundHandler = s.newRoute("unknown", access{open: true}, s.notFound(router))
 	return router, nil
+}
+
+// addInterface registers the files of the web interface. They hold no data and are open, so that a browser without a token
+// shows the field for one.
+func addInterface(add func(string, access, http.HandlerFunc, ...string) *route) error {
+	files, err := ui.NewFiles()
+	if err != nil {
+		return fmt.Errorf("api: web interface: %w", err)
+	}
+	add("/", access{open: true}, files.Index, http.MethodGet, http.MethodHead)
+	add("/assets/{name}", access{open: true}, uiAsset(files), http.MethodGet, http.MethodHead)
+	return nil
 }
 
 // openTSDBQueries returns the handlers of OpenTSDB's queries by their paths.
@@ -201,6 +212,7 @@ func (s *Server) lookupEndpoints() map[string]endpoint {
 		"/api/v1/targets/relabel_steps": s.relabelSteps,
 		"/api/v1/notifications":         s.notifications,
 		"/api/v1/status/buildinfo":      s.buildInfo,
+		"/api/v1/status/self":           s.self,
 	}
 }
 

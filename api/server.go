@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"halite/api/receiver"
+	"halite/api/ui"
 )
 
 // Server answers the HTTP API. Make one with New. The fields are what its handlers share.
@@ -18,6 +19,7 @@ type Server struct {
 	routes  []*route                    // all but the one for unknown paths
 	buffers bufferPool                  // bodies and answers
 	origins *http.CrossOriginProtection // of requests that change something
+	hosts   ui.Hosts
 
 	writeBytes *semaphore.Weighted // bytes of write bodies in memory
 	lookups    *semaphore.Weighted
@@ -41,6 +43,7 @@ func newServer(opts Options) (*Server, error) {
 	l := &opts.Limits
 	return &Server{
 		opts: opts, metrics: m, buffers: bufferPool{bytesMax: l.BufferBytesMax}, origins: http.NewCrossOriginProtection(),
+		hosts:      ui.NewHosts(),
 		writeBytes: semaphore.NewWeighted(l.WriteInflightBytesMax),
 		lookups:    semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
 		reads:      semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),

@@ -27,7 +27,7 @@ const (
 )
 
 // buildInfo answers /api/v1/status/buildinfo. The version names the Prometheus API, because clients choose their
-// requests by it; the program's own version is on the landing page and in tsdb_build_info.
+// requests by it; the program's own version is in the overview and in tsdb_build_info.
 func (s *Server) buildInfo(*http.Request) (reply, *apiError) {
 	b := &s.opts.Build
 	return document(struct {

@@ -33,7 +33,7 @@ func (a *Authenticator) Require(scopes principal.Scopes, next http.Handler) http
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p, err := a.Identify(r); {
 		case err != nil:
-			refuse(w, err)
+			refuse(w, r, err)
 		case !p.Scopes.Has(scopes) || p.Restricted() || len(p.Tenants) > 0:
 			answer(w, http.StatusForbidden, TypeForbidden, "this needs the scope "+scopes.String()+", without restrictions")
 		default:
@@ -57,20 +57,26 @@ func (e *Refusal) Status() int {
 	return http.StatusUnauthorized
 }
 
-// Challenge sets the header of a 401 that says how to log in.
-func Challenge(h http.Header) {
-	h.Add("WWW-Authenticate", `Basic realm="Halite", charset="UTF-8"`)
+// ScriptHeader marks the requests of scripts. Its value does not matter.
+const ScriptHeader = "X-Requested-With"
+
+// Challenge sets the header of a 401 that says how to log in. Browsers answer a challenge for a password with a dialog of their
+// own. The web interface has its own fields, so it sends ScriptHeader and gets no such challenge.
+func Challenge(h http.Header, r *http.Request) {
+	if r.Header.Get(ScriptHeader) == "" {
+		h.Add("WWW-Authenticate", `Basic realm="Halite", charset="UTF-8"`)
+	}
 	h.Add("WWW-Authenticate", `Bearer realm="Halite"`)
 }
 
-func refuse(w http.ResponseWriter, err error) {
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := new(Refusal)
 	if errors.As(err, &refusal) && refusal.Status() == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
 		answer(w, http.StatusServiceUnavailable, typeUnavailable, err.Error())
 		return
 	}
-	Challenge(w.Header())
+	Challenge(w.Header(), r)
 	answer(w, http.StatusUnauthorized, TypeUnauthorized, err.Error())
 }
 

@@ -1,0 +1,120 @@
+// Opens every page of a demo server in Chromium and checks it: no error in the console, no failed request, no serious fault of
+// accessibility, no sideways scrolling at 360 px. Usage: node build/browser.mjs TSDB [FOLDER]. TSDB is the program. FOLDER takes
+// a screenshot of each page.
+import { spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { chromium } from 'playwright-core';
+import { visits } from './visits.mjs';
+
+const [program, folder] = process.argv.slice(2);
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const faults = [];
+const hostile = '<img src=x onerror=alert(1)>';
+
+function freePort() {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+async function startDemo(data) {
+  const port = await freePort();
+  const url = `http://127.0.0.1:${port}/halite/`;
+  const child = spawn(program, ['demo', `--storage.path=${data}`, `--web.listen-address=127.0.0.1:${port}`,
+    '--web.enable-admin-api', '--web.route-prefix=/halite'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const printed = new Promise((resolve, reject) => {
+    let text = '';
+    child.stdout.on('data', (d) => (text += d).includes('Demo:') && resolve());
+    child.on('exit', (code) => reject(new Error(`the demo ended with code ${code}`)));
+  });
+  await printed;
+  return { url, child };
+}
+
+/** write sends samples of a metric with a hostile name, and one that the server refuses. */
+async function write(url) {
+  const line = `{"${hostile}",job="<script>alert(2)</script>"} 1\n`;
+  const type = { 'Content-Type': 'text/plain; version=1.0.0' };
+  const answer = await fetch(url + 'api/v1/import/prometheus', { method: 'POST', headers: type, body: line });
+  if (!answer.ok) faults.push(`the hostile metric was refused: ${await answer.text()}`);
+  await fetch(url + 'api/v1/write', { method: 'POST', headers: { 'User-Agent': hostile }, body: 'x' });
+}
+
+function watch(page, name) {
+  page.on('console', (m) => m.type() === 'error' && faults.push(`${name()}: console: ${m.text()}`));
+  page.on('pageerror', (e) => faults.push(`${name()}: ${e.stack}`));
+  page.on('requestfailed', (r) => r.failure()?.errorText !== 'net::ERR_ABORTED' && faults.push(`${name()}: ${r.url()}: ${r.failure()?.errorText}`));
+  page.on('response', (r) => r.status() >= 400 && faults.push(`${name()}: ${r.url()}: ${r.status()}`));
+  page.on('dialog', (d) => { faults.push(`${name()}: a dialog: ${d.message()}`); d.dismiss(); });
+}
+
+async function check(page, name) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run());
+  for (const v of violations.filter((v) => ['serious', 'critical'].includes(v.impact))) {
+    faults.push(`${name}: axe: ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.target.join(' ') + ' ' + n.failureSummary?.replace(/\s+/g, ' ')).join(' | ')}`);
+  }
+  const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  if (over > 0) faults.push(`${name}: the page is ${over} px wider than the window`);
+}
+
+async function settle(page) {
+  await page.waitForSelector('h1', { state: 'attached' });
+  await page.waitForFunction(() => !document.querySelector('[aria-busy=true]')
+    && ![...document.querySelectorAll('.quiet')].some((e) => /^(Loading|Evaluating) …$/.test(e.textContent)));
+  await page.waitForTimeout(150);
+}
+
+async function visitAll(browser, url) {
+  const looks = [
+    { look: 'light', width: 1280, height: 800 }, { look: 'dark', width: 1280, height: 800 }, { look: 'narrow', width: 360, height: 740 },
+    // 200 % zoom shows 640 of 1280 px.
+    { look: 'zoomed', width: 640, height: 400 },
+  ];
+  for (const { look, width, height } of looks) {
+    const context = await browser.newContext({ viewport: { width, height }, colorScheme: look === 'dark' ? 'dark' : 'light', reducedMotion: 'reduce' });
+    const page = await context.newPage();
+    let name = '';
+    watch(page, () => name);
+    for (const visit of visits(hostile)) {
+      name = `${visit.name} ${look}`;
+      await page.goto(`${url}#/${visit.hash}`);
+      await settle(page);
+      if (visit.act) {
+        await visit.act(page, (text) => faults.push(`${name}: ${text}`), look);
+        await settle(page);
+      }
+      await check(page, name);
+      if (folder) await page.screenshot({ path: join(folder, `${visit.name}-${look}.png`), fullPage: look !== 'light' || !visit.crop });
+    }
+    await context.close();
+  }
+}
+
+const data = mkdtempSync(join(tmpdir(), 'halite-ui-'));
+if (folder) mkdirSync(folder, { recursive: true });
+const { url, child } = await startDemo(data);
+try {
+  await write(url);
+  const browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  });
+  await visitAll(browser, url);
+  await browser.close();
+} finally {
+  child.removeAllListeners('exit');
+  child.kill('SIGTERM');
+  await new Promise((resolve) => child.on('exit', resolve));
+  rmSync(data, { recursive: true });
+}
+for (const f of [...new Set(faults)]) console.error(f);
+if (faults.length) process.exit(1);
+console.log(`${visits(hostile).length} visits in four sizes and colours: no fault`);

@@ -1,0 +1,67 @@
+import { useEffect, useState } from 'preact/hooks';
+import type { ComponentType } from 'preact';
+import { get } from './lib/api';
+import { type Self, authorization, refused, seesServer, self, tenant } from './lib/session';
+import { route } from './lib/route';
+import { pages } from './pages/list';
+import { ErrorBox } from './parts/errorbox';
+import { LogIn } from './parts/login';
+import { Header } from './parts/header';
+
+/** App is the whole interface: the header, the log-in if the server wants one, and the page of the URL. */
+export function App() {
+  const credentials = authorization.value + tenant.value;
+  const [fault, setFault] = useState<Error | null>(null);
+  useEffect(() => {
+    let current = true;
+    get<Self>('status/self').then(
+      (answer) => {
+        if (!current) return;
+        self.value = answer.data;
+        refused.value = '';
+        setFault(null);
+      },
+      (error) => current && setFault(error),
+    );
+    return () => { current = false; };
+  }, [credentials]);
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>Skip to the content</a>
+      <Header />
+      <main id="main" tabIndex={-1}>
+        {refused.value ? <LogIn /> : <Content fault={fault} />}
+      </main>
+    </>
+  );
+}
+
+function skip(event: Event) {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
+}
+
+function Content({ fault }: { fault: Error | null }) {
+  const [shown, setShown] = useState<{ path: string; Page: ComponentType } | null>(null);
+  const [broken, setBroken] = useState<Error | null>(null);
+  const path = route.value.page;
+  // A restricted user has no overview, so the first page is the next one.
+  const first = path === '' && self.value && !seesServer() ? 'query' : path;
+  const page = pages.find((p) => p.path === first);
+  useEffect(() => {
+    document.title = `${page?.title ?? 'Not found'} · Halite`;
+    let current = true;
+    setBroken(null);
+    page?.load().then(
+      (Page) => current && setShown({ path: page.path, Page }),
+      () => current && setBroken(new Error('The page did not load. The server may have a new version: reload the browser tab.')),
+    );
+    return () => { current = false; };
+  }, [page]);
+  if (fault && !self.value) return <ErrorBox error={fault} />;
+  if (!self.value) return <p class="quiet">Loading …</p>;
+  if (!page) return <ErrorBox error={new Error(`There is no page “${path}”.`)} />;
+  if (broken) return <ErrorBox error={broken} />;
+  if (shown?.path !== page.path) return <p class="quiet">Loading …</p>;
+  return <shown.Page />;
+}

@@ -1,0 +1,84 @@
+import { authorization, refused, tenant } from './session';
+
+/** ApiError is an answer with an error, or no answer; status is 0 then. */
+export class ApiError extends Error {
+  constructor(readonly status: number, readonly type: string, message: string) {
+    super(message);
+  }
+}
+
+/** Answer is the data of a good answer, with the warnings beside it. */
+export interface Answer<T> {
+  data: T;
+  warnings: string[];
+  infos: string[];
+}
+
+export type Params = Record<string, string | number | string[] | undefined>;
+
+function form(params: Params): URLSearchParams {
+  const out = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== '') out.append(name, String(one));
+    }
+  }
+  return out;
+}
+
+/** send fetches a path of this server as the user who has logged in. */
+export async function send(path: string, init: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(init.headers);
+  // It keeps the browser's own dialog for passwords away.
+  headers.set('X-Requested-With', 'halite');
+  if (authorization.value) headers.set('Authorization', authorization.value);
+  if (tenant.value) headers.set('X-Scope-OrgID', tenant.value);
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, headers });
+  } catch (cause) {
+    if (init.signal?.aborted) throw cause;
+    throw new ApiError(0, 'network', 'The server does not answer. Is it running, and can this browser reach it?');
+  }
+  if (response.status === 401) {
+    const message = await errorOf(response.clone());
+    refused.value = message.message;
+  }
+  return response;
+}
+
+async function errorOf(response: Response): Promise<ApiError> {
+  const text = await response.text();
+  try {
+    const body = JSON.parse(text);
+    if (typeof body.error === 'string') return new ApiError(response.status, body.errorType ?? '', body.error);
+  } catch {
+    // Not JSON: the text itself is the message.
+  }
+  return new ApiError(response.status, '', text.slice(0, 500) || `The server answered ${response.status}.`);
+}
+
+async function answerOf<T>(response: Response): Promise<Answer<T>> {
+  if (!response.ok) throw await errorOf(response);
+  if (response.status === 204) return { data: undefined as T, warnings: [], infos: [] };
+  const body = await response.json();
+  return { data: body.data, warnings: body.warnings ?? [], infos: body.infos ?? [] };
+}
+
+/** get reads an endpoint below api/v1/. */
+export async function get<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<Answer<T>> {
+  const query = form(params).toString();
+  return answerOf<T>(await send(`api/v1/${path}${query && '?' + query}`, { signal }));
+}
+
+/** post sends a form to an endpoint below api/v1/. Queries go this way, because a URL has a limit. */
+export async function post<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<Answer<T>> {
+  return answerOf<T>(await send(`api/v1/${path}`, { method: 'POST', body: form(params), signal }));
+}
+
+/** text reads a path as text. */
+export async function text(path: string, signal?: AbortSignal): Promise<string> {
+  const response = await send(path, { signal });
+  if (!response.ok) throw await errorOf(response);
+  return response.text();
+}

@@ -1,0 +1,70 @@
+/** number prints a figure with at most four digits and a suffix, such as 4.41M. */
+export function number(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  if (size !== 0 && size < 1e-3) return value.toExponential(2);
+  for (const [unit, suffix] of [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e4, 'k']] as const) {
+    if (size >= unit) return trim(value / (suffix === 'k' ? 1e3 : unit)) + suffix;
+  }
+  return trim(value);
+}
+
+function trim(value: number): string {
+  return String(Number(value.toPrecision(4)));
+}
+
+/** bytes prints a size, such as 3.2 MiB. */
+export function bytes(value: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let at = 0;
+  while (Math.abs(value) >= 1024 && at < units.length - 1) {
+    value /= 1024;
+    at++;
+  }
+  return `${Number(value.toPrecision(3))} ${units[at]}`;
+}
+
+/** whole prints an integer with commas between thousands. */
+export function whole(value: number): string {
+  return value.toLocaleString('en-US', { maximumFractionDigits: 0 });
+}
+
+/** seconds prints a time span given in seconds. */
+export function seconds(value: number): string {
+  if (value === 0) return '0';
+  if (Math.abs(value) < 1e-3) return `${trim(value * 1e6)} µs`;
+  if (Math.abs(value) < 1) return `${trim(value * 1e3)} ms`;
+  if (Math.abs(value) < 120) return `${Number(value.toPrecision(3))} s`;
+  if (Math.abs(value) < 7200) return `${Math.round(value / 60)} min`;
+  if (Math.abs(value) < 172800) return `${Number((value / 3600).toPrecision(3))} h`;
+  return `${Number((value / 86400).toPrecision(3))} d`;
+}
+
+const two = (n: number) => String(n).padStart(2, '0');
+
+/** time prints unix milliseconds as local date and time. */
+export function time(ms: number): string {
+  const d = new Date(ms);
+  if (Number.isNaN(d.getTime())) return String(ms);
+  return `${d.getFullYear()}-${two(d.getMonth() + 1)}-${two(d.getDate())} ${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+}
+
+/** clock prints unix milliseconds as local time of the day, with the date if the range is longer than a day. */
+export function clock(ms: number, rangeSeconds: number): string {
+  const text = time(ms);
+  return rangeSeconds > 86400 ? text.slice(5, 16) : text.slice(11, rangeSeconds < 600 ? 19 : 16);
+}
+
+/** series prints labels as PromQL does. */
+export function series(labels: Record<string, string>): string {
+  const pairs = Object.keys(labels).filter((k) => k !== '__name__').sort().map((k) => `${k}=${quote(labels[k])}`);
+  const name = labels.__name__ ?? '';
+  const plain = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/.test(name);
+  if (name && !plain) return `{${[quote(name), ...pairs].join(', ')}}`;
+  return pairs.length || !name ? `${name}{${pairs.join(', ')}}` : name;
+}
+
+/** quote prints a string of PromQL. */
+export function quote(text: string): string {
+  return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`;
+}

@@ -1,0 +1,30 @@
+import { useEffect, useState } from 'preact/hooks';
+import { authorization, tenant } from './session';
+
+/** Load is the state of something that the server answers. */
+export interface Load<T> {
+  data?: T;
+  error?: Error;
+  loading: boolean;
+  reload: () => void;
+}
+
+/** useLoad asks again if deps change, if the user logs in, and each intervalMs. It keeps the previous data meanwhile. */
+export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[], intervalMs = 0): Load<T> {
+  const [state, setState] = useState<{ data?: T; error?: Error; loading: boolean }>({ loading: true });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    const abort = new AbortController();
+    setState((s) => ({ ...s, loading: true }));
+    ask(abort.signal).then(
+      (data) => !abort.signal.aborted && setState({ data, loading: false }),
+      (error) => !abort.signal.aborted && setState((s) => ({ data: s.data, error, loading: false })),
+    );
+    const timer = intervalMs ? setTimeout(() => setTurn((n) => n + 1), intervalMs) : 0;
+    return () => {
+      abort.abort();
+      clearTimeout(timer);
+    };
+  }, [...deps, turn, authorization.value, tenant.value]);
+  return { ...state, reload: () => setTurn((n) => n + 1) };
+}

@@ -1,0 +1,48 @@
+import { signal } from '@preact/signals';
+
+/** Route is a page and its state, as the URL has them behind the #. */
+export interface Route {
+  page: string;
+  params: URLSearchParams;
+}
+
+export function parseHash(hash: string): Route {
+  const text = hash.replace(/^#\/?/, '');
+  const at = text.indexOf('?');
+  return {
+    page: at < 0 ? text : text.slice(0, at),
+    params: new URLSearchParams(at < 0 ? '' : text.slice(at + 1)),
+  };
+}
+
+export function hashOf(page: string, params?: URLSearchParams | Record<string, string>): string {
+  const query = new URLSearchParams(params).toString();
+  return `#/${page}${query && '?' + query}`;
+}
+
+export const route = signal<Route>(parseHash(location.hash));
+
+addEventListener('hashchange', () => {
+  route.value = parseHash(location.hash);
+});
+
+/** setParams changes the state of the present page. The new state is an entry of the history, unless replace is set. */
+export function setParams(params: URLSearchParams, replace = false): void {
+  const hash = hashOf(route.value.page, params);
+  if (hash === location.hash) return;
+  if (replace) history.replaceState(null, '', hash);
+  else history.pushState(null, '', hash);
+  route.value = { page: route.value.page, params };
+}
+
+/** setParam changes one parameter; "" removes it. */
+export function setParam(name: string, value: string, replace = false): void {
+  const params = new URLSearchParams(route.value.params);
+  if (value) params.set(name, value);
+  else params.delete(name);
+  setParams(params, replace);
+}
+
+addEventListener('popstate', () => {
+  route.value = parseHash(location.hash);
+});

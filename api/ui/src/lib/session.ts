@@ -1,0 +1,52 @@
+import { signal } from '@preact/signals';
+
+/** Self is who is logged in, as the server sees it. */
+export interface Self {
+  name: string;
+  scopes: string[];
+  restricted: boolean;
+  tenants: string[];
+  adminApi: boolean;
+}
+
+/** authorization is the header of that name. It lives in memory only, so a reload of the page forgets it. */
+export const authorization = signal('');
+
+/** tenant chooses one of the user's tenants, or several with | between them. */
+export const tenant = signal('');
+
+/** refused is why the server wants a log-in, or "". */
+export const refused = signal('');
+
+/** self is null until the server has answered. */
+export const self = signal<Self | null>(null);
+
+/** logIn takes a bearer token. */
+export function logInByToken(token: string): void {
+  authorization.value = token && `Bearer ${token}`;
+}
+
+/** logInByPassword takes a user and a password. */
+export function logInByPassword(user: string, password: string): void {
+  const bytes = new TextEncoder().encode(`${user}:${password}`);
+  authorization.value = 'Basic ' + btoa(String.fromCharCode(...bytes));
+}
+
+/** logOut forgets the token or password. */
+export function logOut(): void {
+  authorization.value = '';
+  tenant.value = '';
+  self.value = null;
+}
+
+/** seesServer says whether the user may see pages about the whole server. */
+export function seesServer(): boolean {
+  const s = self.value;
+  return !!s && s.scopes.includes('read') && !s.restricted && s.tenants.length === 0;
+}
+
+/** administers says whether the user may change the server. */
+export function administers(): boolean {
+  const s = self.value;
+  return !!s && s.adminApi && s.scopes.includes('admin') && !s.restricted && s.tenants.length === 0;
+}

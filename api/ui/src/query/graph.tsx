@@ -1,0 +1,74 @@
+import { useMemo, useState } from 'preact/hooks';
+import { get } from '../lib/api';
+import { series as seriesText } from '../lib/format';
+import { useLoad } from '../lib/load';
+import { dark } from '../lib/theme';
+import { align, timesOf } from './align';
+import { Chart, type Line, type Mark } from './chart';
+import { colour } from './colours';
+import { Legend } from './legend';
+import { seriesOf } from './run';
+import { type Span, changeState } from './state';
+import type { Outcome } from './types';
+
+/** linesMax bounds the series that a graph draws at first, so that the browser stays quick. */
+const linesMax = 100;
+
+interface ExemplarSeries {
+  seriesLabels: Record<string, string>;
+  exemplars: { labels: Record<string, string>; value: string; timestamp: number }[];
+}
+
+/** Graph draws the series of all expressions. */
+export function Graph({ outcomes, span, stacked }: { outcomes: Outcome[]; span: Span; stacked: boolean }) {
+  const [hidden, setHidden] = useState<Set<number>>(new Set());
+  const [most, setMost] = useState(linesMax);
+  const [exemplars, setExemplars] = useState(false);
+  const all = outcomes.flatMap((o) => seriesOf(o.result));
+  const drawable = all.filter((s) => s.values);
+  const isDark = dark();
+  const times = useMemo(() => timesOf(span), [span]);
+  const lines: Line[] = useMemo(() => drawable.slice(0, most).map((s, n) => ({
+    label: seriesText(s.metric), colour: colour(n, isDark), values: align(s, span, times.length), shown: !hidden.has(n),
+  })), [outcomes, span, most, hidden, isDark]);
+  const marks = useMarks(outcomes, span, exemplars);
+  const toggle = (n: number, alone: boolean) => {
+    const next = new Set(alone ? lines.keys() : hidden);
+    if (next.has(n)) next.delete(n);
+    else next.add(n);
+    setHidden(next);
+  };
+  const zoom = (from: number, to: number) =>
+    changeState({ endMs: Math.round(to * 1000), rangeSeconds: Math.max(10, Math.round(to - from)) });
+  if (!drawable.length) return <p class="quiet">{all.length ? 'These series have histograms only: see the heat map.' : 'The result is empty.'}</p>;
+  return (
+    <>
+      <Chart label={`Graph of ${lines.length} series. The table has the same values.`} times={times} lines={lines} marks={marks} stacked={stacked} zoom={zoom} />
+      <div class="bar">
+        <label><input type="checkbox" checked={exemplars} onChange={(e) => setExemplars(e.currentTarget.checked)} /> Exemplars</label>
+        {exemplars && <span class="quiet">{marks.length} found</span>}
+        {drawable.length > most && (
+          <span>The graph shows {most} of {drawable.length} series. <button type="button" onClick={() => setMost(drawable.length)}>Show all</button></span>
+        )}
+      </div>
+      <Legend lines={lines} toggle={toggle} />
+    </>
+  );
+}
+
+const noMarks: Mark[] = [];
+
+function useMarks(outcomes: Outcome[], span: Span, wanted: boolean): Mark[] {
+  const load = useLoad(async (signal) => {
+    if (!wanted) return noMarks;
+    const marks: Mark[] = [];
+    for (const o of outcomes) {
+      const answer = await get<ExemplarSeries[]>('query_exemplars', { query: o.expr, start: span.start, end: span.end }, signal);
+      for (const s of answer.data) {
+        for (const e of s.exemplars) marks.push({ at: e.timestamp, value: Number(e.value), text: seriesText(e.labels) });
+      }
+    }
+    return marks;
+  }, [outcomes, span, wanted]);
+  return load.data ?? noMarks;
+}

@@ -1,0 +1,126 @@
+import { useEffect, useState } from 'preact/hooks';
+import { useLoad } from '../lib/load';
+import { route } from '../lib/route';
+import { number, seconds } from '../lib/format';
+import { ErrorBox } from '../parts/errorbox';
+import { Tabs } from '../parts/tabs';
+import { Editor } from './editor';
+import { exportCSV, exportJSON } from './export';
+import { Graph } from './graph';
+import { History, remember } from './history';
+import { ResultTable } from './resulttable';
+import { runInstant, runRange, seriesOf } from './run';
+import { type QueryState, type Span, type Tab, changeState, readState, spanOf } from './state';
+import { TimeBar } from './timebar';
+import type { Outcome } from './types';
+
+/** exprsMax bounds the expressions of the page. */
+const exprsMax = 10;
+
+/** QueryPage evaluates expressions and shows the results. The URL holds its state. */
+export function QueryPage() {
+  const state = readState(route.value.params);
+  const [texts, setTexts] = useState(state.exprs);
+  const [turn, setTurn] = useState(0);
+  const asked = JSON.stringify(state.exprs);
+  useEffect(() => setTexts(state.exprs), [asked]);
+  const run = () => {
+    remember(texts);
+    changeState({ exprs: texts });
+    setTurn((n) => n + 1);
+  };
+  const setText = (n: number, text: string) => setTexts((all) => all.map((t, i) => (i === n ? text : t)));
+  const drop = (n: number) => {
+    const rest = texts.filter((_, i) => i !== n);
+    setTexts(rest);
+    changeState({ exprs: rest });
+  };
+  return (
+    <>
+      <h1 class="hidden">Query</h1>
+      <div class="exprs">
+        {texts.map((text, n) => (
+          <div class="expr" key={n}>
+            {texts.length > 1 && <span class="name">{String.fromCharCode(65 + n)}</span>}
+            <Editor label={`Expression ${n + 1}`} value={text} change={(t) => setText(n, t)} run={run} />
+            {texts.length > 1 && <button type="button" onClick={() => drop(n)} aria-label={`Remove expression ${n + 1}`}>✕</button>}
+          </div>
+        ))}
+      </div>
+      <div class="bar">
+        <button type="button" class="primary" onClick={run}>Run</button>
+        <button type="button" onClick={() => setTexts([...texts, ''])} disabled={texts.length >= exprsMax}>Add an expression</button>
+        <History choose={(e) => setText(texts.length - 1, e)} />
+      </div>
+      <TimeBar state={state} />
+      <Tabs label="Views of the result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs()} />
+      {state.exprs.some((e) => e.trim()) ? <View state={state} turn={turn} /> : <Hint />}
+    </>
+  );
+}
+
+function tabs() {
+  const list = [
+    { id: 'graph', title: 'Graph' }, { id: 'stacked', title: 'Stacked' },
+    { id: 'table', title: 'Table' }, { id: 'raw', title: 'Raw samples' },
+  ];
+  return list;
+}
+
+function Hint() {
+  return <p class="quiet">Type an expression and press Enter. Ctrl+Space completes names. Shift+Enter begins a new line.</p>;
+}
+
+function View({ state, turn }: { state: QueryState; turn: number }) {
+  const { exprs, tab, rangeSeconds, endMs, stepSeconds } = state;
+  const load = useLoad(async (signal) => {
+    const span = spanOf(state, Date.now());
+    const at = (endMs || Date.now()) / 1000;
+    switch (tab) {
+      case 'table': return { tab, span, outcomes: await runInstant(exprs, at, signal) };
+      case 'raw': return { tab, span, outcomes: await runInstant(exprs.map((e) => rawOf(e, rangeSeconds)), at, signal) };
+      default: return { tab, span, outcomes: await runRange(exprs, span, signal) };
+    }
+  }, [JSON.stringify(exprs), tab, rangeSeconds, endMs, stepSeconds, turn]);
+  if (load.error) return <ErrorBox error={load.error} />;
+  if (!load.data || load.data.tab !== tab) return <p class="quiet">Evaluating …</p>;
+  const { outcomes, span } = load.data;
+  return (
+    <div aria-busy={load.loading}>
+      {outcomes.map((o, n) => <Notes key={n} outcome={o} />)}
+      <Results tab={tab} outcomes={outcomes} span={span} />
+      <div class="bar">
+        <button type="button" onClick={() => exportCSV(outcomes)}>Download CSV</button>
+        <button type="button" onClick={() => exportJSON(outcomes)}>Download JSON</button>
+      </div>
+    </div>
+  );
+}
+
+/** rawOf makes a selector ask for its samples. Other text stays, and the server says what is wrong with it. */
+function rawOf(expr: string, rangeSeconds: number): string {
+  const text = expr.trim();
+  return !text || text.endsWith(']') ? text : `${text}[${Math.max(1, Math.round(rangeSeconds))}s]`;
+}
+
+function Results({ tab, outcomes, span }: { tab: Tab; outcomes: Outcome[]; span: Span }) {
+  if (tab === 'table' || tab === 'raw') {
+    return <>{outcomes.filter((o) => !o.error).map((o, n) => <ResultTable key={n} outcome={o} />)}</>;
+  }
+  if (outcomes.every((o) => o.error)) return null;
+  return <Graph outcomes={outcomes} span={span} stacked={tab === 'stacked'} />;
+}
+
+function Notes({ outcome }: { outcome: Outcome }) {
+  if (outcome.error) return <ErrorBox error={outcome.error} />;
+  const found = seriesOf(outcome.result);
+  const samples = outcome.result?.stats?.samples?.totalQueryableSamples;
+  return (
+    <>
+      {[...outcome.warnings, ...outcome.infos].map((w) => <p key={w} class="warning">{w}</p>)}
+      <p class="stats">
+        {found.length} series in {seconds(outcome.tookMs / 1000)}{samples !== undefined && `, ${number(samples)} samples read`}
+      </p>
+    </>
+  );
+}

@@ -1,0 +1,61 @@
+import { route, setParams } from '../lib/route';
+import { formatDuration, parseDuration, stepFor } from '../lib/duration';
+
+export type Tab = 'graph' | 'stacked' | 'heatmap' | 'table' | 'raw' | 'plan';
+
+/** QueryState is the state of the query page, as the URL has it. */
+export interface QueryState {
+  exprs: string[];
+  tab: Tab;
+  /** rangeSeconds is the length of the graph. */
+  rangeSeconds: number;
+  /** endMs is its end in unix milliseconds; 0 is the present. */
+  endMs: number;
+  /** stepSeconds is the step; 0 is chosen from the range. */
+  stepSeconds: number;
+}
+
+const tabs: Tab[] = ['graph', 'stacked', 'heatmap', 'table', 'raw', 'plan'];
+
+export function readState(params: URLSearchParams): QueryState {
+  const tab = params.get('tab') as Tab;
+  const range = parseDuration(params.get('range') ?? '');
+  const step = parseDuration(params.get('step') ?? '');
+  const end = Number(params.get('end') ?? 0);
+  const exprs = params.getAll('expr');
+  return {
+    exprs: exprs.length ? exprs : [''],
+    tab: tabs.includes(tab) ? tab : 'graph',
+    rangeSeconds: range > 0 ? range : 3600,
+    endMs: Number.isFinite(end) && end > 0 ? end : 0,
+    stepSeconds: step > 0 ? step : 0,
+  };
+}
+
+export function paramsOf(s: QueryState): URLSearchParams {
+  const params = new URLSearchParams();
+  for (const e of s.exprs) params.append('expr', e);
+  if (s.tab !== 'graph') params.set('tab', s.tab);
+  if (s.rangeSeconds !== 3600) params.set('range', formatDuration(s.rangeSeconds));
+  if (s.endMs) params.set('end', String(s.endMs));
+  if (s.stepSeconds) params.set('step', formatDuration(s.stepSeconds));
+  return params;
+}
+
+export function changeState(change: Partial<QueryState>): void {
+  setParams(paramsOf({ ...readState(route.value.params), ...change }));
+}
+
+/** Span is a time range with a step, in seconds. */
+export interface Span {
+  start: number;
+  end: number;
+  step: number;
+}
+
+/** spanOf is the range that a state asks for at the time nowMs. Its start is a multiple of the step, so that caches can help. */
+export function spanOf(s: QueryState, nowMs: number): Span {
+  const step = s.stepSeconds || stepFor(s.rangeSeconds);
+  const end = Math.floor((s.endMs || nowMs) / 1000 / step) * step;
+  return { start: end - Math.max(step, Math.round(s.rangeSeconds / step) * step), end, step };
+}
