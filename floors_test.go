@@ -120,6 +120,7 @@ var floors = map[string]int{
 	"api/senders":                 85,
 	"api/auth":                    85,
 	"api/tenancy":                 84,
+	"api/tenantadmin":             86,
 	"api/receiver":                86,
 	"api/receiver/exposition":     87,
 	"api/receiver/influx":         87,

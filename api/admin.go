@@ -11,12 +11,14 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/api/tenantadmin"
 	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/keyschema/tsuid"
 	"halite/storage"
 	"halite/storage/principal"
+	"halite/storage/tenants"
 	"halite/storage/tombstone"
 )
 
@@ -188,14 +190,8 @@ func (s *Server) deleteAnnotations(ctx context.Context, series []string, d *dele
 }
 
 func (s *Server) deletionParams(r *http.Request) (d deletion.Request, aerr *apiError) {
-	if aerr := strictForm(r); aerr != nil {
+	if aerr := onlyParams(r, "match[]", "start", "end", "all", "dry_run", "report"); aerr != nil {
 		return d, aerr
-	}
-	known := []string{"match[]", "start", "end", "all", "dry_run", "report"}
-	for name := range r.Form {
-		if !slices.Contains(known, name) { // a misspelt dry_run must not delete
-			return d, badParam(name, fmt.Errorf("unknown, and what is deleted stays so; known are %s", strings.Join(known, ", ")))
-		}
 	}
 	selectors, aerr := s.selectorTexts(r)
 	if aerr != nil {
@@ -281,4 +277,100 @@ func (s *Server) cleanTombstones(r *http.Request) (reply, *apiError) {
 		RowsRemoved   int64        `json:"rowsRemoved"`
 		Tables        []tableBytes `json:"tables"`
 	}{report.Tombstones, report.Waiting, report.RowsRewritten, report.RowsRemoved, tables})
+}
+
+// allowTenants refuses requests unless the admin API is switched on and the server has tenants.
+func (s *Server) allowTenants() *apiError {
+	if aerr := s.allowAdmin(); aerr != nil || s.opts.Tenants != nil {
+		return aerr
+	}
+	return unavailable("the server has no tenants; start it with --tenants")
+}
+
+// listTenants answers /api/v1/admin/tenants: what all tenants use, or the one of the parameter tenant.
+func (s *Server) listTenants(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowTenants(); aerr != nil {
+		return reply{}, aerr
+	}
+	var list []tenantadmin.Usage
+	var err error
+	if name := r.FormValue("tenant"); name != "" {
+		list = make([]tenantadmin.Usage, 1)
+		list[0], err = s.opts.Tenants.UsageOf(r.Context(), name)
+	} else {
+		list, err = s.opts.Tenants.List(r.Context())
+	}
+	if err != nil {
+		return reply{}, tenantError(err)
+	}
+	return document(list)
+}
+
+// addTenant answers /api/v1/admin/tenants/add.
+func (s *Server) addTenant(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowTenants(); aerr != nil {
+		return reply{}, aerr
+	}
+	if aerr := onlyParams(r, "tenant"); aerr != nil {
+		return reply{}, aerr
+	}
+	return reply{}, tenantError(s.opts.Tenants.Add(r.Context(), r.FormValue("tenant")))
+}
+
+// dropTenant answers /api/v1/admin/tenants/drop. With dry_run=true it answers what would go.
+func (s *Server) dropTenant(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowTenants(); aerr != nil {
+		return reply{}, aerr
+	}
+	if aerr := onlyParams(r, "tenant", "dry_run"); aerr != nil {
+		return reply{}, aerr
+	}
+	name := r.FormValue("tenant")
+	dry, aerr := boolParam(r, "dry_run")
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if dry {
+		content, err := s.opts.Tenants.Preview(r.Context(), name)
+		if err != nil {
+			return reply{}, tenantError(err)
+		}
+		return document(content)
+	}
+	series, err := s.opts.Tenants.Drop(r.Context(), name)
+	if err != nil {
+		return reply{}, tenantError(err)
+	}
+	return document(struct {
+		Series int `json:"series"`
+	}{series})
+}
+
+// onlyParams refuses a request that changes something and has unknown parameters: a misspelt dry_run must not drop.
+func onlyParams(r *http.Request, known ...string) *apiError {
+	if aerr := strictForm(r); aerr != nil {
+		return aerr
+	}
+	for name := range r.Form {
+		if !slices.Contains(known, name) {
+			return badParam(name, fmt.Errorf("unknown, and what is deleted stays so; known are %s", strings.Join(known, ", ")))
+		}
+	}
+	return nil
+}
+
+// tenantError places an error of a TenantAdmin; nil stays nil.
+func tenantError(err error) *apiError {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, keyschema.ErrBadTenant), errors.Is(err, tenantadmin.ErrDefault):
+		return badParam("tenant", err)
+	case errors.Is(err, tenants.ErrUnknown):
+		return &apiError{typ: errNotFound, err: err}
+	case errors.Is(err, tenants.ErrTooMany), errors.Is(err, tenants.ErrDropping), errors.Is(err, deletion.ErrTenant):
+		return &apiError{typ: errExec, err: err}
+	default:
+		return deletionError(err)
+	}
 }

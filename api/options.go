@@ -20,6 +20,7 @@ import (
 	"halite/api/receiver/otlp"
 	"halite/api/senders"
 	"halite/api/tenancy"
+	"halite/api/tenantadmin"
 	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/ingest/hatracker"
@@ -86,6 +87,8 @@ type Options struct {
 	Auth Authenticator
 	// Tenancy decides for which tenants a request is; nil means that the server has no tenants.
 	Tenancy *tenancy.Tenancy
+	// Tenants lists, adds and drops tenants for /api/v1/admin/tenants; nil means that the server has none.
+	Tenants TenantAdmin
 	// GuardProbes makes /-/healthy and /-/ready need the scope read. Default: they answer everybody.
 	GuardProbes bool
 
@@ -464,6 +467,18 @@ type Deleter interface {
 	CountDeletion(ctx context.Context, d deletion.Request) (deletion.Count, error)
 	// CleanTombstones frees the space of what was deleted.
 	CleanTombstones(ctx context.Context) (deletion.Report, error)
+}
+
+// TenantAdmin looks after tenants; *tenantadmin.Admin is one.
+type TenantAdmin interface {
+	// List returns all tenants with what they use, UsageOf one.
+	List(ctx context.Context) ([]tenantadmin.Usage, error)
+	UsageOf(ctx context.Context, name string) (tenantadmin.Usage, error)
+	// Add adds a tenant.
+	Add(ctx context.Context, name string) error
+	// Preview returns what Drop would remove. Drop returns the number of series.
+	Preview(ctx context.Context, name string) (tenantadmin.Content, error)
+	Drop(ctx context.Context, name string) (series int, err error)
 }
 
 // restrictedDeleter adds the matchers of who asks to each selector of a deletion.

@@ -180,6 +180,7 @@ func (s *Server) endpointGroups() []endpointGroup {
 		{reads, []string{get}, false, s.lookupEndpoints()},
 		{readsAll, []string{get}, false, s.statusEndpoints()},
 		{administers, []string{post, put}, true, s.adminEndpoints()},
+		{administers, []string{get}, false, map[string]endpoint{"/api/v1/admin/tenants": s.listTenants}},
 		{deletes, []string{post, put}, true, map[string]endpoint{"/api/v1/admin/tsdb/delete_series": s.deleteSeries}},
 	}
 }
@@ -237,6 +238,8 @@ func (s *Server) adminEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/admin/cancel_query":          s.cancelQuery,
 		"/api/v1/admin/flush":                 s.flush,
+		"/api/v1/admin/tenants/add":           s.addTenant,
+		"/api/v1/admin/tenants/drop":          s.dropTenant,
 		"/api/v1/admin/tsdb/clean_tombstones": s.cleanTombstones,
 		"/api/v1/admin/tsdb/snapshot":         s.snapshot,
 	}

@@ -229,7 +229,8 @@ func TestTenantOfRequest(t *testing.T) {
 	require.Equal(t, tenancy.None, uses["/metrics"])
 	for path, use := range uses {
 		method := http.MethodGet
-		if use == tenancy.Write || use == tenancy.Change || path == "/api/v1/read" || strings.HasPrefix(path, "/api/v1/admin") ||
+		if use == tenancy.Write || use == tenancy.Change || path == "/api/v1/read" ||
+			strings.HasPrefix(path, "/api/v1/admin") && path != "/api/v1/admin/tenants" ||
 			strings.HasPrefix(path, "/-/reload") || path == "/-/quit" {
 			method = http.MethodPost
 		}

@@ -8,6 +8,7 @@ import (
 	"halite/ingest/deletion"
 	"halite/ingest/wal"
 	"halite/ingest/wal/record"
+	"halite/keyschema"
 	"halite/storage/tombstone"
 )
 
@@ -56,6 +57,54 @@ func (i *Ingester) CleanTombstones(ctx context.Context) (deletion.Report, error)
 	defer i.Exit()
 	report, err := i.deleter.Clean(ctx)
 	return report, retryable(err)
+}
+
+// TenantContent is what a tenant has.
+type TenantContent struct {
+	// Series counts its series. Metrics counts its metrics with descriptions.
+	Series, Metrics int
+}
+
+// CountTenant counts what DropTenant would remove.
+func (i *Ingester) CountTenant(ctx context.Context, tenant string) (c TenantContent, err error) {
+	if err := i.enterDeletion(); err != nil {
+		return c, err
+	}
+	defer i.Exit()
+	found, err := i.deleter.TenantSeries(ctx, tenant)
+	return TenantContent{Series: len(found), Metrics: i.metadata.ofTenant(keyschema.TenantPrefix(tenant))}, err
+}
+
+// DropTenant removes all that a tenant other than the default one has in head, log, index and tables. It refuses writes of the
+// tenant from its start until ReopenTenant. It is durable when it returns. After an error or a crash, the caller repeats
+// it.
+func (i *Ingester) DropTenant(ctx context.Context, tenant string) (series int, err error) {
+	if err := i.enterDeletion(); err != nil {
+		return 0, err
+	}
+	defer i.Exit()
+	prefix := keyschema.TenantPrefix(tenant)
+	if err := i.tenants.Of(prefix).Close(ctx); err != nil {
+		return 0, err
+	}
+	if series, err = i.deleter.DropTenant(ctx, tenant); err != nil {
+		return 0, retryable(err)
+	}
+	if err := i.dropMetadata(ctx, prefix); err != nil {
+		return 0, err
+	}
+	if err := i.histograms.DropTenant(ctx, prefix); err != nil {
+		return 0, err
+	}
+	// The log still has metadata of the tenant. Only an empty log restores none after a crash.
+	return series, retryable(i.forgetTenant(ctx, prefix))
+}
+
+// dropMetadata removes the descriptions of a tenant's metrics while nothing writes descriptions to the tables.
+func (i *Ingester) dropMetadata(ctx context.Context, prefix string) error {
+	i.flusher.Lock()
+	defer i.flusher.Unlock()
+	return i.metadata.dropTenant(ctx, prefix)
 }
 
 // maintainDeletions removes hours without samples from the index after deletions.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -240,6 +241,38 @@ func (s *metadataStore) emit(emit func(kind byte, payload []byte) error) error {
 		return nil
 	}
 	return emit(record.KindMetadata, payload)
+}
+
+// dropTenant removes the descriptions of metrics whose stored names begin with a tenant's prefix, which is not empty. It is
+// durable after the next Sync of the store.
+func (s *metadataStore) dropTenant(ctx context.Context, prefix string) error {
+	s.mu.Lock()
+	for metric := range s.metrics {
+		if strings.HasPrefix(metric, prefix) {
+			delete(s.metrics, metric)
+			delete(s.dirty, metric)
+			s.targetCount -= len(s.targets[metric])
+			delete(s.targets, metric)
+		}
+	}
+	s.mu.Unlock()
+	start := keyschema.AppendEscaped([]byte(metadataPrefix), prefix)
+	if err := s.table.DropRows(ctx, storage.RowRange{Start: start, End: append(slices.Clone(start), '\xff')}); err != nil {
+		return fmt.Errorf("remove metadata of a tenant: %w", err)
+	}
+	return nil
+}
+
+// ofTenant counts the described metrics of a tenant.
+func (s *metadataStore) ofTenant(prefix string) (metrics int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for metric := range s.metrics {
+		if strings.HasPrefix(metric, prefix) {
+			metrics++
+		}
+	}
+	return metrics
 }
 
 // cell is where the descriptions of a metric are stored.

@@ -3,7 +3,9 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"halite/ingest/head"
@@ -44,13 +46,42 @@ func (i *Ingester) collectSeries(ctx context.Context) error {
 	return i.CollectSeries(ctx, i.idleBefore(), func(log uint32) { i.flusher.AddStaleRef(log, 0, until) })
 }
 
+// forgetTenant forgets the series of a tenant that has no samples any more, and writes the head to the tables, so that the log
+// no longer names them.
+func (i *Ingester) forgetTenant(ctx context.Context, prefix string) error {
+	i.flusher.Lock()
+	defer i.flusher.Unlock()
+	until, err := i.log.Rotate()
+	if err != nil {
+		return fmt.Errorf("cut the log: %w", err)
+	}
+	i.rulesMu.Lock()
+	idle := slices.DeleteFunc(i.index.Idle(math.MaxInt64), func(ref index.Ref) bool {
+		return !strings.HasPrefix(i.index.Metric(ref), prefix)
+	})
+	err = i.collect(ctx, idle, math.MaxInt64, func(log uint32) { i.flusher.AddStaleRef(log, 0, until) })
+	i.rulesMu.Unlock()
+	if err != nil {
+		return err
+	}
+	// It deletes what an interrupted removal of hours has left.
+	if err := i.index.Maintain(ctx); err != nil {
+		return err
+	}
+	return i.flusher.All(ctx)
+}
+
 // CollectSeries forgets series whose last sample lies before an hour and that have no rows in the head. It calls forgotten with
 // the number in the log of each. Requests go on between batches, and see each batch before or after its series are forgotten.
 func (w *Writer) CollectSeries(ctx context.Context, before int64, forgotten func(log uint32)) error {
 	w.rulesMu.Lock()
 	defer w.rulesMu.Unlock()
 	w.forgetRelabelled()
-	idle := w.index.Idle(before)
+	return w.collect(ctx, w.index.Idle(before), before, forgotten)
+}
+
+// collect is CollectSeries for some idle series. The caller holds rulesMu.
+func (w *Writer) collect(ctx context.Context, idle []index.Ref, before int64, forgotten func(log uint32)) error {
 	if len(idle) == 0 {
 		return nil
 	}

@@ -143,6 +143,12 @@ func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	w.tenants.Set(converted)
 }
 
+// TenantUses returns what each tenant with series, or with writes since the start, uses of its limits.
+func (w *Writer) TenantUses() map[string]tenantlimits.Use { return w.tenants.Uses() }
+
+// ReopenTenant takes writes of a tenant again that was dropped.
+func (w *Writer) ReopenTenant(tenant string) { w.tenants.Forget(keyschema.TenantPrefix(tenant)) }
+
 // TenantLimits holds the limits of a tenant.
 type TenantLimits struct{ SamplesPerSecond, Series Limit }
 

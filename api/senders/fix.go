@@ -82,7 +82,8 @@ func requestFix(reason string) (f Fix, ok bool) {
 			"authorization: {credentials_file: /etc/prometheus/halite.token}", inRemoteWrite}, true
 	case ReasonScope, ReasonRestricted:
 		return Fix{"the user or token may not write", "scopes: [write]", "the entry in --web.access-file"}, true
-	case tenancy.ReasonNone, tenancy.ReasonForbidden, tenancy.ReasonUnknown, tenancy.ReasonMany, tenancy.ReasonInvalid:
+	case tenancy.ReasonNone, tenancy.ReasonForbidden, tenancy.ReasonUnknown, tenancy.ReasonMany, tenancy.ReasonInvalid,
+		tenancy.ReasonDropping:
 		return Fix{"the user or token may not write for that tenant", "tenant: acme", "the entry in --web.access-file"}, true
 	case ReasonPasswordChecks:
 		return Fix{Words: "too many passwords waited for their check. Tokens take no such check"}, true

@@ -32,6 +32,8 @@ const (
 	ReasonForbidden = "tenant"
 	// ReasonUnknown: the tenant is unknown, and writes do not make it.
 	ReasonUnknown = "unknown_tenant"
+	// ReasonDropping: the tenant is being dropped.
+	ReasonDropping = "tenant_dropping"
 	// ReasonMany: there are too many tenants.
 	ReasonMany = "too_many_tenants"
 	// ReasonStorage: the list of tenants cannot be read or written.
@@ -173,6 +175,8 @@ func (t *Tenancy) check(ctx context.Context, name string, use Use) error {
 		return nil
 	case errors.Is(err, tenants.ErrUnknown):
 		return &Error{http.StatusForbidden, ReasonUnknown, err}
+	case errors.Is(err, tenants.ErrDropping):
+		return &Error{http.StatusForbidden, ReasonDropping, err}
 	case errors.Is(err, tenants.ErrTooMany):
 		return &Error{http.StatusForbidden, ReasonMany, err}
 	case errors.Is(err, storage.ErrUnavailable):

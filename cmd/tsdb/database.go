@@ -12,6 +12,7 @@ import (
 
 	"halite/api"
 	"halite/api/tenancy"
+	"halite/api/tenantadmin"
 	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/tables"
@@ -34,6 +35,7 @@ import (
 	"halite/storage/pebble/fault"
 	"halite/storage/periodic"
 	"halite/storage/retention"
+	"halite/storage/tenants"
 	"halite/storage/tombstone"
 )
 
@@ -60,6 +62,8 @@ type database struct {
 	queryLog    *querylog.Log
 	limits      *limits.Control  // of queries
 	tenancy     *tenancy.Tenancy // nil without --tenants
+	tenantList  *tenants.Registry
+	tenants     *tenantadmin.Admin // nil without --tenants
 	engine      *query.Engine
 	lock        io.Closer // of --storage.path; nil in mode direct
 }
@@ -80,6 +84,7 @@ type ingester interface {
 	HAClusters() []hatracker.ClusterStatus
 	SetLimits(samplesPerSecond ingest.Limit, series *ingest.Limit)
 	SetTenantLimits(limits map[string]ingest.TenantLimits)
+	tenantadmin.Writer
 	Close(ctx context.Context) error
 }
 
@@ -103,6 +108,14 @@ func (db *database) lostTables() []fault.Damage {
 // lostFrom reports whether rows of one of the tables are among the losses.
 func (db *database) lostFrom(names ...string) bool {
 	return tables.LostFrom(db.lostTables(), names...)
+}
+
+// tenantAdmin returns what looks after tenants; nil without --tenants.
+func (db *database) tenantAdmin() api.TenantAdmin {
+	if db.tenants == nil {
+		return nil // not an interface that is not nil
+	}
+	return db.tenants
 }
 
 // Flush moves the head to the tables. Then the engine writes day chunks of the open days in the background, before the end
@@ -146,6 +159,7 @@ func (db *database) close(ctx context.Context) error {
 	errs := []error{db.queryLog.Close()}
 	db.jobs.Stop()
 	db.jobs.Wait()
+	db.tenants.Close()
 	if db.sweeper != nil {
 		db.sweeper.Close()
 	}

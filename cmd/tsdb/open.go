@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/api/tenantadmin"
 	"halite/cmd/tsdb/internal/datadir"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
@@ -101,8 +102,18 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if err := db.apply(ctx, c, db.config); err != nil {
 		return db, err
 	}
+	db.openTenants(log, r)
 	db.startJobs(c, log)
 	return db, nil
+}
+
+// openTenants makes what looks after tenants, if the server has any. It does not run yet.
+func (db *database) openTenants(log *slog.Logger, r prometheus.Registerer) {
+	if db.tenancy != nil {
+		db.tenants = tenantadmin.New(tenantadmin.Options{
+			List: db.tenantList, Writer: db.ingester, Notes: db.notes, Store: db.tables, Logger: log, Registerer: r,
+		})
+	}
 }
 
 // takeStorage locks the directory of all data and makes room in it for the start.
@@ -126,6 +137,9 @@ func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
 			db.rollupLease.Start()
 		}
 		db.tiers.Start()
+	}
+	if db.tenants != nil {
+		db.tenants.Start()
 	}
 	db.sweeper.Start()
 	db.sweepNotes(c, log)

@@ -283,7 +283,7 @@ func newAPI(
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
-		Tenancy:     db.tenancy,
+		Tenancy: db.tenancy, Tenants: db.tenantAdmin(),
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
 		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,
 		HAClusters: db.ingester.HAClusters, OTLP: reloads.otlp,

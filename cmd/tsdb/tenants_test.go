@@ -24,7 +24,7 @@ type tenantServer struct {
 	flags     []string
 }
 
-func startTenants(t *testing.T, dir string, flags ...string) *tenantServer {
+func startTenants(t testing.TB, dir string, flags ...string) *tenantServer {
 	access := "tokens:\n" + token("operator", "scopes: [read, admin]") +
 		token("all", "scopes: [read], tenants: [acme, beta, default]")
 	for _, name := range []string{"acme", "beta", "default", "new"} {
@@ -174,6 +174,110 @@ func tenantsApart(t *testing.T, engine ...string) {
 	out, err := tsdb(t, append([]string{"serve", "--storage.path", dir, "--web.listen-address", s.addr}, engine...)...)
 	require.Error(t, err)
 	require.Contains(t, out, `the store has 2 tenants, "acme" first; start with --tenants`)
+}
+
+// tenant runs `tsdb tenant` as the operator.
+func (s *tenantServer) tenant(args ...string) (string, error) {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "token")
+	require.NoError(s.t, os.WriteFile(file, []byte("operator"), 0o600))
+	return tsdb(s.t, append([]string{"tenant", "--url", s.url, "--bearer-token-file", file}, args...)...)
+}
+
+// TestTenantDrop: a tenant is listed, shown with what it uses, and dropped with samples, rollups, index, annotations and
+// descriptions, also if the server is killed meanwhile.
+func TestTenantDrop(t *testing.T) {
+	t.Parallel()
+	dir, now := t.TempDir(), time.Now().Truncate(time.Second)
+	old := now.Add(-72 * time.Hour)
+	s := startTenants(t, dir, "--no-tenants.create")
+	out, err := s.tenant("add", "a&b")
+	require.Error(t, err)
+	require.Contains(t, out, "bad name of a tenant")
+	for _, name := range []string{"acme", "beta"} {
+		out, err := s.tenant("add", name)
+		require.NoError(t, err, out)
+	}
+	bases := map[string]int{"acme": 10, "beta": 20, "default": 30}
+	for who, base := range bases {
+		s.writeThree(who, base, old)
+	}
+	require.NoError(t, s.end(syscall.SIGTERM))
+	out, err = tsdb(t, "rollup", "rebuild", "--storage.path", dir)
+	require.NoError(t, err, out)
+	s.server = startServerAt(t, dir, s.addr, s.flags...)
+	for who, base := range bases {
+		s.writeThree(who, base+100, now)
+		status, text := s.ask(who, "", http.MethodPost, "/api/annotation?description=of-"+who+"&start_time="+fmt.Sprint(now.Unix()), "")
+		require.Equal(t, http.StatusOK, status, text)
+	}
+	out, err = s.tenant("usage")
+	require.NoError(t, err, out)
+	require.Regexp(t, `(?m)^acme +3 +3 +[03] +data [1-9][0-9]*, rollup [1-9]`, out)
+	out, err = s.tenant("drop", "acme", "--dry-run")
+	require.NoError(t, err, out)
+	require.Regexp(t, "would drop tenant acme: 3 series, [1-9][0-9]* bytes in tables, descriptions of 0 metrics, 1 annotations", out)
+	require.Equal(t, "10 11 12", s.values("acme", "", "m", old))
+	for _, c := range []struct{ name, want string }{
+		{"zeta", "the tenant is unknown"}, {"default", "the default tenant exists always"}, {"a&b", "bad name of a tenant"},
+	} {
+		out, err := s.tenant("drop", c.name)
+		require.Error(t, err)
+		require.Contains(t, out, c.want)
+	}
+	out, err = s.tenant("drop", "acme")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "dropped tenant acme with 3 series; nothing of it is left")
+
+	others := func() {
+		t.Helper()
+		status, text := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=m", "")
+		require.Equal(t, http.StatusForbidden, status)
+		require.Contains(t, text, "unknown")
+		for _, who := range []string{"beta", "default"} {
+			base := bases[who]
+			require.Equal(t, fmt.Sprintf("%d %d %d", base, base+1, base+2), s.values(who, "", "m", old), who)
+			require.Equal(t, fmt.Sprintf("%d %d %d", base+100, base+101, base+102), s.values(who, "", "m", now), who)
+		}
+	}
+	others()
+	s.again(syscall.SIGKILL)
+	others()
+	s.killedInDrop(now)
+	others()
+	require.NoError(t, s.end(syscall.SIGTERM))
+	for _, table := range []string{"data", "rollup", "series", "meta"} {
+		out, err := tsdb(t, "inspect", "rows", "--storage.path", dir, "--table", table, "--limit", "0")
+		require.NoError(t, err, out)
+		require.NotContains(t, out, "&acme&", table)
+	}
+}
+
+// killedInDrop adds the dropped tenant acme again, which begins empty, and kills the server at some moment of its next drop. The
+// next start goes on.
+func (s *tenantServer) killedInDrop(now time.Time) {
+	t := s.t
+	t.Helper()
+	out, err := s.tenant("add", "acme")
+	require.NoError(t, err, out)
+	require.Empty(t, s.values("acme", "", `count_over_time(m[100h])`, now))
+	status, text := s.ask("acme", "", http.MethodGet, "/api/annotations?start_time=1", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, "[]", strings.TrimSpace(text))
+	s.writeThree("acme", 40, now)
+	require.Equal(t, "40 41 42", s.values("acme", "", "m", now))
+
+	go func() { _, _ = s.tenant("drop", "acme") }()
+	require.Eventually(t, func() bool {
+		status, _ := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=m", "")
+		return status == http.StatusForbidden
+	}, time.Minute, time.Millisecond)
+	s.again(syscall.SIGKILL)
+	require.Eventually(t, func() bool {
+		out, err := s.tenant("list")
+		require.NoError(t, err, out)
+		return !strings.Contains(out, "acme")
+	}, time.Minute, 10*time.Millisecond)
 }
 
 // TestTenantFlags: contradictions of flags and files are named.

@@ -103,23 +103,26 @@ func (c *tenantConfig) Validate() error {
 
 // open returns the resolver of a request's tenants. Without --tenants it returns nil, and refuses a store with tenants, because
 // their series would be open to everybody.
-func (c *tenantConfig) open(ctx context.Context, store storage.Store, now func() time.Time) (*tenancy.Tenancy, error) {
-	list, err := tenants.Open(ctx, tenants.Options{Store: store, Max: c.max, Fixed: !c.create, Now: now})
+func (c *tenantConfig) open(
+	ctx context.Context, store storage.Store, now func() time.Time,
+) (_ *tenancy.Tenancy, list *tenants.Registry, err error) {
+	list, err = tenants.Open(ctx, tenants.Options{Store: store, Max: c.max, Fixed: !c.create, Now: now})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !c.on {
 		some, err := list.List(ctx)
 		if err == nil && len(some) > 0 {
 			err = fmt.Errorf("the store has %d tenants, %q first; start with --tenants", len(some), some[0].Name)
 		}
-		return nil, err
+		return nil, nil, err
 	}
 	proxies, err := c.trusted()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return tenancy.New(tenancy.Options{List: list, Trusted: proxies, SeveralMax: c.severalMax})
+	who, err := tenancy.New(tenancy.Options{List: list, Trusted: proxies, SeveralMax: c.severalMax})
+	return who, list, err
 }
 
 func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {

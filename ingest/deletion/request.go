@@ -18,6 +18,9 @@ var (
 	ErrBadRequest = errors.New("bad deletion")
 	// ErrDeletesEverything: a selector may match all series, and Request.Everything is not set.
 	ErrDeletesEverything = errors.New("a selector matches everything")
+	// ErrTenant: the write mode drops no tenants.
+	ErrTenant = errors.New("mode direct drops no tenants, because other servers may write for them; delete the tenant's series " +
+		"with delete_series and its own token")
 	// ErrUnsupported: the server was opened without tombstones.
 	ErrUnsupported = errors.New("deletions are not supported here")
 )

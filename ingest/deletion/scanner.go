@@ -125,9 +125,16 @@ func (sc Scanner) Rows(todo []*tombstone.Tombstone) storage.RowSet {
 	var set storage.RowSet
 	seen := map[string]bool{}
 	for _, t := range todo {
-		metrics, ok := tombstone.Metrics(t.Selectors)
+		metrics, tenants, ok := tombstone.Names(t.Selectors)
 		if !ok {
 			return storage.RowSet{Ranges: []storage.RowRange{{}}}
+		}
+		for _, tenant := range tenants {
+			start, end := keyschema.TenantRows(tenant)
+			if !seen[string(start)] {
+				seen[string(start)] = true
+				set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
+			}
 		}
 		for _, metric := range metrics {
 			for _, g := range sc.Schema.Generations(metric, 0, keyschema.HourMax) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	rollupstore "halite/rollup/store"
+	"halite/storage"
 )
 
 // States are rollup states. They are computed from samples, and retention may keep them longer than the
@@ -21,4 +22,6 @@ type States interface {
 	) (rollupstore.Orphans, error)
 	// HasStates sets to true the hours that have a state with samples.
 	HasStates(ctx context.Context, queries []rollupstore.HoursQuery) error
+	// DropRows removes all states of a range of rows.
+	DropRows(ctx context.Context, rows storage.RowRange) error
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/keyschema"
 	"halite/storage"
@@ -388,4 +389,14 @@ func (c *cleaner) flush(ctx context.Context) error {
 	}
 	c.hours, c.count = map[int64][][]byte{}, 0
 	return nil
+}
+
+// CountTenant returns deletion.ErrTenant.
+func (t *Direct) CountTenant(context.Context, string) (c ingest.TenantContent, err error) {
+	return c, deletion.ErrTenant
+}
+
+// DropTenant returns deletion.ErrTenant.
+func (t *Direct) DropTenant(context.Context, string) (series int, err error) {
+	return 0, deletion.ErrTenant
 }

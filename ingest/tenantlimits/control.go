@@ -2,6 +2,7 @@ package tenantlimits
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -84,6 +85,39 @@ func (c *Control) Of(prefix string) *Tenant {
 	return t
 }
 
+// Forget removes the state of a tenant. The next write makes a new one.
+func (c *Control) Forget(prefix string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.tenants, prefix)
+}
+
+// Use is what a tenant uses of its limits.
+type Use struct {
+	// Series and SamplesPerSecond have the use of a limit; their Max is 0 if there is none.
+	Series, SamplesPerSecond ratelimit.Use
+	// Samples counts samples and histograms since the start.
+	Samples int64
+}
+
+// Uses returns the use of each tenant with series, or with writes since the start, by its name.
+func (c *Control) Uses() map[string]Use {
+	series := c.count()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make(map[string]Use, len(series))
+	for prefix, n := range series {
+		out[keyschema.TenantOf(prefix)] = Use{Series: ratelimit.Use{Used: n}}
+	}
+	for _, t := range c.tenants {
+		u := out[t.Name]
+		u.SamplesPerSecond, u.Samples = t.rate.Use(c.opts.Now()), t.samples.Load()
+		u.Series.Options = *t.seriesLimit.Load()
+		out[t.Name] = u
+	}
+	return out
+}
+
 // countEvery is the age from which the active series of tenants are counted again.
 const countEvery = time.Second
 
@@ -132,6 +166,7 @@ type Tenant struct {
 	samples     atomic.Int64
 	slots       chan struct{}
 	bytes       atomic.Int64
+	closed      atomic.Bool
 
 	mu      sync.Mutex // guards the fields below
 	series  int64
@@ -156,11 +191,23 @@ func (t *Tenant) Add(samples int, over bool, now time.Time) {
 }
 
 // Enter reserves a slot and memory in the tenant's share. ok is false if the memory is used up, if no slot becomes free within
-// the wait, or if ctx ends first.
+// the wait, if ctx ends first, or after Close.
 func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration) (ok bool) {
 	if t == nil {
 		return true
 	}
+	if !t.enter(ctx, sizeBytes, wait) {
+		return false
+	}
+	if t.closed.Load() {
+		t.Leave(sizeBytes)
+		return false
+	}
+	return true
+}
+
+// enter is Enter also after Close.
+func (t *Tenant) enter(ctx context.Context, sizeBytes int, wait time.Duration) (ok bool) {
 	if t.bytes.Add(int64(sizeBytes)) <= t.control.opts.BytesMax {
 		select {
 		case t.slots <- struct{}{}:
@@ -186,6 +233,26 @@ func (t *Tenant) Leave(sizeBytes int) {
 		<-t.slots
 		t.bytes.Add(int64(-sizeBytes))
 	}
+}
+
+// Close lets no more requests enter, and waits until all have left. After an error some may not have left.
+func (t *Tenant) Close(ctx context.Context) error {
+	t.closed.Store(true)
+	taken := 0
+	defer func() {
+		for range taken {
+			<-t.slots
+		}
+	}()
+	for range cap(t.slots) {
+		select {
+		case t.slots <- struct{}{}:
+			taken++
+		case <-ctx.Done():
+			return fmt.Errorf("wait for writes of tenant %q under way: %w", t.Name, context.Cause(ctx))
+		}
+	}
+	return nil
 }
 
 // Series returns the limit of active series and their number, with the series that were added since they were counted.

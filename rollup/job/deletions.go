@@ -77,18 +77,21 @@ func rowsOf(list []*tombstone.Tombstone) storage.RowSet {
 	var set storage.RowSet
 	seen := map[string]bool{}
 	for _, d := range list {
-		metrics, ok := tombstone.Metrics(d.Selectors)
+		metrics, tenants, ok := tombstone.Names(d.Selectors)
 		if !ok {
 			return allRows()
 		}
-		for _, metric := range metrics {
-			if seen[metric] {
-				continue
+		add := func(start, end []byte) {
+			if !seen[string(start)] {
+				seen[string(start)] = true
+				set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
 			}
-			seen[metric] = true
-			var r storage.RowRange
-			r.Start, r.End = keyschema.MetricRows(metric)
-			set.Ranges = append(set.Ranges, r)
+		}
+		for _, metric := range metrics {
+			add(keyschema.MetricRows(metric))
+		}
+		for _, tenant := range tenants {
+			add(keyschema.TenantRows(tenant))
 		}
 	}
 	return set

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"math"
 
 	"halite/storage"
@@ -72,4 +73,12 @@ func (s *Store) DuringDeletion(fromMs, toMs int64, deleteSamples func() error) e
 		days, months = append(days, day), appendNew(months, MonthOfDay(day))
 	}
 	return s.versions.during(days, months, deleteSamples)
+}
+
+// DropRows removes all states of a range of rows.
+func (s *Store) DropRows(ctx context.Context, rows storage.RowRange) error {
+	if err := s.Table.DropRows(ctx, rows); err != nil {
+		return fmt.Errorf("drop rollup states: %w", err)
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -191,6 +192,27 @@ func (s *Set) Expire(ctx context.Context, firstHour int64) error {
 			return fmt.Errorf("remove expired metrics with histograms: %w", err)
 		}
 		s.remove(metrics, firstHour)
+	}
+	return nil
+}
+
+// DropTenant removes the metrics whose stored names begin with a tenant's prefix, which is not empty. The caller no longer marks
+// hours of them. It is durable after the next Sync of the store.
+func (s *Set) DropTenant(ctx context.Context, prefix string) error {
+	s.persisting.Lock()
+	defer s.persisting.Unlock()
+	start := keyschema.AppendEscaped([]byte(rowPrefix), prefix)
+	if err := s.meta.DropRows(ctx, storage.RowRange{Start: start, End: append(slices.Clone(start), '\xff')}); err != nil {
+		return fmt.Errorf("remove the metrics with histograms of a tenant: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for metric := range s.metrics {
+		if strings.HasPrefix(metric, prefix) {
+			delete(s.metrics, metric)
+			delete(s.dirty, metric)
+			s.count.Add(-1)
+		}
 	}
 	return nil
 }

@@ -218,3 +218,24 @@ func (s *Store) DeleteDescription(ctx context.Context, kind, id string) error {
 	}
 	return s.flush(ctx)
 }
+
+// Drop deletes all annotations and descriptions of the tenant, which is not the default one.
+func (s *Store) Drop(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, prefix := range []string{annotationPrefix + s.tenant, descriptionRows + s.tenant} {
+		if err := s.meta.DropRows(ctx, storage.RowRange{Start: []byte(prefix + "#"), End: []byte(prefix + "$")}); err != nil {
+			return fmt.Errorf("delete the notes of a tenant: %w", err)
+		}
+	}
+	return s.flush(ctx)
+}
+
+// Count returns the number of annotations of the tenant.
+func (s *Store) Count(ctx context.Context) (annotations int, err error) {
+	err = s.scan(ctx, annotationPrefix+s.tenant+"#", annotationPrefix+s.tenant+"$", func([]byte, *Annotation) error {
+		annotations++
+		return nil
+	})
+	return annotations, err
+}

@@ -27,6 +27,8 @@ const MaxDefault = 1000
 var (
 	// ErrUnknown means that a tenant is not in the list, and that writes do not add it.
 	ErrUnknown = errors.New("the tenant is unknown")
+	// ErrDropping means that a tenant is being dropped.
+	ErrDropping = errors.New("the tenant is being dropped")
 	// ErrTooMany means that the list is full.
 	ErrTooMany = errors.New("the number of tenants has reached its limit")
 )
@@ -46,6 +48,8 @@ type Options struct {
 type Tenant struct {
 	Name      string `json:"name"`
 	CreatedMs int64  `json:"created_ms"`
+	// Dropping says that the tenant is being dropped, also after a crash.
+	Dropping bool `json:"dropping,omitempty"`
 }
 
 // Registry is the list of tenants. It is safe for concurrent use, also of several servers.
@@ -106,15 +110,36 @@ func cell(name string) jsoncell.Cell {
 	return jsoncell.Cell{Row: rowPrefix + name, Qualifier: qualifier}
 }
 
-// Check returns ErrUnknown if only tenants of the list may be asked for, and this one is not in it.
+// Check returns ErrUnknown if only tenants of the list may be asked for, and this one is not in it. It returns ErrDropping if
+// this one is being dropped.
 func (x *Registry) Check(ctx context.Context, name string) error {
-	if name == keyschema.DefaultTenant || !x.opts.Fixed {
+	if name == keyschema.DefaultTenant {
 		return nil
+	}
+	if t, known := x.load(name); known || !x.opts.Fixed {
+		return t.usable()
 	}
 	if known, err := x.has(ctx, name); known || err != nil {
 		return err
 	}
 	return fmt.Errorf("%w: %q", ErrUnknown, name)
+}
+
+// load returns what this process knows of a tenant.
+func (x *Registry) load(name string) (t Tenant, known bool) {
+	value, known := x.known.Load(name)
+	if known {
+		t = value.(Tenant)
+	}
+	return t, known
+}
+
+// usable returns ErrDropping if the tenant is being dropped.
+func (t *Tenant) usable() error {
+	if t.Dropping {
+		return fmt.Errorf("%w: %q", ErrDropping, t.Name)
+	}
+	return nil
 }
 
 // has reports whether a tenant is in the list. Another server may have added it.
@@ -124,20 +149,23 @@ func (x *Registry) has(ctx context.Context, name string) (bool, error) {
 	}
 	var t Tenant
 	known, err := cell(name).Read(ctx, x.meta, &t)
+	if err != nil {
+		return false, err
+	}
 	if known {
 		x.known.Store(name, t)
 	}
-	return known, err
+	return known, t.usable()
 }
 
 // Ensure adds a tenant that writes, unless it is in the list. The entry is durable when Ensure returns. The error may be
-// ErrUnknown, ErrTooMany or keyschema.ErrBadTenant.
+// ErrUnknown, ErrDropping, ErrTooMany or keyschema.ErrBadTenant.
 func (x *Registry) Ensure(ctx context.Context, name string) error {
 	if name == keyschema.DefaultTenant {
 		return nil
 	}
-	if _, known := x.known.Load(name); known {
-		return nil
+	if t, known := x.load(name); known {
+		return t.usable()
 	}
 	if err := x.Check(ctx, name); err != nil {
 		return err
@@ -162,24 +190,50 @@ func (x *Registry) Add(ctx context.Context, name string) error {
 	if len(list) >= x.opts.Max {
 		return fmt.Errorf("%w of %d (--tenants.max)", ErrTooMany, x.opts.Max)
 	}
-	t := Tenant{Name: name, CreatedMs: x.opts.Now().UnixMilli()}
-	if err := cell(name).Write(ctx, x.meta, t); err != nil {
-		return fmt.Errorf("add tenant %q: %w", name, err)
+	return x.store(ctx, Tenant{Name: name, CreatedMs: x.opts.Now().UnixMilli()})
+}
+
+// store writes an entry. It is durable when store returns. The caller holds mu.
+func (x *Registry) store(ctx context.Context, t Tenant) error {
+	err := cell(t.Name).Write(ctx, x.meta, t)
+	if err == nil {
+		err = x.opts.Store.Sync(ctx)
 	}
-	if err := x.opts.Store.Sync(ctx); err != nil {
-		return fmt.Errorf("add tenant %q: %w", name, err)
+	if err != nil {
+		return fmt.Errorf("store tenant %q: %w", t.Name, err)
 	}
-	x.known.Store(name, t)
+	x.known.Store(t.Name, t)
 	return nil
 }
 
-// Remove removes a tenant from the list. It is durable after the next Sync of the store.
+// StartDrop marks a tenant as being dropped. From then on Check and Ensure refuse it, until Remove. The mark is durable when
+// StartDrop returns. The error is ErrUnknown if the tenant is not in the list.
+func (x *Registry) StartDrop(ctx context.Context, name string) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if known, err := x.has(ctx, name); err != nil && !errors.Is(err, ErrDropping) {
+		return err
+	} else if !known {
+		return fmt.Errorf("%w: %q", ErrUnknown, name)
+	}
+	t, _ := x.load(name)
+	if t.Dropping {
+		return nil
+	}
+	t.Dropping = true
+	return x.store(ctx, t)
+}
+
+// Remove removes a tenant from the list. It is durable when Remove returns.
 func (x *Registry) Remove(ctx context.Context, name string) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if err := x.meta.Apply(ctx, []storage.RowMutation{{
 		Key: []byte(rowPrefix + name), Entries: []storage.Entry{{Kind: storage.DeleteRow}},
 	}}); err != nil {
+		return fmt.Errorf("remove tenant %q: %w", name, err)
+	}
+	if err := x.opts.Store.Sync(ctx); err != nil {
 		return fmt.Errorf("remove tenant %q: %w", name, err)
 	}
 	x.known.Delete(name)

@@ -39,6 +39,9 @@ func TestRegistry(t *testing.T) {
 	require.ErrorIs(t, other.Ensure(ctx, "gamma"), ErrUnknown)
 	require.NoError(t, other.Add(ctx, "gamma"))
 	require.ErrorIs(t, x.Ensure(ctx, "delta"), ErrTooMany)
+	require.NoError(t, x.StartDrop(ctx, "gamma"))
+	require.NoError(t, x.StartDrop(ctx, "gamma"))
+	require.ErrorIs(t, x.StartDrop(ctx, "delta"), ErrUnknown)
 
 	// After a crash the list is whole.
 	after := fs.CrashClone(vfs.CrashCloneCfg{})
@@ -56,7 +59,10 @@ func TestRegistry(t *testing.T) {
 		require.Positive(t, tenant.CreatedMs)
 	}
 	require.Equal(t, "acme beta gamma ", names)
-	require.NoError(t, x.Remove(ctx, "beta"))
+	require.ErrorIs(t, x.Check(ctx, "gamma"), ErrDropping)
+	require.ErrorIs(t, x.Ensure(ctx, "gamma"), ErrDropping)
+	require.NoError(t, x.Remove(ctx, "gamma"))
+	require.NoError(t, x.Check(ctx, "gamma"))
 	list, err = x.List(ctx)
 	require.NoError(t, err)
 	require.Len(t, list, 2)

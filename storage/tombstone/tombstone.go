@@ -117,6 +117,37 @@ func Metrics(selectors [][]*labels.Matcher) (metrics []string, ok bool) {
 	return metrics, true
 }
 
+// Names lists metrics and tenants: each series that the selectors can match has one of the metrics, or belongs to one of the
+// tenants. ok is false if a selector bounds neither.
+func Names(selectors [][]*labels.Matcher) (metrics, tenants []string, ok bool) {
+	for _, ms := range selectors {
+		if name, ok := metric(ms); ok {
+			metrics = append(metrics, name)
+			continue
+		}
+		tenant, ok := tenantOf(ms)
+		if !ok {
+			return nil, nil, false
+		}
+		tenants = append(tenants, tenant)
+	}
+	return metrics, tenants, true
+}
+
+// tenantOf returns the only tenant whose series a selector can match, if it has a matcher such as __name__=~"&acme&.+".
+func tenantOf(ms []*labels.Matcher) (string, bool) {
+	for _, m := range ms {
+		if m.Name != model.MetricNameLabel || m.Type != labels.MatchRegexp {
+			continue
+		}
+		// A name may follow at once.
+		if prefix, _ := keyschema.SplitTenant(m.Prefix() + "a"); prefix != "" {
+			return keyschema.TenantOf(prefix), true
+		}
+	}
+	return "", false
+}
+
 // probes are values that no label has. A matcher that accepts all of them excludes hardly any series.
 var probes = [...]string{"a", "Zq_7", "0", "~", "some_metric_total", "é\n", "10.11.12.13:9100"}
 

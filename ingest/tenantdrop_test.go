@@ -1,0 +1,161 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+	"github.com/prometheus/prometheus/tsdb/tsdbutil"
+	"github.com/stretchr/testify/require"
+
+	"halite/ingest/ingesttest"
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/principal"
+	"halite/storage/storagetest/seeds"
+)
+
+func tenantTweak(o *Options) { o.Limits.Tenants = true }
+
+// writeAs writes the same series for each tenant: floats, a histogram and metadata. It returns the floats.
+func (r *rig) writeAs(rng *rand.Rand, tenant string, into map[string]column) error {
+	req := &prompb.WriteRequest{Metadata: []prompb.MetricMetadata{{MetricFamilyName: "m0", Help: "of " + tenant}}}
+	added := map[string]prompb.Sample{}
+	for n := range 1 + rng.IntN(6) {
+		name := fmt.Sprint("m", n%3)
+		s := sample(r.clock.Now().UnixMilli()-rng.Int64N(20*60_000), rng.Float64())
+		req.Timeseries = append(req.Timeseries, series([]string{"__name__", name, "x", fmt.Sprint(n)}, s))
+		added[labels.FromStrings("__name__", keyschema.TenantPrefix(tenant)+name, "x", fmt.Sprint(n)).String()] = s
+	}
+	h := series([]string{"__name__", "h"})
+	h.Histograms = []prompb.Histogram{prompb.FromIntHistogram(r.clock.Now().UnixMilli(), tsdbutil.GenerateTestHistogram(1))}
+	req.Timeseries = append(req.Timeseries, h)
+	ctx := principal.With(context.Background(), &principal.Principal{Name: tenant, Tenants: []string{tenant}})
+	if _, err := r.Write(ctx, Input{Body: body(r.t, req)}); err != nil {
+		return err
+	}
+	for name, s := range added {
+		if into[name] == nil {
+			into[name] = column{}
+		}
+		into[name][s.Timestamp] = math.Float64bits(s.Value)
+	}
+	return nil
+}
+
+// columns returns the floats of all series that the index lists, but histograms.
+func (r *rig) columns() map[string]column {
+	r.t.Helper()
+	found, err := r.index.Select(context.Background(), nil, 0, keyschema.TimeMaxMs)
+	require.NoError(r.t, err)
+	out := map[string]column{}
+	for _, s := range found {
+		if _, name := keyschema.SplitTenant(s.Labels.Get("__name__")); name == "h" {
+			continue
+		}
+		c, err := r.read(s.Labels)
+		require.NoError(r.t, err)
+		out[s.Labels.String()] = c
+	}
+	return out
+}
+
+// requireNothingOf checks that neither memory nor a row of a table names the tenant.
+func (r *rig) requireNothingOf(tenant string) {
+	r.t.Helper()
+	ctx, prefix := context.Background(), keyschema.TenantPrefix(tenant)
+	r.index.EachMetric(0, func(metric string, series int) {
+		require.False(r.t, series > 0 && bytes.HasPrefix([]byte(metric), []byte(prefix)), metric)
+	})
+	require.Zero(r.t, r.metadata.ofTenant(prefix))
+	tables, err := r.store.Tables(ctx)
+	require.NoError(r.t, err)
+	for _, schema := range tables {
+		table, err := r.store.Table(ctx, schema.Name)
+		require.NoError(r.t, err)
+		rows := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+		for rows.Next() {
+			row := rows.Row()
+			require.NotContains(r.t, string(row.Key), tenant, schema.Name)
+			for _, c := range row.Cells {
+				require.NotContains(r.t, string(c.Value), tenant, "table %s, row %q", schema.Name, row.Key)
+			}
+		}
+		require.NoError(r.t, rows.Err())
+		require.NoError(r.t, rows.Close())
+	}
+}
+
+// TestDropTenant cuts the power somewhere while a tenant is dropped. After the drop is repeated, nothing names the tenant, the
+// others have all of theirs, and the tenant begins again with what it writes then.
+func TestDropTenant(t *testing.T) {
+	first, count := seeds.Range(t, seeds.Default{Full: 30, Short: 3})
+	for seed := first; seed < first+count; seed++ {
+		if !t.Run(fmt.Sprint(seed), func(t *testing.T) { dropTenantSeed(t, seed) }) {
+			t.Fatalf("reproduce: HALITE_SEED=%d HALITE_SEEDS=1 go test -run %s ./ingest", seed, t.Name())
+		}
+	}
+}
+
+func dropTenantSeed(t *testing.T, seed uint64) {
+	const doomed = "acmecorp"
+	ctx, rng := t.Context(), rand.New(rand.NewPCG(seed, 77))
+	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()
+	run := &crashRun{t: t, fs: fs, clock: c, oracle: newOracle(), rng: rng}
+	r, err := deletionRig(t, run.wrap(), c, tenantTweak)
+	require.NoError(t, err)
+	want := map[string]map[string]column{doomed: {}, "acme": {}, keyschema.DefaultTenant: {}}
+	others := []string{"acme", keyschema.DefaultTenant}
+	for range 12 {
+		for _, tenant := range append([]string{doomed}, others...) {
+			require.NoError(t, r.writeAs(rng, tenant, want[tenant]))
+		}
+		switch rng.IntN(4) {
+		case 0:
+			r.flush()
+		case 1:
+			c.Advance(time.Duration(rng.IntN(30)) * time.Hour)
+			r.doStep()
+		case 2:
+			r.delete(c.Now().UnixMilli()-1000, c.Now().UnixMilli()-900, match(t, "__name__", "=", "&"+doomed+"&m1"))
+		}
+	}
+	run.left.Store(int64(1 + rng.IntN(900)))
+	run.armed.Store(true)
+	_, err = r.DropTenant(ctx, doomed)
+	require.NoError(t, err)
+	whole := run.left.Load() > 0 // the drop was complete when the power went
+	run.cut(0, 1)
+	r.close()
+
+	r, err = deletionRig(t, run.crashed, c, tenantTweak)
+	require.NoError(t, err)
+	if whole {
+		r.requireNothingOf(doomed)
+	}
+	_, err = r.DropTenant(ctx, doomed)
+	require.NoError(t, err)
+	r.requireNothingOf(doomed)
+	require.Error(t, r.writeAs(rng, doomed, map[string]column{}), "the drop goes on")
+	expected := map[string]column{}
+	for _, tenant := range others {
+		for name, samples := range want[tenant] {
+			expected[name] = samples
+		}
+	}
+	require.Equal(t, expected, r.columns())
+
+	r.ReopenTenant(doomed)
+	require.NoError(t, r.writeAs(rng, doomed, expected))
+	require.Equal(t, expected, r.columns())
+	r.flush()
+	require.Equal(t, expected, r.columns())
+	r.close()
+}
