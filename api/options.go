@@ -30,6 +30,7 @@ import (
 	"halite/query/limits"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/keyviz"
 	"halite/storage/notes"
 	"halite/storage/principal"
 	"halite/storage/retention"
@@ -61,6 +62,8 @@ type Options struct {
 	Snapshot func(ctx context.Context) (Snapshot, error)
 	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
 	Tablets TabletSource
+	// Keyviz answers /api/v1/keyviz; nil answers that it is off.
+	Keyviz *keyviz.Collector
 	// Retention answers /api/v1/status/retention; nil answers with nothing.
 	Retention RetentionSource
 

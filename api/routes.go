@@ -11,6 +11,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"halite/api/keyviz"
 	"halite/api/opentsdb"
 	"halite/api/opentsdb/queries"
 	"halite/api/receiver/influx"
@@ -173,12 +174,14 @@ func (s *Server) endpointGroups() []endpointGroup {
 	const get, post, put = http.MethodGet, http.MethodPost, http.MethodPut
 	reads := access{scopes: principal.Read, restricted: true, tenants: tenancy.Read}
 	readsAll, administers := access{scopes: principal.Read}, access{scopes: principal.Admin}
+	looks := access{scopes: principal.Read, tenants: tenancy.Look}
 	deletes := access{scopes: principal.Admin, restricted: true, tenants: tenancy.Change}
 	return []endpointGroup{
 		{reads, []string{get, post}, false, s.queryEndpoints()},
 		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/explain": s.explain}},
 		{reads, []string{get}, false, s.lookupEndpoints()},
 		{readsAll, []string{get}, false, s.statusEndpoints()},
+		{looks, []string{get}, false, s.keyvizEndpoints()},
 		{administers, []string{post, put}, true, s.adminEndpoints()},
 		{administers, []string{get}, false, map[string]endpoint{"/api/v1/admin/tenants": s.listTenants}},
 		{deletes, []string{post, put}, true, map[string]endpoint{"/api/v1/admin/tsdb/delete_series": s.deleteSeries}},
@@ -231,6 +234,15 @@ func (s *Server) statusEndpoints() map[string]endpoint {
 		"/api/v1/status/retention":      s.retention,
 		"/api/v1/status/tsdb":           s.tsdbStatus,
 		"/api/v1/status/tsdb/blocks":    s.tsdbBlocks,
+	}
+}
+
+func (s *Server) keyvizEndpoints() map[string]endpoint {
+	h := keyviz.New(keyviz.Options{Collector: s.opts.Keyviz, Tablets: s.dataTablets, ParseTime: parseTime})
+	return map[string]endpoint{
+		"/api/v1/keyviz/heatmap": answerKeyviz(h.Heatmap),
+		"/api/v1/keyviz/ranges":  answerKeyviz(h.Ranges),
+		"/api/v1/keyviz/cell":    answerKeyviz(h.Cell),
 	}
 }
 

@@ -12,11 +12,13 @@ import (
 	"strconv"
 	"time"
 
+	"halite/api/keyviz"
 	"halite/api/senders"
 	"halite/ingest"
 	"halite/ingest/hatracker"
 	"halite/keyschema"
 	"halite/query/limits"
+	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/retention"
 )
@@ -326,6 +328,40 @@ func (s *Server) tablets(r *http.Request) (reply, *apiError) {
 		tables = append(tables, tableStatus{schema.Name, list})
 	}
 	return document(map[string]any{"tables": tables})
+}
+
+// dataTablets lists the tablets of the data table.
+func (s *Server) dataTablets(ctx context.Context) ([]storage.Tablet, error) {
+	if s.opts.Tablets == nil {
+		return nil, nil
+	}
+	table, err := s.opts.Tablets.Table(ctx, storage.TableData)
+	if errors.Is(err, storage.ErrNoTable) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return table.Tablets(ctx)
+}
+
+// answerKeyviz is an endpoint of the key heat map.
+func answerKeyviz(ask func(r *http.Request) (any, error)) endpoint {
+	return func(r *http.Request) (reply, *apiError) {
+		if aerr := strictForm(r); aerr != nil {
+			return reply{}, aerr
+		}
+		answer, err := ask(r)
+		switch {
+		case errors.Is(err, keyviz.ErrBadRequest):
+			return reply{}, badData(err)
+		case errors.Is(err, keyviz.ErrOff):
+			return reply{}, &apiError{typ: errUnavailable, err: err}
+		case err != nil:
+			return reply{}, &apiError{typ: errInternal, err: err}
+		}
+		return document(answer)
+	}
 }
 
 func tabletsFailed(err error) *apiError {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"halite/ingest/head"
+	"halite/storage/keyviz/ranges"
 )
 
 const (
@@ -54,6 +55,16 @@ func (r *Request) NoteChanges(samples []head.Sample) {
 	}
 	r.buckets = appendBuckets(r.buckets[:0], samples)
 	r.w.changes.Change(r.buckets)
+}
+
+// CountHeat counts stored samples of the request by row key. No series may be forgotten meanwhile.
+func (r *Request) CountHeat(samples []head.Sample) {
+	b := r.w.heat.Begin()
+	if b == nil {
+		return
+	}
+	ranges.Add(b, samples)
+	r.w.heat.End(b)
 }
 
 // appendBuckets appends the buckets of samples to dst. There must be at least one sample.

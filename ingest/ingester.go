@@ -138,7 +138,7 @@ func (i *Ingester) openTables(ctx context.Context) (err error) {
 	return i.Init(ctx, WriterOptions{
 		Limits: i.opts.Limits, Memory: i.hopts, Retention: i.opts.Retention, RetentionByMetric: i.opts.RetentionByMetric,
 		Index:  i.opts.Index,
-		Schema: i.opts.Schema, Meta: meta, Sync: store.Sync, Head: h, Now: i.opts.Now,
+		Schema: i.opts.Schema, Meta: meta, Sync: store.Sync, Head: h, Heat: i.opts.Heat, Now: i.opts.Now,
 		Logger: i.opts.Logger, Registerer: i.opts.Registerer,
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/index/memory"
+	"halite/storage/keyviz"
 	"halite/storage/tombstone"
 )
 
@@ -68,6 +69,8 @@ type Options struct {
 	FreeBytesMin int64
 	// Reserve, if set, is called once a second. It reserves disk space for the next start. Writes are refused while it fails.
 	Reserve func() error
+	// Heat counts accepted samples by row key; nil means that nothing counts them.
+	Heat *keyviz.Collector
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Logger logs for operators; nil discards all lines.

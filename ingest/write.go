@@ -77,6 +77,9 @@ func (i *Ingester) storeNumbers(r *Request, kind keyschema.SampleKind, numbers [
 			stored += len(some)
 		}
 	}
+	if kind == keyschema.Floats {
+		r.CountHeat(r.stripes.Sorted())
+	}
 	if h.Sealed() > 0 || h.Bytes() > i.admission.memory.rowBytesMax() {
 		i.flusher.Wake()
 	}
@@ -153,7 +156,7 @@ func (i *Ingester) storeRecords(r *Request, kind keyschema.SampleKind, records [
 	slices.SortStableFunc(records, func(a, b head.Record) int {
 		return cmp.Compare(i.head.Stripe(a.Ref), i.head.Stripe(b.Ref))
 	})
-	defer func() { r.noteRecords(records[:stored]) }()
+	defer func() { r.noteRecords(kind, records[:stored]) }()
 	for rest := records; len(rest) > 0; {
 		n := r.encodeRecords(i.head, rest)
 		if err := i.storeEncoded(r, i.head.Stripe(rest[0].Ref), kind, rest[:n]); err != nil {
@@ -191,14 +194,17 @@ func (r *Request) encodeRecords(h *head.Head, records []head.Record) (n int) {
 	return n
 }
 
-// noteRecords is NoteChanges for histograms or exemplars.
-func (r *Request) noteRecords(records []head.Record) {
+// noteRecords is NoteChanges for histograms or exemplars. Histograms are samples, so it counts their heat.
+func (r *Request) noteRecords(kind keyschema.SampleKind, records []head.Record) {
 	times := r.kinds.times[:0]
 	for n := range records {
-		times = append(times, head.Sample{TsMs: records[n].TsMs})
+		times = append(times, head.Sample{Ref: records[n].Ref, TsMs: records[n].TsMs})
 	}
 	r.kinds.times = times
 	r.NoteChanges(times)
+	if kind == keyschema.Histograms {
+		r.CountHeat(times)
+	}
 }
 
 // appendRecords is appendNumbers for histograms or exemplars. It also adds the rows to the set of metrics with histograms.

@@ -27,6 +27,7 @@ import (
 	"halite/storage"
 	"halite/storage/changes"
 	"halite/storage/index"
+	"halite/storage/keyviz"
 )
 
 // Writer is the first half of a write, the same in all modes: it admits a request, reads it, finds and creates its series,
@@ -50,6 +51,7 @@ type Writer struct {
 	rulesMu  sync.Mutex // serializes changes of rules with the removal of series
 	metadata *metadataStore
 	changes  changes.Clock
+	heat     *keyviz.Collector
 
 	admission    admission
 	seriesLimits seriesLimits
@@ -86,6 +88,7 @@ type WriterOptions struct {
 	// Sync makes changes of Meta durable.
 	Sync       func(context.Context) error
 	Head       *head.Head
+	Heat       *keyviz.Collector
 	Now        func() time.Time
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
@@ -97,7 +100,7 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	w.floatsOnly = o.FloatsOnly
 	w.histogramAges = o.RetentionByMetric.Tier(keyschema.NativeHistograms)
 	w.retention, w.ages, w.index, w.meta, w.head, w.nextLog = o.Retention, o.RetentionByMetric, o.Index, o.Meta, o.Head, 1
-	w.sync = o.Sync
+	w.sync, w.heat = o.Sync, o.Heat
 	w.now, w.logger, w.metrics = o.Now, o.Logger, newMetrics(o.Registerer)
 	w.registry = head.NewRegistry()
 	w.metadata = newMetadataStore(o.Meta, w.limits, o.Logger)

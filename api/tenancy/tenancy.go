@@ -84,6 +84,8 @@ const (
 	Read
 	// Change: the route changes series of one tenant.
 	Change
+	// Look: the route shows the whole server, or one tenant's part of it to principals of tenants.
+	Look
 	// Write: the route adds series of one tenant, which may be new.
 	Write
 )
@@ -99,7 +101,7 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 	case use == None && n > 0:
 		return nil, refuse(http.StatusForbidden, ReasonForbidden,
 			"%q acts for tenant %s; this concerns the whole server", p.Name, strings.Join(p.Tenants, "|"))
-	case use == None:
+	case use == None, use == Look && n == 0:
 		return p, nil
 	case n == 0:
 		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s is not taken from here",

@@ -21,6 +21,7 @@ import (
 	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/storage/index/memory"
+	"halite/storage/keyviz"
 )
 
 // serveConfig holds the flags of `tsdb serve`; the fields follow the flags' groups.
@@ -34,6 +35,7 @@ type serveConfig struct {
 	cacheBytes         int64
 	memtableBytes      int64
 	tabletBytes        int64
+	keyvizBytes        int64
 	tabletRows         int64
 	indexBytes         int64
 	headBytesMax       int64
@@ -266,7 +268,7 @@ func (c *serveConfig) Validate() error {
 		}
 	}
 	faults = append(faults, c.labelFaults()...)
-	faults = append(faults, c.histogramFaults()...)
+	faults = append(append(faults, c.histogramFaults()...), c.keyvizFaults()...)
 	if err := c.bigtable.Validate(); c.engine == tables.EngineBigtable && err != nil {
 		faults = append(faults, err)
 	}
@@ -307,6 +309,14 @@ func (c *serveConfig) Validate() error {
 	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
 	return errors.Join(faults...)
+}
+
+// keyvizFaults returns an error if the key heat map has too little memory.
+func (c *serveConfig) keyvizFaults() []error {
+	if c.keyvizBytes == 0 || c.keyvizBytes >= keyviz.MemoryBytesLeast {
+		return nil
+	}
+	return []error{fmt.Errorf("--keyviz.max-memory is %d: at least %d bytes, or 0", c.keyvizBytes, keyviz.MemoryBytesLeast)}
 }
 
 // labelFaults lists the limits of labels and histograms that exceed what rows and the index hold.

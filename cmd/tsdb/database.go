@@ -29,6 +29,7 @@ import (
 	"halite/rollup/job"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/keyviz"
 	"halite/storage/lease"
 	"halite/storage/notes"
 	"halite/storage/pebble"
@@ -60,8 +61,9 @@ type database struct {
 	notes       *notes.Store
 	jobs        periodic.Jobs
 	queryLog    *querylog.Log
-	limits      *limits.Control  // of queries
-	tenancy     *tenancy.Tenancy // nil without --tenants
+	limits      *limits.Control   // of queries
+	keyviz      *keyviz.Collector // nil with --keyviz.max-memory=0
+	tenancy     *tenancy.Tenancy  // nil without --tenants
 	tenantList  *tenants.Registry
 	tenants     *tenantadmin.Admin // nil without --tenants
 	engine      *query.Engine
@@ -172,6 +174,7 @@ func (db *database) close(ctx context.Context) error {
 	if db.rollupLease != nil { // no cleaning uses the lease any more
 		errs = append(errs, db.rollupLease.Close(ctx))
 	}
+	db.keyviz.Close(ctx)
 	if db.store != nil {
 		errs = append(errs, db.store.Close())
 	}

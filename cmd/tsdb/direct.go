@@ -48,7 +48,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	}
 	ages := db.retention.Tier(keyschema.Raw) // the retention of the index may be longer
 	t, err := direct.Open(ctx, direct.Options{
-		Tombstones: db.deleted, States: leasedStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
+		Heat: db.keyviz, Tombstones: db.deleted, States: leasedStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
 		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),
 		RetentionByMetric: ages, Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,
 		MarkAfter: c.directMode.packDelay / 3, PackInterval: c.directMode.packEvery,

@@ -29,6 +29,7 @@ import (
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/index/restricted"
+	"halite/storage/keyviz"
 	"halite/storage/pebble"
 	"halite/storage/pebble/fault"
 	"halite/storage/tombstone"
@@ -127,8 +128,32 @@ func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
 	return lock, nil
 }
 
+// openKeyviz opens the collector of the key heat map, unless --keyviz.max-memory is 0.
+func (db *database) openKeyviz(
+	ctx context.Context, c *serveConfig, meta storage.Table, log *slog.Logger, r prometheus.Registerer,
+) (err error) {
+	if c.keyvizBytes == 0 {
+		return nil
+	}
+	opts := keyviz.Options{Meta: meta, MemoryBytesMax: c.keyvizBytes, Now: c.clock(), Logger: log, Registerer: r}
+	if c.direct() {
+		opts.Server, opts.Shared = index.NewWriter(), true
+	}
+	db.keyviz, err = keyviz.Open(ctx, opts)
+	return err
+}
+
+// keyvizInterval is the time after which load becomes a column; 0 if there are no background jobs.
+func (c *serveConfig) keyvizInterval() time.Duration {
+	if c.noJobs {
+		return 0
+	}
+	return time.Minute
+}
+
 // startJobs starts the background jobs outside the ingester.
 func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
+	db.keyviz.Start(db.index.AppendKey, c.keyvizInterval())
 	if c.noJobs {
 		return
 	}
@@ -159,7 +184,7 @@ func (db *database) ingestOptions(
 ) ingest.Options {
 	ages, identity := db.retention.Tier(keyschema.Raw), c.identity()
 	opts := ingest.Options{
-		Tombstones: db.deleted, Deleting: db.deleting(watch),
+		Heat: db.keyviz, Tombstones: db.deleted, Deleting: db.deleting(watch),
 		Dir: datadir.WALDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
 		Retention: time.Duration(ages.Longest()), RetentionByMetric: ages,
 		AcceptWALLoss: c.acceptWALLoss, AcceptTableLoss: identity.AcceptsTableLoss(db.tables), TakeOver: identity.TakesOver(),
@@ -197,9 +222,11 @@ func (db *database) openIngester(
 }
 
 // wrapDataTable wraps the data table for the layers that must see each write. From the outside in: the row watch gives
-// written hours a new version for the row cache, then the rollup guard marks rollups of written hours as stale. Below both,
-// the tombstones, which openTombstones has wrapped around the engine's tables, hide what was deleted.
+// written hours a new version for the row cache, then the rollup guard marks rollups of written hours as stale, then the key
+// heat map counts rows. Below them, the tombstones, which openTombstones has wrapped around the engine's tables, hide what was
+// deleted.
 func (db *database) wrapDataTable(watch *rowcache.Watch) storage.Store {
+	db.store = db.keyviz.Store(db.store)
 	if db.tiers != nil {
 		db.store = db.tiers.Invalidating(db.store)
 	}

@@ -61,7 +61,7 @@ func (db *database) openRules(
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
 	db.notes = notes.New(meta, opened.Sync)
-	return nil
+	return db.openKeyviz(ctx, c, meta, log, r)
 }
 
 // sweepNotes deletes annotations once a day when they are older than hourly rollups.

@@ -56,6 +56,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.tablet-rows", "Number of rows written and read between two checks above which the server divides a "+
 		"tablet.").
 		Default("67108864").Int64Var(&c.tabletRows)
+	cmd.Flag("keyviz.max-memory", "Memory of the key heat map, at least 1MB. If it does not suffice, old columns lose detail. "+
+		"0 turns the heat map off.").Default("32MB").SetValue(program.Bytes(&c.keyvizBytes))
 	cmd.Flag("storage.index-bytes", "Memory for the index of closed days.").Default("64MB").
 		SetValue(program.Bytes(&c.indexBytes))
 	cmd.Flag("storage.tombstones-max", "Maximum number of deletions whose rows are not cleaned yet.").Default("10000").

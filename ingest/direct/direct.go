@@ -25,6 +25,7 @@ import (
 	"halite/storage"
 	"halite/storage/histmetrics"
 	"halite/storage/index"
+	"halite/storage/keyviz"
 	"halite/storage/lease"
 	"halite/storage/periodic"
 	"halite/storage/tombstone"
@@ -53,6 +54,8 @@ type Options struct {
 	// Fresh, if not nil, is called before each index look-up of a query. After it returns, rollups reflect all earlier
 	// changes of samples.
 	Fresh func(ctx context.Context) error
+	// Heat counts accepted samples by row key; nil means that nothing counts them.
+	Heat *keyviz.Collector
 	// Limits bound requests.
 	Limits ingest.Limits
 	// WriteTimeout bounds the write of one request with its retries; 0 means 20 s.
@@ -171,7 +174,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	if err := t.Init(ctx, ingest.WriterOptions{
 		Limits: opts.Limits, FloatsOnly: true, Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric,
 		Index: opts.Index, Schema: opts.Schema, Meta: t.meta, Sync: opts.Store.Sync,
-		Head: slots, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
+		Head: slots, Heat: opts.Heat, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {
 		return nil, err
 	}

@@ -152,6 +152,7 @@ func (t *Direct) await(ctx context.Context, r *ingest.Request, b *rowBatch) erro
 	switch {
 	case err == nil:
 		r.Accept(len(b.samples))
+		r.CountHeat(b.samples)
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -98,6 +98,11 @@ func (x *Index) ReadLabels(ref memory.Ref, b *labels.ScratchBuilder, into *label
 	return x.active.Row(ref, func(v *memory.View, row uint32) { v.Build(row, b); b.Overwrite(into) })
 }
 
+// AppendKey is AppendRowKey for callers that know no Ref.
+func (x *Index) AppendKey(dst []byte, ref uint32, hour int64) []byte {
+	return x.AppendRowKey(dst, memory.Ref(ref), hour)
+}
+
 // AppendRowKey appends the series' logical row key of an hour, under the rule in force at that hour. It appends
 // nothing if ref is unknown or retired.
 func (x *Index) AppendRowKey(dst []byte, ref memory.Ref, hour int64) []byte {

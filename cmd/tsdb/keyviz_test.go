@@ -1,0 +1,45 @@
+package main_test
+
+import (
+	"encoding/json"
+	"net/url"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// heat returns the total of a heat map of the last six hours.
+func (s *server) heat(metric string) (sum float64) {
+	code, a := s.get("/api/v1/keyviz/heatmap", url.Values{"metric": {metric}})
+	require.Equal(s.t, 200, code, a.Error)
+	var data struct{ RowTotals []float64 }
+	require.NoError(s.t, json.Unmarshal(a.Data, &data))
+	for _, n := range data.RowTotals {
+		sum += n
+	}
+	return sum
+}
+
+// TestKeyviz: the heat map counts accepted samples and flushed rows, and survives a restart.
+func TestKeyviz(t *testing.T) {
+	dir := t.TempDir()
+	flags := []string{"--web.enable-admin-api", "--no-web.self-scrape"}
+	s := startServer(t, dir, flags...)
+	now := time.Now()
+	points := wave("keyviz_metric", 20, now.Add(-3*time.Hour), now, time.Minute)
+	s.write(points)
+	samples := s.heat("write_cells")
+	require.InDelta(t, 20*180, samples, 40)
+	require.NoError(t, s.end(syscall.SIGTERM))
+	s = startServer(t, dir, flags...)
+	require.InEpsilon(t, samples, s.heat("write_cells"), 1e-6)
+	require.GreaterOrEqual(t, s.heat("write_rows"), 60.0, "the stop has flushed the head")
+	require.NoError(t, s.end(syscall.SIGTERM))
+
+	s = startServer(t, dir, "--keyviz.max-memory=0")
+	code, a := s.get("/api/v1/keyviz/heatmap", nil)
+	require.Equal(t, 503, code)
+	require.Contains(t, a.Error, "--keyviz.max-memory")
+}

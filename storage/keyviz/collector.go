@@ -1,0 +1,165 @@
+package keyviz
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage/keyviz/heat"
+	"halite/storage/keyviz/ranges"
+	"halite/storage/periodic"
+)
+
+// Keys appends the row key of a series and hour, or nothing if the series is unknown.
+type Keys func(dst []byte, ref uint32, hour int64) []byte
+
+// Collector counts load by key range and keeps it by time. Its methods may be called concurrently. A nil Collector counts
+// nothing.
+type Collector struct {
+	opts   Options
+	set    *ranges.Set
+	series *ranges.Series
+	keys   atomic.Pointer[Keys]
+	divide atomic.Int64 // look-ups of series at which the ranges divide next
+	jobs   periodic.Jobs
+	hour   atomic.Int64 // at the last tick
+	begun  time.Time
+
+	mu       sync.Mutex // guards what follows
+	pyramid  *pyramid
+	drained  time.Time
+	changes  []Change
+	failures atomic.Int64 // to store columns
+}
+
+// Change is a split or merge of key ranges.
+type Change struct {
+	Time time.Time
+	ranges.Change
+}
+
+// changesMax bounds the changes that a Collector remembers.
+const changesMax = 1000
+
+// Open returns a Collector with the columns of table meta. Call Start when the keys of series are known.
+func Open(ctx context.Context, o Options) (*Collector, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	codec, err := heat.NewCodec()
+	if err != nil {
+		return nil, err
+	}
+	c := &Collector{opts: o, pyramid: newPyramid(codec, o.MemoryBytesMax, o.RangesMax), begun: o.Now()}
+	if err := c.load(ctx); err != nil {
+		return nil, fmt.Errorf("read the columns of the key heat map: %w", err)
+	}
+	c.set, err = ranges.New(ranges.Options{
+		RangesMax: o.RangesMax, Stripes: stripes(), Key: func(ref uint32) string { return c.keyOf(ref, c.opts.Now().UnixMilli()) },
+	}, c.pyramid.newestStarts())
+	if err != nil {
+		return nil, err
+	}
+	c.series = ranges.NewSeries(c.set, c.keyOf)
+	c.divide.Store(firstDivision)
+	c.register()
+	return c, nil
+}
+
+// Start begins to count samples, whose keys are known from here on, and to store columns each minute. With interval 0 nothing
+// runs in the background.
+func (c *Collector) Start(keys Keys, interval time.Duration) {
+	if c == nil {
+		return
+	}
+	c.keys.Store(&keys)
+	if interval > 0 {
+		c.jobs.Add(interval, nil, func(ctx context.Context) { c.Tick(ctx) })
+	}
+}
+
+// Close stores what was counted and ends the background work.
+func (c *Collector) Close(ctx context.Context) {
+	if c == nil {
+		return
+	}
+	c.jobs.Stop()
+	c.jobs.Wait()
+	c.Tick(ctx)
+}
+
+// keyOf returns the row key of a series at a time.
+func (c *Collector) keyOf(ref uint32, tsMs int64) string {
+	keys := c.keys.Load()
+	if keys == nil {
+		return ""
+	}
+	return string((*keys)(nil, ref, keyschema.HourOf(min(max(tsMs, 0), keyschema.TimeMaxMs))))
+}
+
+// Begin returns a batch for the samples of a request; nil if nothing counts them. End it with End.
+func (c *Collector) Begin() *ranges.Batch {
+	if c == nil || c.keys.Load() == nil {
+		return nil
+	}
+	return c.series.Begin(c.opts.Now().UnixMilli())
+}
+
+const (
+	// firstDivision is the number of new series after which the ranges divide for the first time. They divide again after each
+	// growth by a divisionGrowth-th, so that the first load of a new server has ranges.
+	firstDivision  = 64
+	divisionGrowth = 4
+)
+
+// End adds a batch from Begin.
+func (c *Collector) End(b *ranges.Batch) {
+	b.End()
+	found, due := c.series.Found.Load(), c.divide.Load()
+	if found < due || !c.divide.CompareAndSwap(due, found+found/divisionGrowth) {
+		return
+	}
+	c.Divide(false)
+}
+
+// Divide splits hot ranges and merges cold ones.
+func (c *Collector) Divide(renumber bool) {
+	columns, changes := c.set.Divide(renumber)
+	now := c.opts.Now()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pyramid.add(columns, now.UnixMilli())
+	for _, change := range changes {
+		c.changes = append(c.changes, Change{now, change})
+	}
+	if n := len(c.changes) - changesMax; n > 0 {
+		c.changes = append([]Change(nil), c.changes[n:]...)
+	}
+}
+
+// Tick divides the ranges and stores the changed columns. It happens each minute.
+func (c *Collector) Tick(ctx context.Context) {
+	now := c.opts.Now()
+	hour := keyschema.HourOf(now.UnixMilli())
+	c.Divide(c.hour.Swap(hour) != hour) // rules for keys come into force at an hour
+	if err := c.store(ctx, now.UnixMilli()); err != nil {
+		c.failures.Add(1)
+		c.opts.Logger.Warn("cannot store columns of the key heat map; they stay in memory", "err", err)
+	}
+}
+
+// drainEvery is the age of the counts that a heat map may lack.
+const drainEvery = time.Second
+
+// drain adds what was counted to the columns. The caller holds mu.
+func (c *Collector) drain() {
+	now := c.opts.Now()
+	if now.Sub(c.drained) < drainEvery && now.After(c.drained) {
+		return
+	}
+	c.drained = now
+	c.pyramid.add(c.set.Drain(), now.UnixMilli())
+}

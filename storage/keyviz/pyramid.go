@@ -1,0 +1,208 @@
+package keyviz
+
+import (
+	"maps"
+	"slices"
+
+	"halite/storage/keyviz/heat"
+)
+
+const minuteMs = 60_000
+
+// level is columns of one span, by their start.
+type level struct {
+	letter       byte // in row keys
+	spanMs, keep int64
+	columns      map[int64]*stored
+}
+
+// stored is a column. Only recent ones are open; the others are encoded.
+type stored struct {
+	open    *heat.Column
+	encoded []byte
+	dirty   bool // table meta has an older one, or none
+}
+
+// pyramid has columns of a minute, ten minutes and an hour. Every count is in all three.
+type pyramid struct {
+	codec     *heat.Codec
+	bytesMax  int64
+	rangesMax int
+	levels    [3]*level
+	sizeBytes int64 // of the encoded columns
+	open      int
+	folded    int64 // columns that lost ranges for bytesMax
+	outside   heat.Counts
+}
+
+// openMax bounds the decoded columns.
+const openMax = 64
+
+// columnBytes is the memory of a column besides its encoded form.
+const columnBytes = 128
+
+func newPyramid(codec *heat.Codec, bytesMax int64, rangesMax int) *pyramid {
+	p := &pyramid{codec: codec, bytesMax: bytesMax, rangesMax: rangesMax}
+	// Two more columns than six hours, four days and 28 days: at both ends a column lies in the window only in part.
+	p.levels = [...]*level{
+		{letter: 'm', spanMs: minuteMs, keep: 362}, {letter: 't', spanMs: 10 * minuteMs, keep: 578},
+		{letter: 'h', spanMs: 60 * minuteMs, keep: 674},
+	}
+	for _, l := range p.levels {
+		l.columns = make(map[int64]*stored)
+	}
+	return p
+}
+
+// firstMs is the start of the oldest column that a level keeps.
+func (l *level) firstMs(nowMs int64) int64 { return nowMs - nowMs%l.spanMs - (l.keep-1)*l.spanMs }
+
+// add adds counts to the columns of their times, in each level that keeps them.
+func (p *pyramid) add(columns []*heat.Column, nowMs int64) {
+	for _, c := range columns {
+		kept := false
+		for _, l := range p.levels {
+			startMs := c.StartMs - c.StartMs%l.spanMs
+			if startMs < l.firstMs(nowMs) {
+				continue
+			}
+			kept = true
+			s := p.opened(l, startMs)
+			s.dirty = true
+			s.open.Add(c)
+			s.open.Reduce(p.rangesMax)
+		}
+		if !kept {
+			total := c.Total()
+			p.outside.Add(&total, 1)
+		}
+	}
+	if p.open > openMax {
+		p.close(openMax / 2)
+	}
+}
+
+// opened returns a decoded column, which may be new.
+func (p *pyramid) opened(l *level, startMs int64) *stored {
+	s := l.columns[startMs]
+	if s == nil {
+		s = &stored{}
+		l.columns[startMs] = s
+	}
+	if s.open != nil {
+		return s
+	}
+	if s.encoded != nil {
+		s.open = p.decoded(s)
+	}
+	if s.open == nil {
+		s.open = &heat.Column{StartMs: startMs, SpanMs: l.spanMs, Starts: []string{""}, Counts: make([]heat.Counts, 1)}
+	}
+	p.open++
+	p.setEncoded(s, nil)
+	return s
+}
+
+// decoded decodes a column that this process has encoded or checked.
+func (p *pyramid) decoded(s *stored) *heat.Column {
+	if s.open != nil {
+		return s.open
+	}
+	c, err := p.codec.Parse(s.encoded)
+	if err != nil {
+		return nil
+	}
+	return c
+}
+
+func (p *pyramid) setEncoded(s *stored, encoded []byte) {
+	before := s.encoded
+	s.encoded = encoded
+	for _, side := range []struct {
+		src  []byte
+		sign int64
+	}{{before, -1}, {encoded, 1}} {
+		if side.src != nil {
+			p.sizeBytes += side.sign * int64(len(side.src)+columnBytes)
+		}
+	}
+}
+
+// close encodes the oldest open columns until at most keep are open.
+func (p *pyramid) close(keep int) {
+	for _, l := range p.levels {
+		starts := slices.Sorted(maps.Keys(l.columns))
+		for _, startMs := range starts[:max(0, len(starts)-1)] {
+			s := l.columns[startMs]
+			if p.open <= keep {
+				return
+			}
+			if s.open != nil {
+				p.setEncoded(s, p.codec.Append(nil, s.open))
+				s.open = nil
+				p.open--
+			}
+		}
+	}
+}
+
+// expire forgets columns that are too old and returns their rows' keys. It folds ranges if the columns need too much memory.
+func (p *pyramid) expire(nowMs int64) (expired []columnID) {
+	for _, l := range p.levels {
+		first := l.firstMs(nowMs)
+		for startMs, s := range l.columns {
+			if startMs >= first {
+				continue
+			}
+			if s.open != nil {
+				p.open--
+			}
+			p.setEncoded(s, nil)
+			delete(l.columns, startMs)
+			expired = append(expired, columnID{l.letter, startMs})
+		}
+	}
+	return expired
+}
+
+// foldRanges are the numbers of ranges that columns keep if they need too much memory.
+func foldRanges() []int { return []int{256, 128, 64, 32, 16, 8, 4, 2, 1} }
+
+// fold merges the coldest ranges of the oldest columns until all fit into bytesMax.
+func (p *pyramid) fold() {
+	for _, keep := range foldRanges() {
+		for _, l := range p.levels {
+			for _, startMs := range slices.Sorted(maps.Keys(l.columns)) {
+				if p.sizeBytes <= p.bytesMax {
+					return
+				}
+				s := l.columns[startMs]
+				if s.open != nil {
+					continue
+				}
+				c := p.decoded(s)
+				if c == nil || len(c.Starts) <= keep {
+					continue
+				}
+				c.Reduce(keep)
+				p.setEncoded(s, p.codec.Append(nil, c))
+				s.dirty = true
+				p.folded++
+			}
+		}
+	}
+}
+
+// newestStarts returns the ranges of the newest column.
+func (p *pyramid) newestStarts() []string {
+	for _, l := range p.levels {
+		starts := slices.Sorted(maps.Keys(l.columns))
+		if len(starts) == 0 {
+			continue
+		}
+		if c := p.decoded(l.columns[starts[len(starts)-1]]); c != nil {
+			return c.Starts
+		}
+	}
+	return nil
+}

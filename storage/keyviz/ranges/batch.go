@@ -1,0 +1,294 @@
+package ranges
+
+import (
+	"math"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"halite/storage/keyviz/heat"
+)
+
+// Series knows the range of each series, so that a sample costs no look-up of its key.
+type Series struct {
+	set    *Set
+	key    func(ref uint32, tsMs int64) string
+	chunks atomic.Pointer[[]*seriesChunk]
+	mu     sync.Mutex // held while chunks grow
+	// Found counts look-ups of keys.
+	Found  atomic.Int64
+	pooled sync.Pool
+}
+
+const (
+	seriesShift     = 12
+	seriesChunkSize = 1 << seriesShift
+)
+
+type seriesChunk [seriesChunkSize]atomic.Uint32
+
+// NewSeries returns a Series. key returns the row key of a series at a time, or "" if the series is unknown. Numbers of series
+// are small: the memory grows with the largest one.
+func NewSeries(set *Set, key func(ref uint32, tsMs int64) string) *Series {
+	s := &Series{set: set, key: key}
+	s.chunks.Store(new([]*seriesChunk))
+	s.pooled.New = func() any { return &Batch{series: s, stripe: set.turn.Add(1)} }
+	return s
+}
+
+// SizeBytes is the memory of all chunks.
+func (s *Series) SizeBytes() int64 {
+	n := int64(0)
+	for _, c := range *s.chunks.Load() {
+		if c != nil {
+			n += seriesChunkSize * 4
+		}
+	}
+	return n
+}
+
+// slot returns where the id of a series' range lies.
+func (s *Series) slot(ref uint32) *atomic.Uint32 {
+	chunks := *s.chunks.Load()
+	n := int(ref >> seriesShift)
+	if n >= len(chunks) || chunks[n] == nil {
+		chunks = s.grow(n)
+	}
+	return &chunks[n][ref&(seriesChunkSize-1)]
+}
+
+func (s *Series) grow(n int) []*seriesChunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	old := *s.chunks.Load()
+	chunks := make([]*seriesChunk, max(n+1, len(old)))
+	copy(chunks, old)
+	if chunks[n] == nil {
+		chunks[n] = new(seriesChunk)
+	}
+	s.chunks.Store(&chunks)
+	return chunks
+}
+
+// Batch counts the samples of one request. It is not safe for concurrent use.
+type Batch struct {
+	series   *Series
+	snapshot *Snapshot
+	stripe   uint32
+	nowMs    int64
+	minuteMs int64 // of the counts
+	counts   []uint32
+	touched  []uint16
+	samples  []sample
+	wait     int32 // samples until the next one is offered
+	random   uint64
+}
+
+// noMinute lies a minute or more away from every timestamp.
+const noMinute = math.MinInt64 / 2
+
+// offerEvery is the mean distance of the samples whose keys are offered.
+const offerEvery = 64
+
+// Begin returns a Batch. Call End once. Samples that are later than nowMs count for its minute.
+func (s *Series) Begin(nowMs int64) *Batch {
+	b := s.pooled.Get().(*Batch)
+	b.snapshot, b.nowMs, b.minuteMs = s.set.enter(), nowMs, noMinute
+	if n := b.snapshot.Len(); cap(b.counts) < n {
+		b.counts = make([]uint32, n)
+	}
+	b.counts = b.counts[:b.snapshot.Len()]
+	return b
+}
+
+// number is a sample of a series, in the memory layout of the package that stores samples.
+type number = struct {
+	Ref   uint32
+	TsMs  int64
+	Value float64
+}
+
+// Add counts samples. Those with number 0 must be left out.
+func Add[S ~number](b *Batch, samples []S) {
+	chunks, places, base := *b.series.chunks.Load(), b.snapshot.places, b.snapshot.base
+	counts, minuteMs, wait := b.counts, b.minuteMs, b.wait
+	for i := range samples {
+		s := number(samples[i])
+		if uint64(s.TsMs-minuteMs) >= MinuteMs {
+			b.turn(s.TsMs)
+			minuteMs = b.minuteMs
+		}
+		at := -1
+		if n := int(s.Ref >> seriesShift); n < len(chunks) && chunks[n] != nil {
+			if id := chunks[n][s.Ref&(seriesChunkSize-1)].Load() - base; id < uint32(len(places)) {
+				at = int(places[id]) - 1
+			}
+		}
+		if at < 0 {
+			if at = b.find(s.Ref, s.TsMs); at < 0 {
+				continue
+			}
+			chunks = *b.series.chunks.Load()
+		}
+		if counts[at] == 0 {
+			b.touched = append(b.touched, uint16(at))
+		}
+		counts[at]++
+		if wait--; wait <= 0 {
+			wait = b.offer(at, s.Ref)
+		}
+	}
+	b.wait = wait
+}
+
+// find looks the key of a series up, and offers it. It returns −1 if the series is unknown.
+func (b *Batch) find(ref uint32, tsMs int64) int {
+	key := b.series.key(ref, tsMs)
+	if key == "" {
+		return -1
+	}
+	b.series.Found.Add(1)
+	at := b.snapshot.Find([]byte(key))
+	b.series.slot(ref).Store(b.snapshot.ids[at])
+	b.samples = append(b.samples, sample{uint16(at), ref, key})
+	return at
+}
+
+// offer offers the series of a sample. It returns the number of samples until the next offer, at random.
+func (b *Batch) offer(at int, ref uint32) int32 {
+	b.random++
+	b.samples = append(b.samples, sample{at: uint16(at), ref: ref})
+	return int32(mix(b.random^uint64(b.stripe)<<32)%(2*offerEvery)) + 1
+}
+
+// turn begins the counts of another minute.
+func (b *Batch) turn(tsMs int64) {
+	minuteMs := min(tsMs, b.nowMs)
+	minuteMs -= minuteMs % MinuteMs
+	if minuteMs != b.minuteMs {
+		b.flush()
+	}
+	b.minuteMs = minuteMs
+}
+
+// flush adds the counts to the snapshot.
+func (b *Batch) flush() {
+	if len(b.touched)+len(b.samples) == 0 {
+		return
+	}
+	t := &b.snapshot.stripes[b.stripe%uint32(len(b.snapshot.stripes))]
+	t.mu.Lock()
+	if len(b.touched) > 0 {
+		cells := b.snapshot.list(t, b.minuteMs/MinuteMs, heat.WriteCells)
+		for _, at := range b.touched {
+			cells[at] += uint64(b.counts[at])
+		}
+	}
+	for _, x := range b.samples {
+		t.offer(x)
+	}
+	t.mu.Unlock()
+	for _, at := range b.touched {
+		b.counts[at] = 0
+	}
+	clear(b.samples)
+	b.touched, b.samples = b.touched[:0], b.samples[:0]
+}
+
+// End adds the counts. The batch must not be used any more.
+func (b *Batch) End() {
+	b.flush()
+	b.snapshot.leave()
+	b.snapshot = nil
+	b.series.pooled.Put(b)
+}
+
+// Work is the load of rows that one operation on the table has touched. It is not safe for concurrent use.
+type Work struct {
+	set      *Set
+	snapshot *Snapshot
+	at       int
+	run      heat.Counts
+	runs     []workRun
+	samples  []sample
+	rows     uint
+}
+
+type workRun struct {
+	at     int
+	counts heat.Counts
+}
+
+// Begin returns the work of an operation. Call End once.
+func (s *Set) Begin() *Work { return &Work{set: s, snapshot: s.enter(), at: -1} }
+
+// Row adds the counts of a row. Ascending keys are fastest.
+func (w *Work) Row(key []byte, counts *heat.Counts) {
+	w.seek(key)
+	w.run.Add(counts, 1)
+	// Every power of two offers a key first, so that few rows are known as well as many.
+	if w.rows++; bits.OnesCount(w.rows) == 1 || w.rows%offerEvery == 0 {
+		w.samples = append(w.samples, sample{at: uint16(w.at), key: string(key)})
+	}
+}
+
+func (w *Work) seek(key []byte) {
+	if w.at >= 0 && w.snapshot.Contains(w.at, key) {
+		return
+	}
+	w.turn()
+	w.at = w.snapshot.Find(key)
+}
+
+func (w *Work) turn() {
+	if w.at >= 0 {
+		w.runs = append(w.runs, workRun{w.at, w.run})
+		w.run = heat.Counts{}
+	}
+}
+
+// End adds the work to the minute of nowMs. The time of a read, in nanoseconds, spreads over the ranges by their rows. An error
+// counts at the range of the last row, or at the range of key if there was no row.
+func (w *Work) End(nowMs int64, key []byte, readNanos int64, failed bool) {
+	if w.at < 0 {
+		w.at = w.snapshot.Find(key)
+	}
+	if failed {
+		w.run[heat.Errors]++
+	}
+	w.turn()
+	defer w.snapshot.leave()
+	minute := nowMs / MinuteMs
+	t := &w.snapshot.stripes[w.set.turn.Add(1)%uint32(len(w.snapshot.stripes))]
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	rows, left := 0.0, uint64(max(readNanos, 0))
+	for i := range w.runs {
+		rows += w.runs[i].counts[heat.ReadRows]
+	}
+	for i := range w.runs {
+		r := &w.runs[i]
+		for m, n := range r.counts {
+			if n != 0 {
+				w.snapshot.add(t, minute, heat.Metric(m), r.at, uint64(n))
+			}
+		}
+		if readNanos <= 0 {
+			continue
+		}
+		share := left
+		if i+1 < len(w.runs) {
+			share = min(left, uint64(float64(readNanos)*r.counts[heat.ReadRows]/max(rows, 1)))
+		}
+		left -= share
+		if share > 0 {
+			w.snapshot.add(t, minute, heat.ReadNanos, r.at, share)
+		}
+		if r.counts[heat.ReadRows] > 0 || len(w.runs) == 1 {
+			w.snapshot.add(t, minute, heat.ReadNanosMax, r.at, uint64(readNanos))
+		}
+	}
+	for _, x := range w.samples {
+		t.offer(x)
+	}
+}

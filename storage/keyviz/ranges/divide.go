@@ -1,0 +1,194 @@
+package ranges
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"halite/storage/keyviz/heat"
+)
+
+const (
+	// splitOver: a range splits if it has more than splitOver times the heat that each of RangesMax equal ranges would have.
+	splitOver = 2
+	// freeShare: ranges merge until a freeShare-th of RangesMax is free for splits.
+	freeShare = 16
+	// coldShare: neighbours merge if they have less together than a coldShare-th of an equal range.
+	coldShare = 4
+)
+
+// split divides hot leaves at their sampled keys.
+func (s *Set) split() (changes []Change) {
+	total := s.total()
+	if total == 0 {
+		return nil
+	}
+	even := total / float64(s.opts.RangesMax)
+	room := s.opts.RangesMax - len(s.leaves)
+	var out []*leaf
+	for i, l := range s.leaves {
+		out = append(out, l)
+		if room <= 0 || l.heat <= splitOver*even {
+			continue
+		}
+		end := ""
+		if i+1 < len(s.leaves) {
+			end = s.leaves[i+1].start
+		}
+		cuts := l.cuts(end, min(int(l.heat/even), room, keysMax)+1)
+		if len(cuts) == 0 {
+			continue
+		}
+		if len(cuts) > room {
+			cuts = cuts[:room]
+		}
+		room -= len(cuts)
+		reason := fmt.Sprintf("the range had %.1f %% of the load", 100*l.heat/total)
+		parts := l.divide(cuts)
+		out = append(out[:len(out)-1], parts...)
+		for _, p := range parts[1:] {
+			changes = append(changes, Change{p.start, true, reason})
+		}
+	}
+	s.leaves = out
+	return changes
+}
+
+func (s *Set) total() (sum float64) {
+	for _, l := range s.leaves {
+		sum += l.heat
+	}
+	return sum
+}
+
+// seriesOf returns the key of a row without its hour: all rows of a series lie behind it. Other keys stay as they are.
+func seriesOf(key string) string {
+	if at := strings.LastIndexByte(key, '#'); at >= 0 {
+		return key[:at+1]
+	}
+	return key
+}
+
+// pastSeries is a key above all rows of a series and not above those of the next one.
+func pastSeries(series string) string {
+	if strings.HasSuffix(series, "#") {
+		return series[:len(series)-1] + "$"
+	}
+	return series + "\x00"
+}
+
+// cuts returns up to parts−1 ascending keys that divide the samples of a leaf evenly, always between two series. A series with
+// half of the samples gets a range of its own.
+func (l *leaf) cuts(end string, parts int) []string {
+	series := make([]string, len(l.keys))
+	for i, key := range l.keys {
+		series[i] = seriesOf(key)
+	}
+	slices.Sort(series)
+	var cuts []string
+	add := func(key string) {
+		if key > l.start && (end == "" || key < end) {
+			cuts = append(cuts, key)
+		}
+	}
+	for i := 0; i < len(series); {
+		next := i
+		for next < len(series) && series[next] == series[i] {
+			next++
+		}
+		if 2*(next-i) >= len(series) && next-i > 1 {
+			add(series[i])
+			add(pastSeries(series[i]))
+		}
+		i = next
+	}
+	for part := 1; part < parts; part++ {
+		if i := part * len(series) / parts; i > 0 && series[i] != series[i-1] {
+			add(heat.Cut(series[i-1], series[i]))
+		}
+	}
+	slices.Sort(cuts)
+	return slices.Compact(cuts)
+}
+
+// divide makes leaves of the parts between cuts. They share the heat by their samples.
+func (l *leaf) divide(cuts []string) []*leaf {
+	parts := make([]*leaf, len(cuts)+1)
+	for i := range parts {
+		parts[i] = &leaf{start: l.start}
+		if i > 0 {
+			parts[i].start = cuts[i-1]
+		}
+	}
+	for _, key := range l.keys {
+		at, found := slices.BinarySearch(cuts, key)
+		if found {
+			at++
+		}
+		parts[at].keys = append(parts[at].keys, key)
+	}
+	for _, p := range parts {
+		p.heat = l.heat * float64(len(p.keys)) / float64(len(l.keys))
+	}
+	return parts
+}
+
+// merge joins the coldest neighbours until there is room for splits. It crosses a border of salts, metrics or tenants only if
+// nothing else makes room.
+func (s *Set) merge() (changes []Change) {
+	limit := s.opts.RangesMax - s.opts.RangesMax/freeShare
+	even := s.total() / float64(s.opts.RangesMax)
+	for level := heat.BorderNone; level <= heat.BorderTenant && len(s.leaves) > limit; level++ {
+		for len(s.leaves) > limit {
+			at, sum := s.coldest(level)
+			if at < 0 || level < heat.BorderTenant && sum > splitOver*even {
+				break
+			}
+			changes = append(changes, s.join(at, "the coldest neighbours make room"))
+		}
+	}
+	if even == 0 {
+		return changes
+	}
+	for len(s.leaves) > limit/2 {
+		at, sum := s.coldest(heat.BorderNone)
+		if at < 0 || sum > even/coldShare {
+			break
+		}
+		changes = append(changes, s.join(at, "both neighbours are cold"))
+	}
+	return changes
+}
+
+// coldest returns the leaf that has, with the one before it, the least heat, across borders of at most a level. at is −1 if there
+// is none.
+func (s *Set) coldest(level heat.Border) (at int, sum float64) {
+	at = -1
+	for i := 1; i < len(s.leaves); i++ {
+		both := s.leaves[i-1].heat + s.leaves[i].heat
+		if (at < 0 || both < sum) && heat.BorderOf(s.leaves[i-1].start, s.leaves[i].start) <= level {
+			at, sum = i, both
+		}
+	}
+	return at, sum
+}
+
+// join merges the leaf at with the one before it.
+func (s *Set) join(at int, reason string) Change {
+	into, from := s.leaves[at-1], s.leaves[at]
+	into.heat += from.heat
+	into.keys = append(into.keys, from.keys...)
+	if len(into.keys) > keysMax {
+		half := into.keys[:0]
+		for i := 0; i < len(into.keys); i += 2 {
+			half = append(half, into.keys[i])
+		}
+		into.keys = half
+	}
+	if from.id != 0 {
+		into.ids = append(into.ids, from.id)
+	}
+	into.ids = append(into.ids, from.ids...)
+	s.leaves = slices.Delete(s.leaves, at, at+1)
+	return Change{from.start, false, reason}
+}

@@ -1,0 +1,212 @@
+package ranges_test
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/storage/keyviz/heat"
+	"halite/storage/keyviz/ranges"
+)
+
+// keyOf is the key of a row of series ref. There are 16 salts of 10 metrics.
+func keyOf(ref uint32) string {
+	return fmt.Sprintf("metric%d#%02d#instance=%06d#9500000", ref%10, ref/10%16, ref)
+}
+
+func newSet(t testing.TB, rangesMax int) (*ranges.Set, *ranges.Series) {
+	set, err := ranges.New(ranges.Options{RangesMax: rangesMax, Key: keyOf}, nil)
+	require.NoError(t, err)
+	return set, ranges.NewSeries(set, func(ref uint32, _ int64) string { return keyOf(ref) })
+}
+
+func total(columns []*heat.Column) (sum heat.Counts) {
+	for _, c := range columns {
+		t := c.Total()
+		sum.Add(&t, 1)
+	}
+	return sum
+}
+
+func count(s *ranges.Series, refs []uint32, tsMs int64) {
+	b := s.Begin(tsMs)
+	samples := make([]written, len(refs))
+	for i, ref := range refs {
+		samples[i] = written{Ref: ref, TsMs: tsMs}
+	}
+	ranges.Add(b, samples)
+	b.End()
+}
+
+// written is a sample.
+type written struct {
+	Ref   uint32
+	TsMs  int64
+	Value float64
+}
+
+// TestHotSeriesGetsItsOwnRange: the ranges follow the load, and move when it moves.
+func TestHotSeriesGetsItsOwnRange(t *testing.T) {
+	set, series := newSet(t, 64)
+	all := make([]uint32, 5000)
+	for i := range all {
+		all[i] = uint32(i)
+	}
+	for _, hot := range []uint32{4321, 17} {
+		load := append(slices.Repeat([]uint32{hot}, 5000), all...)
+		var last []*heat.Column
+		for range 12 {
+			count(series, load, 600_000)
+			last, _ = set.Divide(false)
+			require.InDelta(t, len(load), total(last)[heat.WriteCells], 1e-6)
+		}
+		require.LessOrEqual(t, set.Current().Len(), 64)
+		require.Greater(t, set.Current().Len(), 32)
+		count(series, load, 600_000)
+		c := set.Drain()[0]
+		at := heat.Find(c.Starts, keyOf(hot))
+		require.Less(t, c.Counts[at][heat.WriteCells], 5600.0, "little besides the hot series: %v", c.Starts)
+		require.GreaterOrEqual(t, c.Counts[at][heat.WriteCells], 5000.0)
+		require.Contains(t, set.Keys(keyOf(hot)), keyOf(hot))
+	}
+}
+
+// TestNothingIsLost: counts of concurrent requests stay complete while the ranges change.
+func TestNothingIsLost(t *testing.T) {
+	set, series := newSet(t, 32)
+	const writers, requests, samples = 4, 60, 200
+	var sum heat.Counts
+	var mu sync.Mutex
+	add := func(columns []*heat.Column) {
+		mu.Lock()
+		defer mu.Unlock()
+		got := total(columns)
+		sum.Add(&got, 1)
+	}
+	var writing, dividing sync.WaitGroup
+	stop := make(chan struct{})
+	dividing.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			columns, _ := set.Divide(n%3 == 0)
+			add(columns)
+		}
+	})
+	for w := range writers {
+		writing.Go(func() {
+			for n := range requests {
+				b := series.Begin(int64(n+1) * 30_000)
+				for i := range samples {
+					at := int64(n)*30_000 + int64(i%3)*60_000
+					ranges.Add(b, []written{{Ref: uint32((w*7919 + n*131 + i*17) % 3000), TsMs: at}})
+				}
+				b.End()
+				work := set.Begin()
+				for i := range 10 {
+					work.Row([]byte(keyOf(uint32(i*w))), &heat.Counts{heat.ReadRows: 1, heat.ReadBytes: 10})
+				}
+				work.End(int64(n)*30_000, nil, 1000, n%10 == 0)
+			}
+		})
+	}
+	writing.Wait()
+	close(stop)
+	dividing.Wait()
+	add(set.Drain())
+	require.InDelta(t, writers*requests*samples, sum[heat.WriteCells], 1e-6)
+	require.InDelta(t, writers*requests*10, sum[heat.ReadRows], 1e-6)
+	require.InDelta(t, writers*requests*100, sum[heat.ReadBytes], 1e-6)
+	require.InDelta(t, writers*requests*1000, sum[heat.ReadNanos], 1e-6)
+	require.InDelta(t, writers*requests/10, sum[heat.Errors], 1e-6)
+	require.Equal(t, 1000.0, sum[heat.ReadNanosMax])
+}
+
+// TestMinutes: samples count for the minute of their timestamps, and later ones for the present.
+func TestMinutes(t *testing.T) {
+	set, series := newSet(t, 32)
+	b := series.Begin(600_000)
+	for _, tsMs := range []int64{0, 59_999, 60_000, 600_000, 999_999} {
+		ranges.Add(b, []written{{Ref: 7, TsMs: tsMs}})
+	}
+	b.End()
+	got := map[int64]float64{}
+	for _, c := range set.Drain() {
+		got[c.StartMs] = c.Total()[heat.WriteCells]
+	}
+	require.Equal(t, map[int64]float64{0: 2, 60_000: 1, 600_000: 2}, got)
+	require.Empty(t, set.Drain())
+}
+
+// TestUnknownSeries: a series without a key counts nothing, and is looked up again.
+func TestUnknownSeries(t *testing.T) {
+	set, err := ranges.New(ranges.Options{Key: keyOf}, []string{"a", "a", "b"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"", "a", "b"}, set.Current().Starts())
+	known := false
+	series := ranges.NewSeries(set, func(ref uint32, _ int64) string {
+		if !known {
+			return ""
+		}
+		return keyOf(ref)
+	})
+	count(series, []uint32{1}, 0)
+	require.Empty(t, set.Drain())
+	known = true
+	count(series, []uint32{1}, 0)
+	require.Equal(t, 1.0, total(set.Drain())[heat.WriteCells])
+	_, err = ranges.New(ranges.Options{RangesMax: 1, Key: keyOf}, nil)
+	require.ErrorContains(t, err, "RangesMax")
+}
+
+func BenchmarkAdd(b *testing.B) {
+	set, series := newSet(b, 512)
+	refs := make([]uint32, 1_000_000)
+	for i := range refs {
+		refs[i] = uint32(i)
+	}
+	for range 6 {
+		count(series, refs, 60_000)
+		set.Divide(false)
+	}
+	count(series, refs, 60_000)
+	b.ReportMetric(float64(set.Current().Len()), "ranges")
+	b.ResetTimer()
+	samples := make([]written, len(refs))
+	for i, ref := range refs {
+		samples[i] = written{Ref: ref, TsMs: 60_000}
+	}
+	for n := 0; n < b.N; n += 2000 {
+		batch := series.Begin(60_000)
+		ranges.Add(batch, samples[n%998_000:][:2000])
+		batch.End()
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	set, series := newSet(b, 512)
+	refs := make([]uint32, 100_000)
+	for i := range refs {
+		refs[i] = uint32(i)
+	}
+	for range 8 {
+		count(series, refs, 60_000)
+		set.Divide(false)
+	}
+	keys := make([][]byte, 1000)
+	for i := range keys {
+		keys[i] = []byte(keyOf(uint32(i * 7919 % 100_000)))
+	}
+	snapshot := set.Current()
+	b.ReportMetric(float64(snapshot.Len()), "ranges")
+	b.ResetTimer()
+	for n := range b.N {
+		snapshot.Find(keys[n%len(keys)])
+	}
+}

@@ -1,0 +1,248 @@
+package ranges
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"halite/storage/keyviz/heat"
+)
+
+const (
+	// RangesMaxDefault is the default of Options.RangesMax.
+	RangesMaxDefault = 512
+	// StripesDefault is the default of Options.Stripes.
+	StripesDefault = 8
+	// keysMax is the number of sampled keys of a range.
+	keysMax = 32
+	// idsMax bounds the ids of one numbering.
+	idsMax = 1 << 16
+	// decay is the share of the earlier heat of a range that counts at the next change.
+	decay = 0.5
+)
+
+// Options of a Set. Zero values mean the defaults.
+type Options struct {
+	// RangesMax bounds the ranges, 2 to 16384.
+	RangesMax int
+	// Stripes is the number of parts of the counters.
+	Stripes int
+	// Key returns a row key of a series, or "" if the series is unknown.
+	Key func(ref uint32) string
+}
+
+// Set is a division of the keys that changes with its load.
+type Set struct {
+	opts    Options
+	current atomic.Pointer[Snapshot]
+	turn    atomic.Uint32 // the next writer's stripe
+
+	mu      sync.Mutex
+	leaves  []*leaf
+	retired []*Snapshot // writers may still add to them
+	nextID  uint32
+	base    uint32
+	random  uint64
+}
+
+// leaf is a range with its heat. It ends where the next one starts.
+type leaf struct {
+	start string
+	id    uint32   // of the range
+	ids   []uint32 // of ranges that it has taken in
+	heat  float64
+	keys  []string
+}
+
+// New returns a Set that begins with the given starts, or with one range.
+func New(o Options, starts []string) (*Set, error) {
+	if o.RangesMax == 0 {
+		o.RangesMax = RangesMaxDefault
+	}
+	if o.Stripes == 0 {
+		o.Stripes = StripesDefault
+	}
+	if o.RangesMax < 2 || o.RangesMax > heat.RangesMost || o.Stripes < 1 || o.Key == nil {
+		return nil, fmt.Errorf("keyviz: RangesMax %d is outside 2…%d, Stripes %d is below 1, or Key is missing",
+			o.RangesMax, heat.RangesMost, o.Stripes)
+	}
+	s := &Set{opts: o, leaves: []*leaf{{}}, base: 1, nextID: 1}
+	for _, start := range starts {
+		if start > s.leaves[len(s.leaves)-1].start && len(s.leaves) < o.RangesMax {
+			s.leaves = append(s.leaves, &leaf{start: start})
+		}
+	}
+	s.number()
+	s.publish()
+	return s, nil
+}
+
+// Current returns the division in force.
+func (s *Set) Current() *Snapshot { return s.current.Load() }
+
+// enter returns the division in force. It keeps the counters until leave.
+func (s *Set) enter() *Snapshot {
+	for {
+		current := s.current.Load()
+		current.users.Add(1)
+		if s.current.Load() == current {
+			return current
+		}
+		current.users.Add(-1) // it may have been drained for the last time
+	}
+}
+
+func (s *Snapshot) leave() { s.users.Add(-1) }
+
+// number gives new ids to leaves without one. The caller holds mu.
+func (s *Set) number() {
+	if s.nextID-s.base > idsMax {
+		s.renumber()
+	}
+	for _, l := range s.leaves {
+		if l.id == 0 {
+			l.id = s.nextID
+			s.nextID++
+		}
+	}
+}
+
+// renumber forgets all ids, so that every series is looked up again.
+func (s *Set) renumber() {
+	s.base = s.nextID
+	for _, l := range s.leaves {
+		l.id, l.ids = 0, nil
+	}
+}
+
+// publish puts the leaves into force. The caller holds mu.
+func (s *Set) publish() {
+	next := &Snapshot{
+		starts: make([]string, len(s.leaves)), heads: make([]head, len(s.leaves)), ids: make([]uint32, len(s.leaves)), base: s.base,
+		places: make([]uint16, s.nextID-s.base), stripes: make([]stripe, s.opts.Stripes),
+	}
+	for at, l := range s.leaves {
+		next.starts[at], next.heads[at], next.ids[at] = l.start, headOf(l.start), l.id
+		next.places[l.id-s.base] = uint16(at + 1)
+		for _, id := range l.ids {
+			next.places[id-s.base] = uint16(at + 1)
+		}
+	}
+	if old := s.current.Swap(next); old != nil {
+		s.retired = append(s.retired, old)
+	}
+}
+
+// Drain takes all counts since the last call, as one column for each minute and division, by time.
+func (s *Set) Drain() []*heat.Column {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.drain()
+}
+
+func (s *Set) drain() (out []*heat.Column) {
+	current := s.current.Load()
+	retired := s.retired
+	s.retired = nil
+	for _, old := range append(retired, current) {
+		if old != current && old.users.Load() > 0 {
+			s.retired = append(s.retired, old)
+		}
+		columns := make(map[int64]*heat.Column)
+		samples := old.drain(columns)
+		s.take(old, samples)
+		for _, minute := range slices.Sorted(maps.Keys(columns)) {
+			c := columns[minute]
+			s.warm(c)
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// warm adds the counts of a column to the heat of the leaves.
+func (s *Set) warm(c *heat.Column) {
+	if len(c.Starts) == len(s.leaves) && &c.Starts[0] == &s.current.Load().starts[0] {
+		for i := range c.Counts {
+			s.leaves[i].heat += c.Counts[i].Heat()
+		}
+		return
+	}
+	heat.Spread(c.Starts, s.current.Load().starts, func(i, at int, share float64) {
+		s.leaves[at].heat += c.Counts[i].Heat() * share
+	})
+}
+
+// take gives samples to the leaves.
+func (s *Set) take(from *Snapshot, samples []sample) {
+	current := s.current.Load()
+	for _, x := range samples {
+		key := x.key
+		if key == "" {
+			key = s.opts.Key(x.ref)
+		}
+		if key == "" {
+			continue
+		}
+		l := s.leaves[current.Find([]byte(key))]
+		if len(l.keys) < keysMax {
+			l.keys = append(l.keys, key)
+			continue
+		}
+		s.random++
+		l.keys[mix(s.random)%keysMax] = key
+	}
+}
+
+// Change is a split or a merge.
+type Change struct {
+	// Start is where the new range begins, or the range that was taken in.
+	Start string
+	Split bool
+	// Reason says in words why.
+	Reason string
+}
+
+// Divide splits hot ranges and merges cold ones. It returns the counts as Drain does, and the changes. With renumber, every
+// series is looked up again, because a rule for keys may have come into force.
+func (s *Set) Divide(renumber bool) ([]*heat.Column, []Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.drain()
+	changes := s.split()
+	changes = append(changes, s.merge()...)
+	for _, l := range s.leaves {
+		l.heat *= decay
+	}
+	if renumber {
+		s.renumber()
+	}
+	if renumber || len(changes) > 0 {
+		s.number()
+		s.publish()
+	}
+	return out, changes
+}
+
+// Keys returns sampled keys of the range that holds a key, in order.
+func (s *Set) Keys(key string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.leaves[s.current.Load().Find([]byte(key))]
+	keys := slices.Clone(l.keys)
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// EachKey calls fn with each sampled key and the heat that it stands for.
+func (s *Set) EachKey(fn func(key string, heat float64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.leaves {
+		for _, key := range l.keys {
+			fn(key, l.heat/float64(len(l.keys)))
+		}
+	}
+}
