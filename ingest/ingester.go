@@ -207,11 +207,12 @@ func (i *Ingester) AppendSamples(
 }
 
 // AppendBatch is AppendSamples for several series, one after the other. It appends the end of each series in the columns to ends.
-// If newest is set, it may omit all but the newest of an hour.
+// If newest is set, it may omit all but the newest of an hour. fromMs is what [head.Window] says.
 func (i *Ingester) AppendBatch(
-	refs []uint32, mintMs, maxtMs int64, newest bool, tsMs []int64, values []float64, ends []int,
+	refs []uint32, mintMs, maxtMs int64, newest bool, fromMs []int64, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
-	return i.head.AppendBatch(refs, head.Window{MinMs: mintMs, MaxMs: maxtMs, Newest: newest}, tsMs, values, ends)
+	w := head.Window{MinMs: mintMs, MaxMs: maxtMs, Newest: newest, FromMs: fromMs}
+	return i.head.AppendBatch(refs, w, tsMs, values, ends)
 }
 
 // AppendHistograms appends the unflushed histograms of a series in [mintMs, maxtMs] to dst: ascending, each timestamp once.

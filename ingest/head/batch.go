@@ -11,6 +11,10 @@ import (
 type Window struct {
 	MinMs, MaxMs int64
 	Newest       bool
+	// FromMs is nil, or has a time of each series: reads omit earlier samples of the same hour, which the reader knows. They omit
+	// none if the reader cannot know: the hour has several rows, a late sample, or a row that is about to be flushed. Then they
+	// set the time to −1.
+	FromMs []int64
 }
 
 // batchGroup is the number of series whose rows are copied under one lock of a stripe, and whose cache misses overlap.
@@ -28,7 +32,11 @@ type batch struct {
 	prefetched uint8 // so that the compiler keeps the loads
 }
 
-type extent struct{ from, n uint32 }
+// extent is where the rows of a series lie. fromMs is of Window.FromMs, or -1.
+type extent struct {
+	from, n uint32
+	fromMs  int64
+}
 
 // AppendSamples appends the floats of a series in [mintMs, maxtMs] to the two columns. Timestamps ascend without duplicates;
 // the last written value wins. It sees every Append that has returned and every row not yet freed.
@@ -72,7 +80,7 @@ func (h *Head) appendBatch(
 	}
 	for _, e := range b.extents {
 		var err error
-		if tsMs, values, err = d.appendSeries(d.rows[e.from:e.from+e.n], tsMs, values); err != nil {
+		if tsMs, values, err = d.appendSeries(e, tsMs, values); err != nil {
 			return tsMs, values, ends, err
 		}
 		ends = append(ends, len(tsMs))
@@ -88,11 +96,13 @@ func (d *Reader) putBatch() {
 	if cap(d.packed) > keptBytesMax {
 		d.packed = nil
 	}
+	d.batch.FromMs = nil
 	readers.Put(d)
 }
 
 // appendSeries appends the samples of a copied series that are in the window.
-func (d *Reader) appendSeries(rows []rowCopy, tsMs []int64, values []float64) ([]int64, []float64, error) {
+func (d *Reader) appendSeries(e extent, tsMs []int64, values []float64) ([]int64, []float64, error) {
+	rows := d.rows[e.from : e.from+e.n]
 	sortRows(rows)
 	for len(rows) > 0 {
 		n, from := sameHourRows(rows), len(tsMs)
@@ -100,7 +110,7 @@ func (d *Reader) appendSeries(rows []rowCopy, tsMs []int64, values []float64) ([
 		if tsMs, values, err = d.appendRows(rows[:n], tsMs, values); err != nil {
 			return tsMs, values, err
 		}
-		first, end := d.batch.within(tsMs[from:])
+		first, end := d.batch.within(tsMs[from:], d.batch.from(rows[0].hour, e.fromMs))
 		tsMs = tsMs[:from+copy(tsMs[from:], tsMs[from+first:from+end])]
 		values = values[:from+copy(values[from:], values[from+first:from+end])]
 		rows = rows[n:]
@@ -108,14 +118,22 @@ func (d *Reader) appendSeries(rows []rowCopy, tsMs []int64, values []float64) ([
 	return tsMs, values, nil
 }
 
-// within returns the bounds of the wanted part of ascending times of one hour.
-func (w *Window) within(tsMs []int64) (first, end int) {
+// from returns the first wanted time of an hour.
+func (w *Window) from(hour, fromMs int64) int64 {
+	if keyschema.HourOf(fromMs) == hour {
+		return max(w.MinMs, fromMs)
+	}
+	return w.MinMs
+}
+
+// within returns the bounds of the wanted part of ascending times of one hour, given the first wanted time.
+func (w *Window) within(tsMs []int64, fromMs int64) (first, end int) {
 	end = len(tsMs)
 	if end > 0 && tsMs[end-1] > w.MaxMs {
 		end = sort.Search(end, func(i int) bool { return tsMs[i] > w.MaxMs })
 	}
-	if end > 0 && tsMs[0] < w.MinMs {
-		first = sort.Search(end, func(i int) bool { return tsMs[i] >= w.MinMs })
+	if end > 0 && tsMs[0] < fromMs {
+		first = sort.Search(end, func(i int) bool { return tsMs[i] >= fromMs })
 	}
 	if w.Newest {
 		first = max(first, end-1)
@@ -124,8 +142,8 @@ func (w *Window) within(tsMs []int64) (first, end int) {
 }
 
 // needs returns an offset in an hour. A sorted row needs the newest sample that is not later, and all samples after it.
-func (w *Window) needs(hour int64) uint32 {
-	from := w.MinMs
+func (w *Window) needs(hour, fromMs int64) uint32 {
+	from := w.from(hour, fromMs)
 	if w.Newest {
 		from = w.MaxMs
 	}
@@ -171,21 +189,31 @@ func (b *batch) sort(h *Head, refs []uint32) {
 
 // copyGroup copies the rows of a few series. The caller holds the stripe's lock.
 func (d *Reader) copyGroup(s *stripe, chunks []*slotChunk, refs, positions []uint32) {
-	var first [batchGroup]uint32
+	var (
+		first  [batchGroup]uint32
+		fromMs [batchGroup]int64
+	)
 	for i, position := range positions {
 		ref := refs[position]
+		fromMs[i] = -1
+		if d.batch.FromMs != nil {
+			fromMs[i] = d.batch.FromMs[position]
+		}
 		if at := int(ref >> slotShift); at < len(chunks) && chunks[at] != nil {
 			first[i] = chunks[at][ref&(slotChunkSize-1)].row
 		}
 	}
-	d.prefetch(s, first[:len(positions)])
+	d.prefetch(s, first[:len(positions)], fromMs[:])
 	for i, position := range positions {
-		e := extent{from: uint32(len(d.rows))}
+		e := extent{from: uint32(len(d.rows)), fromMs: fromMs[i]}
 		for n := first[i]; n != 0; {
 			r := s.row(n)
 			startMs := keyschema.HourStartMs(r.hour())
 			if startMs <= d.batch.MaxMs && startMs+keyschema.HourMs > d.batch.MinMs && r.kind() == d.batch.kind {
-				d.copyRecent(s, r)
+				if e.fromMs >= 0 && keyschema.HourOf(e.fromMs) == r.hour() && r.is(flagUnsorted|flagHasOlder|flagFrozen) {
+					e.fromMs, d.batch.FromMs[position] = -1, -1 // older rows of the hour follow in the list
+				}
+				d.copyRecent(s, r, e.fromMs)
 			}
 			n = r.next
 		}
@@ -195,8 +223,8 @@ func (d *Reader) copyGroup(s *stripe, chunks []*slotChunk, refs, positions []uin
 }
 
 // copyRecent copies the part of a row that the window needs.
-func (d *Reader) copyRecent(s *stripe, r *row) {
-	offset := d.batch.needs(r.hour())
+func (d *Reader) copyRecent(s *stripe, r *row, fromMs int64) {
+	offset := d.batch.needs(r.hour(), fromMs)
 	c := rowCopy{hour: r.hour(), floats: true, unsorted: r.is(flagUnsorted), packedFrom: len(d.packed), tailFrom: len(d.tailMs)}
 	switch {
 	case c.unsorted:
@@ -216,7 +244,7 @@ func (s *stripe) tailReaches(r *row, offset uint32) bool {
 
 // prefetch loads the rows of a few series before their use, so that their cache misses overlap. It loads the rows, then their
 // tails, then in turn one block of each chain.
-func (d *Reader) prefetch(s *stripe, first []uint32) {
+func (d *Reader) prefetch(s *stripe, first []uint32, fromMs []int64) {
 	prefetched := uint8(0)
 	for _, n := range first {
 		if n != 0 {
@@ -231,12 +259,13 @@ func (d *Reader) prefetch(s *stripe, first []uint32) {
 	}
 	var chains [batchGroup]chainWalk
 	walking := chains[:0]
-	for _, n := range first {
+	for i, n := range first {
 		if n == 0 {
 			continue
 		}
 		r := s.row(n)
-		if offset := d.batch.needs(r.hour()); r.packedLast != 0 && r.floats() && (r.is(flagUnsorted) || !s.tailReaches(r, offset)) {
+		offset := d.batch.needs(r.hour(), fromMs[i])
+		if r.packedLast != 0 && r.floats() && (r.is(flagUnsorted) || !s.tailReaches(r, offset)) {
 			walking = append(walking, chainWalk{r.packedLast, r.blocksFrom(offset)})
 		}
 	}

@@ -218,6 +218,12 @@ func (m *model) checkBatch(mintMs, maxtMs int64) {
 		refs[i] = uint32(m.rng.IntN(m.series + 600)) // some are not registered
 	}
 	w := head.Window{MinMs: mintMs, MaxMs: maxtMs, Newest: m.rng.IntN(2) == 0}
+	if m.rng.IntN(2) == 0 {
+		for range refs {
+			w.FromMs = append(w.FromMs, baseMs+m.rng.Int64N(int64(m.hours)*keyschema.HourMs))
+		}
+	}
+	fromMs := append([]int64(nil), w.FromMs...)
 	tsMs, values, ends, err := m.h.AppendBatch(refs, w, []int64{-1}, []float64{-1}, []int{1})
 	require.NoError(m.t, err)
 	require.Len(m.t, ends, 1+len(refs))
@@ -228,12 +234,40 @@ func (m *model) checkBatch(mintMs, maxtMs int64) {
 		if w.Newest {
 			wantMs, want = newestOfHours(wantMs, want)
 		}
+		if fromMs != nil && w.FromMs[i] >= 0 {
+			require.Equal(m.t, fromMs[i], w.FromMs[i])
+			hour := keyschema.HourOf(fromMs[i])
+			require.False(m.t, m.flushing(ref, hour) && keyschema.HourStartMs(hour) >= mintMs && keyschema.HourStartMs(hour) <= maxtMs)
+			wantMs, want = withoutEarlier(fromMs[i], wantMs, want)
+		}
 		from, end := ends[i], ends[i+1]
 		require.Equal(m.t, append([]int64{}, wantMs...), append([]int64{}, tsMs[from:end]...), "series %d, %+v", ref, w)
 		for k := range want {
 			require.Equal(m.t, math.Float64bits(want[k]), math.Float64bits(values[from+k]), "series %d, %+v", ref, w)
 		}
 	}
+}
+
+// flushing reports whether a row of an hour is being flushed.
+func (m *model) flushing(ref uint32, hour int64) bool {
+	for _, rows := range m.flying {
+		for _, r := range rows {
+			if r.Ref == ref && r.Hour() == hour {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withoutEarlier omits the samples of the hour of a time that are before it.
+func withoutEarlier(fromMs int64, tsMs []int64, values []float64) (keptMs []int64, kept []float64) {
+	for i, ts := range tsMs {
+		if ts >= fromMs || keyschema.HourOf(ts) != keyschema.HourOf(fromMs) {
+			keptMs, kept = append(keptMs, ts), append(kept, values[i])
+		}
+	}
+	return keptMs, kept
 }
 
 // newestOfHours returns the newest sample of each hour.

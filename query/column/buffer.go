@@ -42,3 +42,14 @@ func (b *Buffer) Append(tsMs []int64, values []float64) {
 	b.TsMs = append(b.TsMs, tsMs...)
 	b.Values = append(b.Values, values...)
 }
+
+// Join returns the properties of the samples from from on, given those of the samples before at and from at on.
+func (b *Buffer) Join(before, next Properties, from, at int) Properties {
+	switch at {
+	case b.Len():
+		return before
+	case from:
+		return next
+	}
+	return before.Join(next, at-from, Points{TsMs: b.TsMs[from:], Values: b.Values[from:]})
+}

@@ -8,6 +8,9 @@
 // twice. If the head holds no samples of the window ([Head.Holds]), that check counts as reading it. If the table has no rows of
 // the batch's hours (Options.NewestRow), the batch has only the samples of the head.
 //
+// If a query needs much of one of the latest two hours, the row cache keeps the rows that the head has of this hour, decoded. The
+// head then adds the samples that came since.
+//
 // Series of many hours are read as a [Stream] of time slices, so that memory does not grow with the range.
 //
 // A column whose samples are evenly spaced may lie in the row cache, without a copy. Its times are computed only if somebody

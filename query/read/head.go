@@ -6,6 +6,7 @@ import (
 	"halite/keyschema"
 	"halite/keyschema/histchunk"
 	"halite/query/column"
+	"halite/query/rowcache"
 	"halite/storage/index"
 	"halite/storage/tombstone"
 )
@@ -18,6 +19,9 @@ type BatchReader struct {
 
 	head     *column.Buffer
 	headEnds []int // end of each series' samples in head; nil if the head has none at all
+	rowsHour int64 // the hour whose rows of the head the row cache may hold, decoded; 0 if there is none
+	// headProperties are the properties of each series' samples in head; nil if they are not known.
+	headProperties []column.Properties
 	// headRecords are the histograms, start timestamps and exemplars that the head had of each series, from the start of the
 	// window's first hour on; nil if only floats are read.
 	headRecords  []column.Records
@@ -57,6 +61,7 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 	if b.sel.kinds.records() {
 		b.headRecords = make([]column.Records, len(b.series))
 	}
+	b.rowsHour = b.cachedHeadHour()
 	refs := make([]uint32, 0, min(len(b.series), headBatchMax))
 	b.headEnds = make([]int, 0, len(b.series))
 	for first, n := 0, 1; first < len(b.series); {
@@ -104,17 +109,19 @@ func (b *BatchReader) copyHeadSamples(refs []uint32) (err error) {
 		}
 		return nil
 	}
-	w := b.sel.window
-	tsMs, values, ends, err := b.sel.session.reader.opts.Head.AppendBatch(
-		refs, w.MinMs, w.MaxMs, b.sel.latest, b.head.TsMs, b.head.Values, b.headEnds)
+	ends, err := b.appendHead(refs)
 	if err != nil {
 		return Classify("read head", err)
 	}
+	tsMs, values := b.head.TsMs, b.head.Values
 	kept, start := from, from
 	for i := next; i < len(ends); i++ {
 		of := column.Points{TsMs: tsMs[start:ends[i]], Values: values[start:ends[i]]}
 		start = ends[i]
 		n := len(keepHours(b.series[i].Hours, of).TsMs)
+		if n < len(of.TsMs) {
+			b.rowsHour, b.headProperties = 0, nil // there may be a gap now
+		}
 		if start-len(of.TsMs) != kept {
 			copy(tsMs[kept:], of.TsMs[:n])
 			copy(values[kept:], of.Values[:n])
@@ -127,6 +134,94 @@ func (b *BatchReader) copyHeadSamples(refs []uint32) (err error) {
 	}
 	b.head.TsMs, b.head.Values, b.headEnds = tsMs[:kept], values[:kept], ends
 	return nil
+}
+
+// appendHead appends the samples of the next series to head, and their ends to headEnds. It returns the ends.
+func (b *BatchReader) appendHead(refs []uint32) (ends []int, err error) {
+	if b.rowsHour > 0 {
+		if ends, ok, err := b.appendHeadRows(refs); ok || err != nil {
+			return ends, err
+		}
+		b.rowsHour, b.headProperties = 0, nil
+	}
+	w := b.sel.window
+	b.head.TsMs, b.head.Values, ends, err = b.sel.session.reader.opts.Head.AppendBatch(
+		refs, w.MinMs, w.MaxMs, b.sel.latest, nil, b.head.TsMs, b.head.Values, b.headEnds)
+	return ends, err
+}
+
+const (
+	// headWindowMinMs is the part of an hour from which rows of the head are looked for in the row cache. A shorter part is
+	// decoded as fast.
+	headWindowMinMs = 10 * 60_000
+	// headRowSamples is the number of decoded samples of a row from which the row is put into the row cache.
+	headRowSamples = 36
+)
+
+// cachedHeadHour returns the one of the latest two hours of which the query needs most, if the head holds some of it; 0 if the
+// row cache is not worth a look-up.
+func (b *BatchReader) cachedHeadHour() (hour int64) {
+	if b.sel.cache == nil || b.sel.latest {
+		return 0
+	}
+	r, nowMs := b.sel.session.reader, b.sel.session.reader.opts.Now().UnixMilli()
+	longest := int64(headWindowMinMs)
+	for of := keyschema.HourOf(nowMs); of >= keyschema.HourOf(nowMs)-1; of-- {
+		startMs := keyschema.HourStartMs(of)
+		minMs, maxMs := max(b.sel.window.MinMs, startMs), min(b.sel.window.MaxMs, nowMs, startMs+keyschema.HourMs-1)
+		if maxMs-minMs+1 >= longest && r.opts.Head.Holds(minMs, maxMs) {
+			hour, longest = of, maxMs-minMs+1
+		}
+	}
+	return hour
+}
+
+// appendHeadRows is appendHead with the samples that the row cache has. It puts into the row cache what had to be decoded. It
+// returns false, and appends nothing, if the cached rows became invalid meanwhile.
+func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err error) {
+	r, w, startMs := b.sel.session.reader, b.sel.window, keyschema.HourStartMs(b.rowsHour)
+	deletions := uint64(0)
+	if set := r.opts.Tombstones; set != nil {
+		deletions = set.NextID()
+	}
+	rows := b.sel.cache.HeadRows(b.rowsHour, deletions)
+	defer rows.Release()
+	series := b.series[len(b.headEnds) : len(b.headEnds)+len(refs)]
+	fromMs, found := rows.Find(series, make([]int64, 0, len(refs)))
+	rest := r.heads.Get(0)
+	defer r.heads.Put(rest)
+	restEnds := make([]int, 0, len(refs))
+	// A row is put as a whole, so it is read from the start of its hour.
+	rest.TsMs, rest.Values, restEnds, err = r.opts.Head.AppendBatch(
+		refs, min(w.MinMs, startMs), w.MaxMs, false, fromMs, rest.TsMs, rest.Values, restEnds)
+	if err != nil || !rows.Unchanged() {
+		return nil, false, err
+	}
+	b.sel.session.figures.rowsCached.Add(int64(found))
+	ends = b.headEnds
+	var put []rowcache.HeadRow
+	start := 0
+	for i, end := range restEnds {
+		first := b.head.Len()
+		before, from := column.Points{TsMs: rest.TsMs[start:end], Values: rest.Values[start:end]}.Split(startMs)
+		start = end
+		b.head.Append(before.TsMs, before.Values)
+		p, at := column.PropertiesOf(before), b.head.Len()
+		grows := fromMs[i] >= 0 // otherwise the head has returned all samples
+		if grows {
+			p = b.head.Join(p, rows.AppendTo(b.head, i, w), first, at)
+			at = b.head.Len()
+		}
+		inWindow := w.Clip(from)
+		b.head.Append(inWindow.TsMs, inWindow.Values)
+		ends = append(ends, b.head.Len())
+		b.headProperties = append(b.headProperties, b.head.Join(p, column.PropertiesOf(inWindow), first, at))
+		if of, _ := from.Split(startMs + keyschema.HourMs); grows && len(of.TsMs) >= headRowSamples {
+			put = append(put, rowcache.HeadRow{Series: &series[i], Points: rows.Extended(i, of)})
+		}
+	}
+	rows.Put(put)
+	return ends, true, nil
 }
 
 // keepHours removes samples whose hour was not selected. They came after the query had begun. Older samples of that hour may have
@@ -167,6 +262,14 @@ func (b *BatchReader) headOf(series int) column.Points {
 	}
 	end := b.headEnds[series]
 	return column.Points{TsMs: b.head.TsMs[start:end], Values: b.head.Values[start:end]}
+}
+
+// propertiesOf returns the properties of what the head had of a series.
+func (b *BatchReader) propertiesOf(series int, head column.Points) column.Properties {
+	if b.headProperties == nil {
+		return column.PropertiesOf(head)
+	}
+	return b.headProperties[series]
 }
 
 // Series returns the series of the batch. They must not be changed.

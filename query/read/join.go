@@ -88,7 +88,7 @@ func (t *timeSlice) takeHead() *Batch {
 		c.Series = &t.batch.series[i]
 		c.Labels, c.Group = c.Series.Labels, c.Series.Group
 		if head := t.batch.headOf(i); len(head.TsMs) > 0 {
-			c.Append(head, column.PropertiesOf(head))
+			c.Append(head, t.batch.propertiesOf(i, head))
 		}
 	}
 	t.hideOld(batch)
@@ -149,32 +149,10 @@ func (t *timeSlice) samplesOf(series int) int {
 	return n
 }
 
-// joinRows appends the rows of a series in order of time and returns their properties.
-func (t *timeSlice) joinRows(out *column.Buffer, series int) column.Properties {
-	p := column.PropertiesOf(column.Points{})
-	start := out.Len()
-	for _, r := range t.rows.Of(series) {
-		if r.N == 0 {
-			continue
-		}
-		n, part := out.Len()-start, t.parts[r.Part]
-		out.Append(part.TsMs[r.Start:r.Start+r.N], part.Values[r.Start:r.Start+r.N])
-		if n == 0 {
-			p = r.Properties
-		} else {
-			p = p.Join(r.Properties, n, column.Points{TsMs: out.TsMs[start:], Values: out.Values[start:]})
-		}
-	}
-	return p
-}
-
 // joinSeries appends the rows of a series and the samples of the head in order of time. On equal times the head wins. It returns
 // the properties of all samples.
 func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Points) column.Properties {
-	if len(head.TsMs) == 0 {
-		return t.joinRows(out, series)
-	}
-	start := out.Len()
+	start, p, overlaid := out.Len(), column.PropertiesOf(column.Points{}), false
 	for _, r := range t.rows.Of(series) {
 		if r.N == 0 {
 			continue
@@ -182,13 +160,19 @@ func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Point
 		part := t.parts[r.Part]
 		row := column.Points{TsMs: part.TsMs[r.Start : r.Start+r.N], Values: part.Values[r.Start : r.Start+r.N]}
 		if len(head.TsMs) > 0 && head.TsMs[0] <= row.TsMs[r.N-1] {
-			head = overlay(out, row, head)
+			head, overlaid = overlay(out, row, head), true
 			continue
 		}
+		at := out.Len()
 		out.Append(row.TsMs, row.Values)
+		p = out.Join(p, r.Properties, start, at)
 	}
+	at := out.Len()
 	out.Append(head.TsMs, head.Values)
-	return column.PropertiesOf(column.Points{TsMs: out.TsMs[start:], Values: out.Values[start:]})
+	if overlaid {
+		return column.PropertiesOf(column.Points{TsMs: out.TsMs[start:], Values: out.Values[start:]})
+	}
+	return out.Join(p, t.batch.propertiesOf(series, head), start, at)
 }
 
 // overlay appends row and all of head up to the row's last time. On equal times the head wins. It returns the rest of head.

@@ -29,7 +29,11 @@ type Head interface {
 	// AppendBatch appends the unflushed samples of several series with mintMs ≤ time ≤ maxtMs to the two columns, one series
 	// after the other, each ascending and without duplicates. It appends the end of each series in the columns to ends. If
 	// newest is set, it may omit all but the newest of an hour. A ref is an index.Ref; an unknown one has no samples.
-	AppendBatch(refs []uint32, mintMs, maxtMs int64, newest bool, tsMs []int64, values []float64, ends []int,
+	//
+	// fromMs is nil, or has a time of each series. It may omit earlier samples of the same hour. They must be those that it has
+	// returned since the last write to the hour's rows in the table, up to the newest one of that moment, which may have changed.
+	// If it cannot tell, it sets the time to −1 and omits none.
+	AppendBatch(refs []uint32, mintMs, maxtMs int64, newest bool, fromMs []int64, tsMs []int64, values []float64, ends []int,
 	) ([]int64, []float64, []int, error)
 	// AppendStartTimes appends the start timestamps of a series to the two columns. A value is the start timestamp, in
 	// milliseconds since 1970, of the sample with the same time.

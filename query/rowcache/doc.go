@@ -8,6 +8,9 @@
 // version, so that entries of the old version are not found. A block of hours is used only if no row of it was written since
 // the series were selected: the selection then knows all hours of the block.
 //
+// [HeadRows] are rows of the head, decoded up to almost their newest sample. They obey the same versions. The head says whether
+// late samples make an entry useless.
+//
 // Entries lie in regions outside the Go heap, which are filled one after the other: the oldest region is evicted as a whole.
 // A column whose samples are long or the only ones is not copied; [Pins] keep its region unchanged until the batch is
 // released. Such a column may consist of several segments.

@@ -111,13 +111,9 @@ func (l *Lookup) copySegment(part *column.Buffer, hits []hit) column.Samples {
 		if h.from == h.end {
 			continue
 		}
-		n := part.Len() - start
+		at := part.Len()
 		h.layout.appendTo(part, l.words(h), h.startMs, h.from, h.end)
-		if next := h.layout.properties(); n == 0 {
-			t = next
-		} else {
-			t = t.Join(next, n, column.Points{TsMs: part.TsMs[start:], Values: part.Values[start:]})
-		}
+		t = part.Join(t, h.layout.properties(), start, at)
 	}
 	var out column.Samples
 	end := part.Len()

@@ -222,10 +222,13 @@ func (w *World) LabelValues(_ context.Context, name string, _, _ int64, limit in
 
 // AppendBatch implements read.Head. It omits all but the newest sample of an hour if it may.
 func (w *World) AppendBatch(
-	refs []uint32, mint, maxt int64, newest bool, tsMs []int64, values []float64, ends []int,
+	refs []uint32, mint, maxt int64, newest bool, from, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
 	if w.HeadErr != nil {
 		return nil, nil, nil, w.HeadErr
+	}
+	for i := range from {
+		from[i] = -1
 	}
 	for _, ref := range refs {
 		for _, s := range w.Series {
