@@ -18,6 +18,7 @@ import (
 	"halite/api/opentsdb/stats"
 	otsdb "halite/api/receiver/opentsdb"
 	"halite/api/receiver/otlp"
+	"halite/api/rules"
 	"halite/api/senders"
 	"halite/api/tenancy"
 	"halite/api/tenantadmin"
@@ -125,6 +126,8 @@ type Options struct {
 	// Runtime describes the process for /api/v1/status/runtimeinfo; see RuntimeInfo. Nil reports only what Go knows.
 	Runtime func() RuntimeInfo
 
+	// RuleManager evaluates recording and alerting rules, for /api/v1/rules, alerts and alertmanagers; nil answers with none.
+	RuleManager rules.Manager
 	// Rules returns the schema rules in force, for /api/v1/status/schema; nil answers with none.
 	Rules func() []keyschema.Rule
 	// Reload reads the configuration again, for /-/reload; nil answers 403.

@@ -6,23 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/grafana/regexp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
+	promrules "github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/util/features"
 
+	"halite/api/rules"
 	"halite/ingest"
+	"halite/keyschema"
 	"halite/storage/index"
 	"halite/storage/principal"
 )
 
-// Halite evaluates no rules, sends no alerts and scrapes no targets but itself. Grafana and other clients of Prometheus
-// ask for them all the same, so each of these endpoints checks its parameters and answers with empty lists. Only the metadata of
-// the targets of others is known.
+// Halite scrapes no targets but itself. Grafana and other clients of Prometheus ask for them all the same, so each of these
+// endpoints checks its parameters and answers with empty lists. Only the metadata of the targets of others is known.
 
 // rules answers /api/v1/rules.
 func (s *Server) rules(r *http.Request) (reply, *apiError) {
@@ -33,57 +35,60 @@ func (s *Server) rules(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	if _, err := matcherSets(s.opts.Engine.Parser(), texts); err != nil {
+	sets, err := matcherSets(s.opts.Engine.Parser(), texts)
+	if err != nil {
 		return reply{}, badData(err)
 	}
-	query := r.URL.Query()
-	switch typ := strings.ToLower(query.Get("type")); typ {
-	case "", "alert", "record":
-	default:
-		return reply{}, badParam("type", fmt.Errorf("not supported value %q", typ))
+	q, err := rules.ParseQuery(r.URL.Query(), r.Form)
+	if err != nil {
+		return reply{}, badRuleParam(err)
 	}
-	if text := strings.ToLower(query.Get("exclude_alerts")); text != "" {
-		if _, err := strconv.ParseBool(text); err != nil {
-			return reply{}, badParam("exclude_alerts", fmt.Errorf("error converting exclude_alerts: %w", err))
-		}
+	q.Matchers = sets
+	var groups []*promrules.Group
+	if m := s.ruleManager(r); m != nil {
+		groups = m.RuleGroups()
 	}
-	if aerr := checkGroupPage(query.Get("group_limit"), query.Get("group_next_token")); aerr != nil {
-		return reply{}, aerr
+	list, err := rules.List(groups, q)
+	if err != nil {
+		return reply{}, badRuleParam(err)
 	}
-	return document(map[string]any{"groups": []any{}})
+	return document(list)
 }
 
-// checkGroupPage checks the paging parameters of rules. As there are no groups, no token can be valid.
-func checkGroupPage(limit, token string) *apiError {
-	if limit == "" {
-		if token != "" {
-			return badParam("group_next_token",
-				errors.New("group_limit needs to be present in order to paginate over the groups"))
-		}
+// badRuleParam names the parameter that an error of rules is about.
+func badRuleParam(err error) *apiError {
+	if bad := new(rules.ParamError); errors.As(err, &bad) {
+		return badParam(bad.Param, bad.Err)
+	}
+	return badData(err)
+}
+
+// ruleManager returns the rule manager for a request; nil if there is none, or if who asks may not see it. Rules read all series
+// of the default tenant. So a restricted token and the other tenants see none.
+func (s *Server) ruleManager(r *http.Request) rules.Manager {
+	who := principal.From(r.Context())
+	if who.Restricted() || who != nil && len(who.Tenants) > 0 && !slices.Contains(who.Tenants, keyschema.DefaultTenant) {
 		return nil
 	}
-	n, err := strconv.ParseInt(limit, 10, 32)
-	if err != nil {
-		return badParam("group_limit", fmt.Errorf("group_limit needs to be a valid number: %w", err))
-	}
-	if n <= 0 {
-		return badParam("group_limit", errors.New("group_limit needs to be greater than 0"))
-	}
-	if token != "" {
-		return badParam("group_next_token",
-			fmt.Errorf("invalid group_next_token '%v'. were rule groups changed?", token))
-	}
-	return nil
+	return s.opts.RuleManager
 }
 
 // alerts answers /api/v1/alerts.
-func (s *Server) alerts(*http.Request) (reply, *apiError) {
-	return document(map[string]any{"alerts": []any{}})
+func (s *Server) alerts(r *http.Request) (reply, *apiError) {
+	var list []*promrules.AlertingRule
+	if m := s.ruleManager(r); m != nil {
+		list = m.AlertingRules()
+	}
+	return document(rules.ActiveAlerts(list))
 }
 
 // alertmanagers answers /api/v1/alertmanagers.
-func (s *Server) alertmanagers(*http.Request) (reply, *apiError) {
-	return document(map[string]any{"activeAlertmanagers": []any{}, "droppedAlertmanagers": []any{}})
+func (s *Server) alertmanagers(r *http.Request) (reply, *apiError) {
+	var active, dropped []*url.URL
+	if m := s.ruleManager(r); m != nil {
+		active, dropped = m.Alertmanagers(), m.DroppedAlertmanagers()
+	}
+	return document(rules.ListAlertmanagers(active, dropped))
 }
 
 // scrapePools answers /api/v1/scrape_pools.
@@ -300,6 +305,11 @@ func (s *Server) features(*http.Request) (reply, *apiError) {
 	}
 	for _, name := range []string{"native_histograms", "exemplar_storage", "st_storage"} {
 		list.Set(features.TSDB, name, s.opts.AllKinds)
+	}
+	if s.opts.RuleManager != nil {
+		list.Disable(features.Rules, "concurrent_rule_eval")
+		list.Enable(features.Rules, "query_offset")
+		list.Enable(features.Rules, "keep_firing_for")
 	}
 	s.opts.Engine.Parser().RegisterFeatures(list)
 	return document(list.Get())

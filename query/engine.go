@@ -67,6 +67,9 @@ func New(opts Options) (*Engine, error) {
 	}, nil
 }
 
+// NewParser returns the parser of an Engine with these options, for commands without an Engine.
+func NewParser(o Options) parser.Parser { return parser.NewParser(o.parserOptions()) }
+
 // Parser is the parser that the Engine uses, for requests that only need one: format_query, parse_query, matchers.
 func (e *Engine) Parser() parser.Parser { return e.parser }
 

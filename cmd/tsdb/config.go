@@ -16,6 +16,7 @@ import (
 	"halite/api/senders"
 	"halite/cmd/tsdb/internal/opentsdb"
 	"halite/cmd/tsdb/internal/program"
+	"halite/cmd/tsdb/internal/rules"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
 	"halite/ingest/head"
@@ -53,6 +54,7 @@ type serveConfig struct {
 	directMode         directConfig
 	web                webConfig
 	opentsdb           opentsdb.Flags
+	alerts             rules.Flags
 	bodyBytesMax       int64
 	labelsMax          int
 	labelNameMax       int64
@@ -113,6 +115,8 @@ type serveConfig struct {
 
 	// stderr is where the log goes.
 	stderr io.Writer
+	// ruleSettings are the rules that were read before the server listened.
+	ruleSettings *rules.Settings
 	// locked, if not nil, is called when this process has locked the storage. It may be called again.
 	locked func()
 	// replaying, if not nil, receives the progress of the log's replay.
@@ -132,6 +136,7 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 		"metric. See docs/configuration.md.").StringVar(&c.configFile)
 	c.web.addFlags(cmd)
 	c.opentsdb.Add(cmd)
+	c.alerts.AddFlags(cmd)
 	c.addIngestFlags(cmd)
 	c.addQueryFlags(cmd)
 	cmd.Flag("log.level", "Lowest level to log: debug, info, warn or error.").Default("info").
@@ -278,7 +283,7 @@ func (c *serveConfig) Validate() error {
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {
 		faults = append(faults, fmt.Errorf("--storage.retention.raw is %s: at least 1d, the span of a partition, or 0", c.retentionRaw))
 	}
-	if err := c.rollups.Validate(time.Duration(c.retentionRaw)); err != nil {
+	if err := errors.Join(c.rollups.Validate(time.Duration(c.retentionRaw)), c.alerts.Validate()); err != nil {
 		faults = append(faults, err)
 	}
 	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.reserveBytes < 0 || c.tombstonesMax < 0 ||

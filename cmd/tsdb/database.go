@@ -15,6 +15,7 @@ import (
 	"halite/api/tenantadmin"
 	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/config"
+	"halite/cmd/tsdb/internal/rules"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
 	"halite/ingest/direct"
@@ -67,6 +68,7 @@ type database struct {
 	tenantList  *tenants.Registry
 	tenants     *tenantadmin.Admin // nil without --tenants
 	engine      *query.Engine
+	rules       *rules.Manager
 	lock        io.Closer // of --storage.path; nil in mode direct
 }
 
@@ -159,6 +161,9 @@ func (db *database) StoreStats(limit int) api.StoreStats {
 // close closes the open layers top down. The ingester flushes its head first.
 func (db *database) close(ctx context.Context) error {
 	errs := []error{db.queryLog.Close()}
+	if db.rules != nil {
+		db.rules.Close()
+	}
 	db.jobs.Stop()
 	db.jobs.Wait()
 	db.tenants.Close()

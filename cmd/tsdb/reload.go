@@ -7,17 +7,23 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/api/receiver/otlp"
 	"halite/cmd/tsdb/internal/config"
+	"halite/cmd/tsdb/internal/rules"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
+	"halite/query"
+	"halite/query/promadapter"
+	"halite/storage/principal"
 )
 
 const (
@@ -46,6 +52,37 @@ func (c *serveConfig) wantedRules(read *config.Config) []keyschema.Rule {
 		return nil
 	}
 	return append([]keyschema.Rule{}, read.Rules()...)
+}
+
+// loadRules reads the rule files of a configuration.
+func (c *serveConfig) loadRules(read *config.Config, p parser.Parser) (*rules.Settings, error) {
+	settings, err := rules.Load(read, filepath.Dir(c.configFile), p)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.configFile, err)
+	}
+	return settings, nil
+}
+
+// checkRuleFiles reads the rule files before the server listens.
+func (c *serveConfig) checkRuleFiles() error {
+	read, err := c.readConfig()
+	if err == nil {
+		c.ruleSettings, err = c.loadRules(read, query.NewParser(query.Options{Experimental: c.queryExperimental}))
+	}
+	return err
+}
+
+// openRuleManager opens the manager of rules. They begin with its Run. url is the address of the server in alerts.
+func (db *database) openRuleManager(c *serveConfig, url string, r prometheus.Registerer, log *slog.Logger) (err error) {
+	o := rules.Options{
+		Evaluate: db.engine.Instant, Write: db.ingester.Write, Queryable: promadapter.New(db.reader), ExternalURL: url,
+		Flags: c.alerts, StopTimeout: c.web.shutdownTimeout, Registerer: r, Logger: log,
+	}
+	if db.tenancy != nil {
+		o.Principal = &principal.Principal{Name: "rules", Scopes: principal.Every, Tenants: []string{keyschema.DefaultTenant}}
+	}
+	db.rules, err = rules.New(o)
+	return err
 }
 
 // lastHour returns the last hour that may have samples before a change of rules takes effect.
@@ -165,10 +202,17 @@ func (x *reloader) reload(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	settings, err := x.flags.loadRules(next, x.db.engine.Parser())
+	if err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
 	if err := x.db.apply(ctx, x.flags, next); err != nil {
 		return err
+	}
+	if err := x.db.rules.Apply(settings); err != nil {
+		return fmt.Errorf("%s: %w", x.flags.configFile, err)
 	}
 	x.current.Store(next)
 	return nil

@@ -72,6 +72,7 @@ func (g *growing) open() {
 	require.NoError(g.t, err)
 	g.config.web.auth, err = auth.New(auth.Options{})
 	require.NoError(g.t, err)
+	require.NoError(g.t, g.db.openRuleManager(g.config, "http://localhost", registry, slog.New(slog.DiscardHandler)))
 	g.rules = newReloader(g.config, g.db, registry)
 }
 

@@ -78,9 +78,16 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 		return errors.Join(err, httpServer.Close())
 	}
 	reloads := newReloader(c, db, registry)
-	server, err := newAPI(c, db, gate, reloads, quit, registry, log)
+	err = db.openRuleManager(c, c.reachedAt(listener.Addr()), registry, log)
+	var server *api.Server
+	if err == nil {
+		server, err = newAPI(c, db, gate, reloads, quit, registry, log)
+	}
 	if err == nil {
 		err = c.servePort(port, gate, db, registry, log, failed)
+	}
+	if err == nil {
+		err = db.rules.Apply(c.ruleSettings)
 	}
 	if err != nil {
 		return errors.Join(err, httpServer.Close(), db.close(ctx))
@@ -111,10 +118,12 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	return errors.Join(err, drain(c, httpServer, port, db, log))
 }
 
-// watch runs two jobs beside the server that may end it: the watch for failures of the store, and c.background.
+// watch runs what works beside the API: the rules, the watch for failures of the store, and c.background. The last two may end
+// the server.
 func (c *serveConfig) watch(
 	working context.Context, work *sync.WaitGroup, db *database, url string, log *slog.Logger, failed chan<- error,
 ) {
+	work.Go(func() { db.rules.Run(working) })
 	if c.exitOnFailure {
 		work.Go(func() {
 			if err := db.watchFailure(working); err != nil {
@@ -146,6 +155,9 @@ func (c *serveConfig) listen(
 		return nil, nil, err
 	}
 	if err := c.web.checkURL(); err != nil {
+		return nil, nil, err
+	}
+	if err := c.checkRuleFiles(); err != nil {
 		return nil, nil, err
 	}
 	listener, err := net.Listen("tcp", c.web.listenAddress)
@@ -283,7 +295,7 @@ func newAPI(
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Keyviz: db.keyviz, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
-		Tenancy: db.tenancy, Tenants: db.tenantAdmin(),
+		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), RuleManager: db.rules,
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
 		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,
 		HAClusters: db.ingester.HAClusters, OTLP: reloads.otlp,

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
+	promconfig "github.com/prometheus/prometheus/config"
 	promrelabel "github.com/prometheus/prometheus/model/relabel"
 	"go.yaml.in/yaml/v3"
 
@@ -29,6 +31,10 @@ const (
 
 // Config is the content of a file. The zero value is an empty file.
 type Config struct {
+	Global *Global `yaml:"global,omitempty"`
+	// RuleFiles are patterns of files with recording and alerting rules.
+	RuleFiles      []string        `yaml:"rule_files,omitempty"`
+	Alerting       *Alerting       `yaml:"alerting,omitempty"`
 	SchemaRules    []SchemaRule    `yaml:"schema_rules,omitempty"`
 	RetentionRules []RetentionRule `yaml:"retention_rules,omitempty"`
 	Limits         Limits          `yaml:"limits,omitempty"`
@@ -144,6 +150,17 @@ func (c *Config) Rules() []keyschema.Rule {
 
 // validate reports what is wrong with values that have the right type.
 func (c *Config) validate(fault func(field, format string, args ...any)) {
+	if c.Global != nil {
+		c.Global.validate(fault)
+	}
+	for i, pattern := range c.RuleFiles {
+		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
+			fault(fmt.Sprintf("rule_files[%d]", i), "%q is no pattern of files", shortened(pattern))
+		}
+	}
+	if c.Alerting != nil {
+		c.Alerting.validate(fault)
+	}
 	for i := range c.SchemaRules {
 		c.SchemaRules[i].validate(fmt.Sprintf("schema_rules[%d]", i), c.SchemaRules[:i], fault)
 	}
@@ -171,21 +188,18 @@ func (c *Config) validate(fault func(field, format string, args ...any)) {
 
 // Summary counts what the configuration holds.
 func (c *Config) Summary() string {
-	return fmt.Sprintf("%d schema rules, %d retention rules, %d limits of metrics, %d query rules, %d relabelling rules",
-		len(c.SchemaRules), len(c.RetentionRules), len(c.Limits.SeriesPerMetric), len(c.QueryRules), len(c.RelabelConfigs))
+	alertmanagers := 0
+	if c.Alerting != nil {
+		alertmanagers = len(c.Alerting.Alertmanagers)
+	}
+	return fmt.Sprintf("%d schema rules, %d retention rules, %d limits of metrics, %d query rules, %d relabelling rules, "+
+		"%d patterns of rule files, %d sets of Alertmanagers",
+		len(c.SchemaRules), len(c.RetentionRules), len(c.Limits.SeriesPerMetric), len(c.QueryRules), len(c.RelabelConfigs),
+		len(c.RuleFiles), alertmanagers)
 }
 
 // Relabelling returns the relabelling rules in the form of Prometheus.
-func (c *Config) Relabelling() (out []*promrelabel.Config) {
-	for i := range c.RelabelConfigs {
-		rule, err := c.RelabelConfigs[i].rule()
-		if err != nil {
-			continue // Parse refuses invalid rules
-		}
-		out = append(out, rule)
-	}
-	return out
-}
+func (c *Config) Relabelling() []*promrelabel.Config { return relabelling(c.RelabelConfigs) }
 
 // HATracker returns the options of HA pairs; nil if there are none.
 func (c *Config) HATracker() *hatracker.Options {
@@ -213,5 +227,26 @@ func (c *Config) OTLPOptions(lookback time.Duration) otlp.Options {
 		out.OTLPConfig = theirs
 	}
 	out.StoreDelta = c.OTLP.Delta == deltaStore
+	return out
+}
+
+// AlertingConfig returns who receives alerts, and the external labels, in the form of Prometheus. Relative paths are below dir.
+func (c *Config) AlertingConfig(dir string) (*promconfig.Config, error) {
+	out := &promconfig.Config{GlobalConfig: promconfig.DefaultGlobalConfig}
+	out.GlobalConfig.ExternalLabels = c.Global.labels()
+	if c.Alerting == nil {
+		return out, nil
+	}
+	return out, c.Alerting.addTo(&out.AlertingConfig, dir)
+}
+
+// RulePatterns returns the patterns of rule files. Relative ones are below dir.
+func (c *Config) RulePatterns(dir string) (out []string) {
+	for _, pattern := range c.RuleFiles {
+		if !filepath.IsAbs(pattern) {
+			pattern = filepath.Join(dir, pattern)
+		}
+		out = append(out, pattern)
+	}
 	return out
 }

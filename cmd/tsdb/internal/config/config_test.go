@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,7 +20,7 @@ import (
 // faults are documents with the end of their error.
 func faults() []struct{ src, want string } {
 	return []struct{ src, want string }{
-		{"shcema_rules: []", "line 1, column 1, field shcema_rules: unknown key; known are schema_rules, "},
+		{"shcema_rules: []", "line 1, column 1, field shcema_rules: unknown key; known are global, rule_files, "},
 		{"schema_rules:\n  - pattern: a\n    sallts: 3", "line 3, column 5, field schema_rules[0].sallts: unknown key"},
 		{"schema_rules:\n  - pattern: a\n    salts: x",
 			`line 3, column 12, field schema_rules[0].salts: this is "x", want a whole number`},
@@ -71,7 +72,7 @@ func faults() []struct{ src, want string } {
 		{"query_rules: [{fingerprint: 0123456789ABCDEF}]", "is not a fingerprint: want 16 hexadecimal digits"},
 		{"query_rules: [{action: drop}]", `field query_rules[0].action: "drop" is not an action: want refuse or slow_lane`},
 		{"query_rules: [{id: a}, {id: a}]", `field query_rules[1].id: "a" has two rules`},
-		{"- a", "line 1, column 1: this is a list, want a mapping with schema_rules, "},
+		{"- a", "line 1, column 1: this is a list, want a mapping with global, "},
 		{"a: b: c", "line 1: mapping values are not allowed"},
 		{"schema_rules:\n  - pattern: a\n   salts: 3", "line 1: did not find expected"},
 		{"schema_rules: []\n---\n{}", "line 2, column 1: a second document begins"},
@@ -113,9 +114,88 @@ func writeFaults() []struct{ src, want string } {
 	}
 }
 
+// alertFaults are faults of the sections about rules and alerts.
+func alertFaults() []struct{ src, want string } {
+	return []struct{ src, want string }{
+		{"global: {evaluation_interval: 0s}", "line 1, column 31, field global.evaluation_interval: it must be above 0"},
+		{"global: {evaluation_interval: 1}", "field global.evaluation_interval: not a valid duration string"},
+		{"global: {scrape_interval: 1m}", "field global.scrape_interval: unknown key; known are evaluation_interval"},
+		{"global:\n  external_labels:\n    __name__: a", `line 3, column 15, field global.external_labels.__name__: "__name__" is no`},
+		{"global: {external_labels: {a: b, a: c}}", "line 1, column 34, field global.external_labels.a: the key stands twice"},
+		{"global: {external_labels: {a: [b]}}", "field global.external_labels.a: this is a list, want a text"},
+		{"global: {external_labels: a}", `field global.external_labels: this is "a", want a mapping of texts`},
+		{"global: {external_labels: {[a]: b}}", "field global.external_labels.: a key is not a word"},
+		{"rule_files: [a, '[']", `line 1, column 17, field rule_files[1]: "[" is no pattern of files`},
+		{"rule_files: a", "field rule_files: this is"},
+		{"alerting: {alertmanagers: [{}]}", "field alerting.alertmanagers[0]: no Alertmanager is named; want static_configs"},
+		{"alerting: {alertmanagers: [{scheme: ftp}]}", `field alerting.alertmanagers[0].scheme: "ftp" is neither http nor https`},
+		{"alerting: {alertmanagers: [{timeout: 0s}]}", "field alerting.alertmanagers[0].timeout: it must be above 0"},
+		{"alerting: {alertmanagers: [{basic_auth: {password: x}}]}", "alerting.alertmanagers[0].basic_auth.password: unknown key"},
+		{"alerting: {alertmanagers: [{ec2_sd_configs: []}]}", "field alerting.alertmanagers[0].ec2_sd_configs: unknown key"},
+		{
+			"alerting: {alertmanagers: [{static_configs: [{targets: ['http://a']}]}]}",
+			`line 1, column 28, field alerting.alertmanagers[0]: "http://a" is not a valid hostname`,
+		},
+		{
+			"alerting: {alertmanagers: [{api_version: v1, static_configs: [{targets: [a]}]}]}",
+			"field alerting.alertmanagers[0]: expected Alertmanager api version to be one of [v2] but got v1",
+		},
+		{
+			"alerting: {alertmanagers: [{http_sd_configs: [{url: 'a b'}]}]}",
+			"field alerting.alertmanagers[0]: URL scheme must be 'http' or 'https'",
+		},
+		{"alerting: {alert_relabel_configs: [{regex: (}]}", "field alerting.alert_relabel_configs[0].regex: error parsing regexp"},
+		{
+			"alerting: {alertmanagers: [{relabel_configs: [{action: x}], static_configs: [{targets: [a]}]}]}",
+			`field alerting.alertmanagers[0].relabel_configs[0].action: unknown relabel action "x"`,
+		},
+	}
+}
+
+// TestAlerting: the configuration arrives in the form of Prometheus, with its defaults, and files lie beside the configuration.
+func TestAlerting(t *testing.T) {
+	c, err := Parse("f", []byte(`
+global: {evaluation_interval: 15s, rule_query_offset: 1m, external_labels: {cluster: a, zone: b}}
+rule_files: [rules/*.yml, /etc/rules.yml]
+alerting:
+  alert_relabel_configs: [{regex: replica, action: labeldrop}]
+  alertmanagers:
+  - scheme: https
+    path_prefix: /am
+    timeout: 3s
+    static_configs: [{targets: ["a:1", "b:1"], labels: {x: y}}]
+    file_sd_configs: [{files: [am/*.json], refresh_interval: 1m}]
+    dns_sd_configs: [{names: [_am._tcp.example.org]}, {names: [am.example.org], type: A, port: 9093}]
+    http_sd_configs: [{url: "http://sd", basic_auth: {username: u, password_file: p}}]
+    relabel_configs: [{source_labels: [x], regex: z, action: drop}]
+    authorization: {credentials_file: token}
+    tls_config: {ca_file: ca.pem, server_name: am}
+`))
+	require.NoError(t, err)
+	require.Equal(t, 15*time.Second, c.Global.Interval())
+	require.Equal(t, time.Minute, c.Global.QueryOffset())
+	require.Equal(t, time.Minute, (*Global)(nil).Interval())
+	require.Equal(t, []string{"/etc/halite/rules/*.yml", "/etc/rules.yml"}, c.RulePatterns("/etc/halite"))
+	theirs, err := c.AlertingConfig("/etc/halite")
+	require.NoError(t, err)
+	require.Equal(t, `{cluster="a", zone="b"}`, theirs.GlobalConfig.ExternalLabels.String())
+	require.Len(t, theirs.AlertingConfig.AlertRelabelConfigs, 1)
+	am := theirs.AlertingConfig.AlertmanagerConfigs[0]
+	require.Equal(t, "https", am.Scheme)
+	require.Equal(t, 3*time.Second, time.Duration(am.Timeout))
+	require.Equal(t, "v2", string(am.APIVersion))
+	require.Len(t, am.ServiceDiscoveryConfigs, 5)
+	require.Equal(t, "/etc/halite/token", am.HTTPClientConfig.Authorization.CredentialsFile)
+	require.Equal(t, "/etc/halite/ca.pem", am.HTTPClientConfig.TLSConfig.CAFile)
+	require.True(t, am.HTTPClientConfig.FollowRedirects, "Prometheus's default")
+	again, err := Parse("text", []byte(c.Text()))
+	require.NoError(t, err, c.Text())
+	require.Equal(t, c, again)
+}
+
 // TestFaults: each fault names file, line, column and field.
 func TestFaults(t *testing.T) {
-	for _, c := range slices.Concat(faults(), tenantFaults(), writeFaults()) {
+	for _, c := range slices.Concat(faults(), tenantFaults(), writeFaults(), alertFaults()) {
 		_, err := Parse("halite.yml", []byte(c.src))
 		require.ErrorContains(t, err, c.want, c.src)
 		require.ErrorContains(t, err, "halite.yml: ", c.src)

@@ -71,6 +71,8 @@ func (d *decoder) decode(n *yaml.Node, field string, v reflect.Value) {
 		}
 	case !isText && v.Kind() == reflect.Struct && n.Kind == yaml.MappingNode:
 		d.mapping(n, field, v)
+	case v.Kind() == reflect.Map && n.Kind == yaml.MappingNode:
+		d.texts(n, field, v)
 	case !isText && v.Kind() == reflect.Slice && n.Kind == yaml.SequenceNode:
 		d.sequence(n, field, v)
 	case !isText && n.Kind == yaml.ScalarNode && d.scalar(n, v):
@@ -103,6 +105,26 @@ func (d *decoder) mapping(n *yaml.Node, field string, v reflect.Value) {
 		}
 		seen[name] = true
 		d.decode(value, at, target)
+	}
+}
+
+// texts fills a map of texts.
+func (d *decoder) texts(n *yaml.Node, field string, v reflect.Value) {
+	v.Set(reflect.MakeMap(v.Type()))
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], reflect.New(v.Type().Elem()).Elem()
+		at := field + "." + shortened(key.Value)
+		d.places[at] = place{key.Line, key.Column}
+		if key.Kind != yaml.ScalarNode {
+			d.fault(at, "a key is not a word")
+			continue
+		}
+		if v.MapIndex(reflect.ValueOf(key.Value)).IsValid() {
+			d.fault(at, "the key stands twice")
+			continue
+		}
+		d.decode(n.Content[i+1], at, value)
+		v.SetMapIndex(reflect.ValueOf(key.Value), value)
 	}
 }
 
@@ -153,7 +175,11 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value) bool {
 // fieldOf returns the field of a struct that a key names.
 func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 	for i := range v.NumField() {
-		if nameOf(v.Type().Field(i)) == key {
+		if v.Type().Field(i).Anonymous {
+			if inner, ok := fieldOf(v.Field(i), key); ok {
+				return inner, true
+			}
+		} else if nameOf(v.Type().Field(i)) == key {
 			return v.Field(i), true
 		}
 	}
@@ -162,6 +188,10 @@ func fieldOf(v reflect.Value, key string) (reflect.Value, bool) {
 
 func names(t reflect.Type) (out []string) {
 	for i := range t.NumField() {
+		if t.Field(i).Anonymous {
+			out = append(out, names(t.Field(i).Type)...)
+			continue
+		}
 		out = append(out, nameOf(t.Field(i)))
 	}
 	return out
@@ -186,16 +216,6 @@ func described(n *yaml.Node) string {
 	return fmt.Sprintf("this is %q", shortened(n.Value))
 }
 
-// valueShown bounds the bytes of a value in a fault.
-const valueShown = 60
-
-func shortened(value string) string {
-	if len(value) <= valueShown {
-		return value
-	}
-	return strings.ToValidUTF8(value[:valueShown], "") + "…"
-}
-
 // wanted describes the values that a field accepts.
 func wanted(v reflect.Value) string {
 	if _, isText := v.Addr().Interface().(encoding.TextUnmarshaler); isText {
@@ -206,6 +226,8 @@ func wanted(v reflect.Value) string {
 		return "a mapping with " + strings.Join(names(v.Type()), ", ")
 	case reflect.Slice:
 		return "a list"
+	case reflect.Map:
+		return "a mapping of texts"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Int, reflect.Int64:

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
-
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query/limits"
@@ -45,19 +43,6 @@ type BytesLimit struct {
 	Max     *Bytes  `yaml:"max"`
 	Warn    float64 `yaml:"warn,omitempty"`
 	Enforce *bool   `yaml:"enforce,omitempty"`
-}
-
-// Duration is a time like 30s, in whole milliseconds.
-type Duration time.Duration
-
-// MarshalText returns a text like 1m30s.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(model.Duration(d).String()), nil }
-
-// UnmarshalText accepts what MarshalText returns.
-func (d *Duration) UnmarshalText(text []byte) error {
-	v, err := model.ParseDuration(string(text))
-	*d = Duration(v)
-	return err
 }
 
 // Bytes is a size; its units are powers of two.

@@ -68,3 +68,15 @@ func (r *RelabelConfig) validate(field string, fault func(field, format string, 
 		fault(field, "%w", err)
 	}
 }
+
+// relabelling returns rules in the form of Prometheus.
+func relabelling(configs []RelabelConfig) (out []*relabel.Config) {
+	for i := range configs {
+		rule, err := configs[i].rule()
+		if err != nil {
+			continue // Parse has refused it
+		}
+		out = append(out, rule)
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/discovery"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/notifier"
+	"github.com/prometheus/prometheus/promql/parser"
+	promrules "github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/storage"
+
+	"halite/storage/principal"
+)
+
+// Options configure a Manager. Those without a default are required.
+type Options struct {
+	// Evaluate answers the queries of rules.
+	Evaluate Evaluate
+	// Write stores the results of rules.
+	Write Write
+	// Queryable reads what is known of alerts from before the start.
+	Queryable storage.Queryable
+	// ExternalURL is the address of the server in alerts.
+	ExternalURL string
+	// Principal owns the queries and writes of rules. Nil, the default, is the server itself.
+	Principal *principal.Principal
+	// Flags are what the command line says about alerts.
+	Flags Flags
+	// StopTimeout bounds how long a stop waits for evaluations and notifications under way.
+	StopTimeout time.Duration
+	// Registerer and Logger are required.
+	Registerer prometheus.Registerer
+	Logger     *slog.Logger
+}
+
+// Manager evaluates rules from Run on, and sends their alerts.
+type Manager struct {
+	opts      Options
+	rules     *promrules.Manager
+	notifier  *notifier.Manager
+	discovery *discovery.Manager
+	files     atomic.Pointer[Files]
+	settings  atomic.Pointer[Settings]
+	cancel    context.CancelFunc // of everything, at once
+}
+
+// New returns a Manager without rules. Close it, or Run it.
+func New(o Options) (*Manager, error) {
+	address, err := url.Parse(o.ExternalURL)
+	if err != nil {
+		return nil, fmt.Errorf("external URL: %w", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if o.Principal != nil {
+		ctx = principal.With(ctx, o.Principal)
+	}
+	m := &Manager{opts: o, cancel: cancel}
+	sd, err := discovery.CreateAndRegisterSDMetrics(o.Registerer)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("metrics of service discovery: %w", err)
+	}
+	m.discovery = discovery.NewManager(ctx, o.Logger.With("component", "discovery"), o.Registerer, sd, discovery.Name("notify"),
+		discovery.Updatert(discoveryDelay))
+	if m.discovery == nil {
+		cancel()
+		return nil, errors.New("service discovery of Alertmanagers does not start; the log says why")
+	}
+	m.notifier = notifier.NewManager(&notifier.Options{
+		QueueCapacity: o.Flags.QueueMax, DrainOnShutdown: true, Registerer: o.Registerer, Do: m.send(ctx),
+	}, model.UTF8Validation, o.Logger.With("component", "notifier"))
+	m.rules = promrules.NewManager(&promrules.ManagerOptions{
+		NameValidationScheme: model.UTF8Validation, ExternalURL: address, Context: ctx,
+		QueryFunc: queryFunc(o.Evaluate), Appendable: &appendable{write: o.Write}, Queryable: o.Queryable,
+		NotifyFunc: promrules.SendAlerts(m.notifier, o.ExternalURL),
+		Logger:     o.Logger.With("component", "rule manager"), Registerer: o.Registerer,
+		OutageTolerance: o.Flags.OutageTolerance, ForGracePeriod: o.Flags.ForGracePeriod, ResendDelay: o.Flags.ResendDelay,
+		DefaultRuleQueryOffset: func() time.Duration { return m.settings.Load().queryOffset },
+		GroupLoader:            loader{m},
+	})
+	return m, nil
+}
+
+// discoveryDelay is the time in which changes of the Alertmanagers take effect together.
+const discoveryDelay = time.Second
+
+// loader gives the rule manager the files that were read last, so that what it loads is what was checked.
+type loader struct{ m *Manager }
+
+// Load returns the groups of a file.
+func (l loader) Load(path string, ignore bool, scheme model.ValidationScheme) (*rulefmt.RuleGroups, []error) {
+	return l.m.files.Load().Load(path, ignore, scheme)
+}
+
+// Parse parses an expression.
+func (l loader) Parse(query string) (parser.Expr, error) { return l.m.files.Load().Parse(query) }
+
+// send sends a notification until ctx ends, whatever is left of its own time.
+func (m *Manager) send(ctx context.Context) func(context.Context, *http.Client, *http.Request) (*http.Response, error) {
+	return func(own context.Context, client *http.Client, r *http.Request) (*http.Response, error) {
+		own, cancel := context.WithCancel(own)
+		stop := context.AfterFunc(ctx, cancel)
+		resp, err := client.Do(r.WithContext(own))
+		stop()
+		if err != nil {
+			cancel()
+		}
+		return resp, err
+	}
+}
+
+// Apply puts settings into force. Groups that stay the same go on. If it fails, the rules stay as they were.
+func (m *Manager) Apply(s *Settings) error {
+	if err := m.notifier.ApplyConfig(s.alerting); err != nil {
+		return fmt.Errorf("alerting: %w", err)
+	}
+	sources := make(map[string]discovery.Configs)
+	for name, a := range s.alerting.AlertingConfig.AlertmanagerConfigs.ToMap() {
+		sources[name] = a.ServiceDiscoveryConfigs
+	}
+	if err := m.discovery.ApplyConfig(sources); err != nil {
+		return fmt.Errorf("alerting: %w", err)
+	}
+	m.files.Store(s.Files)
+	m.settings.Store(s)
+	labels := s.alerting.GlobalConfig.ExternalLabels
+	if err := m.rules.Update(s.interval, s.Files.Paths, labels, m.opts.ExternalURL, nil); err != nil {
+		return fmt.Errorf("rule_files: %w", err)
+	}
+	return nil
+}
+
+// Run evaluates the rules that Apply has put into force, until ctx ends. Then it finishes the evaluations and notifications under
+// way, within the time of the options.
+func (m *Manager) Run(ctx context.Context) {
+	defer m.cancel()
+	var work, notifications sync.WaitGroup
+	work.Go(func() {
+		if err := m.discovery.Run(); err != nil && !errors.Is(err, context.Canceled) {
+			m.opts.Logger.Error("service discovery of Alertmanagers ended", "err", err)
+		}
+	})
+	notifications.Go(func() { m.notifier.Run(m.discovery.SyncCh()) })
+	work.Go(m.rules.Run)
+	<-ctx.Done()
+	late := time.AfterFunc(m.opts.StopTimeout, m.cancel)
+	defer late.Stop()
+	m.rules.Stop()
+	m.notifier.Stop()
+	notifications.Wait()
+	m.cancel()
+	work.Wait()
+}
+
+// Close ends a Manager that never runs.
+func (m *Manager) Close() { m.cancel() }
+
+// RuleGroups returns the groups, sorted by file and name.
+func (m *Manager) RuleGroups() []*promrules.Group { return m.rules.RuleGroups() }
+
+// AlertingRules returns the alerting rules of all groups.
+func (m *Manager) AlertingRules() []*promrules.AlertingRule { return m.rules.AlertingRules() }
+
+// Alertmanagers returns the addresses that alerts go to.
+func (m *Manager) Alertmanagers() []*url.URL { return m.notifier.Alertmanagers() }
+
+// DroppedAlertmanagers returns the addresses that relabelling has dropped.
+func (m *Manager) DroppedAlertmanagers() []*url.URL { return m.notifier.DroppedAlertmanagers() }

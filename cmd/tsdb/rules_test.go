@@ -1,0 +1,262 @@
+package main_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// sentAlert is an alert as an Alertmanager receives it.
+type sentAlert struct {
+	Labels           map[string]string
+	StartsAt, EndsAt time.Time
+}
+
+// alertmanager is a stand-in that keeps the newest state of each alert.
+type alertmanager struct {
+	mu     sync.Mutex
+	alerts map[string]sentAlert // by name
+}
+
+func newAlertmanager(t *testing.T) (*alertmanager, string) {
+	a := &alertmanager{alerts: make(map[string]sentAlert)}
+	server := httptest.NewServer(a)
+	t.Cleanup(server.Close)
+	return a, strings.TrimPrefix(server.URL, "http://")
+}
+
+func (a *alertmanager) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var list []sentAlert
+	if r.URL.Path != "/api/v2/alerts" || json.NewDecoder(r.Body).Decode(&list) != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, alert := range list {
+		a.alerts[alert.Labels["alertname"]] = alert
+	}
+}
+
+// firing reports whether an alert has come and has not ended.
+func (a *alertmanager) firing(name string) (firing, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	alert, known := a.alerts[name]
+	return known && alert.EndsAt.After(time.Now()), known
+}
+
+const ruleFile = `
+groups:
+- name: rooms
+  interval: 1s
+  rules:
+  - {record: room:temp:max, expr: max(temp)}
+  - alert: Hot
+    expr: room:temp:max > 30
+    labels: {severity: page}
+    annotations: {summary: "{{ $value }} degrees"}
+  - {alert: HotForLong, expr: room:temp:max > 30, for: 30m}
+  - {alert: HotForSome, expr: room:temp:max > 30, for: 2s}
+  - {record: broken, expr: temp + on () temp}
+`
+
+// ruleServer is a server with rules, and the Alertmanager that it tells.
+type ruleServer struct {
+	*server
+	config string
+}
+
+func startRules(t *testing.T, dir, alertmanager string, flags ...string) *ruleServer {
+	folder := t.TempDir()
+	s := &ruleServer{config: filepath.Join(folder, "halite.yml")}
+	s.putRules(t, ruleFile)
+	require.NoError(t, os.WriteFile(s.config, fmt.Appendf(nil, `
+global: {evaluation_interval: 1h, external_labels: {cluster: eu-1}}
+rule_files: [rules.yml]
+alerting: {alertmanagers: [{static_configs: [{targets: ["%s"]}]}]}
+`, alertmanager), 0o600))
+	s.start(t, dir, flags...)
+	return s
+}
+
+func (s *ruleServer) start(t *testing.T, dir string, flags ...string) {
+	s.server = startServer(t, dir, append([]string{
+		"--config.file", s.config, "--web.enable-lifecycle", "--rules.alert.for-grace-period=1s",
+		"--rules.alert.resend-delay=1s",
+	}, flags...)...)
+}
+
+func (s *ruleServer) putRules(t *testing.T, text string) {
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(s.config), "rules.yml"), []byte(text), 0o600))
+}
+
+// heat writes a temperature of now for two rooms.
+func (s *ruleServer) heat(degrees float64) {
+	now := time.Now().UnixMilli()
+	s.writeRetrying([]point{
+		{metric: "temp", instance: "a", tsMs: now, value: degrees}, {metric: "temp", instance: "b", tsMs: now, value: 1},
+	})
+}
+
+// ruleState is what /api/v1/rules says about a rule.
+type ruleState struct {
+	Name, State, Health, LastError, Type string
+	Alerts                               []struct {
+		Labels   map[string]string
+		ActiveAt time.Time
+	}
+}
+
+func (s *ruleServer) rules() map[string]ruleState {
+	_, a := s.get("/api/v1/rules", nil)
+	var list struct{ Groups []struct{ Rules []ruleState } }
+	require.NoError(s.t, json.Unmarshal(a.Data, &list), string(a.Data))
+	out := make(map[string]ruleState)
+	for _, g := range list.Groups {
+		for _, r := range g.Rules {
+			out[r.Name] = r
+		}
+	}
+	return out
+}
+
+// has reports whether a query has a result now.
+func (s *ruleServer) has(query string) bool {
+	_, a := s.get("/api/v1/query", url.Values{"query": {query}})
+	return strings.Contains(string(a.Data), `"metric"`)
+}
+
+// TestRules: an alert goes to Alertmanager, is a series, and resolves. A rule that fails is counted and shown. A bad file is refused
+// and changes nothing.
+func TestRules(t *testing.T) {
+	t.Parallel()
+	am, address := newAlertmanager(t)
+	s := startRules(t, t.TempDir(), address, "--no-web.self-scrape")
+	s.heat(40)
+	soon := func(what string, ok func() bool) {
+		t.Helper()
+		require.Eventually(t, ok, time.Minute, 20*time.Millisecond, what)
+	}
+	soon("the alert arrives", func() bool { firing, _ := am.firing("Hot"); return firing })
+	am.mu.Lock()
+	require.Equal(t, map[string]string{"alertname": "Hot", "severity": "page", "cluster": "eu-1"}, am.alerts["Hot"].Labels)
+	am.mu.Unlock()
+	soon("alerts are series", func() bool {
+		return s.has(`ALERTS{alertname="Hot",alertstate="firing"}`) && s.has(`ALERTS{alertname="HotForLong",alertstate="pending"}`) &&
+			s.has(`ALERTS_FOR_STATE{alertname="Hot"}`) && s.has(`room:temp:max == 40`)
+	})
+	rules := s.rules()
+	require.Equal(t, "firing", rules["Hot"].State)
+	require.Equal(t, "pending", rules["HotForLong"].State)
+	require.Equal(t, "err", rules["broken"].Health)
+	require.Contains(t, rules["broken"].LastError, "many-to-many matching not allowed")
+	group := fmt.Sprintf(`{rule_group="%s;rooms"}`, filepath.Join(filepath.Dir(s.config), "rules.yml"))
+	require.GreaterOrEqual(t, s.metric("prometheus_rule_evaluation_failures_total"+group), 1.0)
+	require.GreaterOrEqual(t, s.metric("prometheus_rule_group_iterations_missed_total"+group), 0.0)
+	_, a := s.get("/api/v1/alertmanagers", nil)
+	require.Contains(t, string(a.Data), address)
+	_, a = s.get("/api/v1/features", nil)
+	require.Contains(t, string(a.Data), `"keep_firing_for":true`)
+
+	s.putRules(t, strings.Replace(ruleFile, "> 30", ">> 30", 1))
+	status, text, _ := s.post("/-/reload", nil)
+	require.Equal(t, http.StatusInternalServerError, status)
+	require.Contains(t, text, `rules.yml: 8:11: group "rooms", rule 2, "Hot": could not parse expression`)
+	require.Contains(t, s.rules(), "HotForLong")
+	s.putRules(t, strings.Replace(ruleFile, "HotForLong", "HotForAges", 1))
+	status, text, _ = s.post("/-/reload", nil)
+	require.Equal(t, http.StatusOK, status, text)
+	require.NotContains(t, s.rules(), "HotForLong")
+	soon("a reload keeps alerts", func() bool { return s.rules()["Hot"].State == "firing" })
+
+	s.heat(20)
+	soon("the alert resolves", func() bool { firing, known := am.firing("Hot"); return known && !firing })
+	soon("its series ends", func() bool { return !s.has(`ALERTS{alertname="Hot"}`) })
+	require.NoError(t, s.end(syscall.SIGTERM))
+	require.NotContains(t, s.log.String(), "panic")
+}
+
+// TestRulesAfterKill: the state of an alert is as durable as samples, so a start after kill -9 goes on with it.
+func TestRulesAfterKill(t *testing.T) {
+	t.Parallel()
+	am, address := newAlertmanager(t)
+	dir := t.TempDir()
+	s := startRules(t, dir, address, "--no-web.self-scrape")
+	s.heat(40)
+	require.Eventually(t, func() bool { return s.has(`ALERTS{alertname="HotForSome",alertstate="firing"}`) },
+		time.Minute, 20*time.Millisecond)
+	activeAt := s.rules()["HotForSome"].Alerts[0].ActiveAt
+	_ = s.end(syscall.SIGKILL)
+	am.mu.Lock()
+	clear(am.alerts)
+	am.mu.Unlock()
+	s.start(t, dir, "--no-web.self-scrape")
+	s.heat(40)
+	require.Eventually(t, func() bool {
+		alerts := s.rules()["HotForSome"].Alerts
+		return len(alerts) == 1 && alerts[0].ActiveAt.Unix() == activeAt.Unix()
+	}, time.Minute, 20*time.Millisecond, "the state is restored")
+	require.Eventually(t, func() bool { firing, _ := am.firing("HotForSome"); return firing }, time.Minute, 20*time.Millisecond)
+}
+
+// TestRulesInDirectMode: a server without a log evaluates rules as well.
+func TestRulesInDirectMode(t *testing.T) {
+	t.Parallel()
+	startEmulator(t)
+	am, address := newAlertmanager(t)
+	s := startRules(t, nowhere(t), address, direct()...)
+	s.heat(40)
+	require.Eventually(t, func() bool { firing, _ := am.firing("Hot"); return firing && s.has(`ALERTS{alertname="Hot"}`) },
+		time.Minute, 20*time.Millisecond)
+}
+
+// TestBadRulesAtStart: a server does not start with rules that it cannot load, and makes no directory.
+func TestBadRulesAtStart(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	config, dir := filepath.Join(folder, "halite.yml"), filepath.Join(folder, "data")
+	require.NoError(t, os.WriteFile(config, []byte("rule_files: [none.yml]"), 0o600))
+	text, err := tsdb(t, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t), "--config.file", config)
+	require.Error(t, err)
+	require.Contains(t, text, filepath.Join(folder, "none.yml")+": file does not exist")
+	require.NoDirExists(t, dir)
+}
+
+// TestRulesOfTenants: rules read and write the default tenant, and other tenants do not see them.
+func TestRulesOfTenants(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	config := filepath.Join(folder, "halite.yml")
+	require.NoError(t, os.WriteFile(config, []byte("rule_files: [rules.yml]"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "rules.yml"), []byte(
+		"groups: [{name: g, interval: 1s, rules: [{record: temps, expr: count(temp)}, {alert: Secret, expr: temp > 1}]}]"), 0o600))
+	s := startTenants(t, t.TempDir(), "--no-web.self-scrape", "--config.file", config)
+	for _, who := range []string{"acme", "default"} {
+		status, text := s.ask(who, "", http.MethodPost, "/api/v1/import/prometheus", "temp{of=\""+who+"\"} 40\n")
+		require.Less(t, status, 300, text)
+	}
+	require.Eventually(t, func() bool {
+		_, text := s.ask("default", "", http.MethodGet, "/api/v1/query?query=temps", "")
+		return strings.Contains(text, `"1"`)
+	}, time.Minute, 20*time.Millisecond, "the rule counts the series of its tenant alone")
+	_, text := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=temps", "")
+	require.NotContains(t, text, "temps")
+	for _, path := range []string{"/api/v1/rules", "/api/v1/alerts"} {
+		_, text = s.ask("acme", "", http.MethodGet, path, "")
+		require.NotContains(t, text, "Secret")
+		_, text = s.ask("default", "", http.MethodGet, path, "")
+		require.Contains(t, text, "Secret")
+	}
+}
