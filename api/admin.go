@@ -30,12 +30,12 @@ func (s *Server) allowAdmin() *apiError {
 	return &apiError{typ: errUnavailable, status: http.StatusForbidden, err: errors.New("admin APIs disabled")}
 }
 
-// unavailable says that the server does not have a function of Prometheus, in the way of Prometheus' agent mode.
+// unavailable is the error for a function of Prometheus that the server lacks. Its form is that of Prometheus's agent mode.
 func unavailable(what string) *apiError {
 	return &apiError{typ: errExec, err: fmt.Errorf("unavailable with Halite: %s", what)}
 }
 
-// flush answers /api/v1/admin/flush: everything accepted so far is in the tables when it returns.
+// flush answers /api/v1/admin/flush. When it returns, all samples accepted before are in the tables.
 func (s *Server) flush(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -52,8 +52,8 @@ func (s *Server) flush(r *http.Request) (reply, *apiError) {
 	return reply{}, nil
 }
 
-// snapshot answers /api/v1/admin/tsdb/snapshot. Without the log the tables do not open, so skip_head is accepted and ignored.
-// With report=true it answers all of Snapshot, otherwise, as Prometheus does, the name.
+// snapshot answers /api/v1/admin/tsdb/snapshot. It ignores skip_head, because tables without their log do not open. With
+// report=true the answer has all fields of Snapshot. Otherwise it has only the name, as in Prometheus.
 func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -66,7 +66,7 @@ func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	if s.opts.Snapshot == nil {
-		return reply{}, unavailable("snapshots cannot be taken of this server: it has no log, and its tables are a service's; back " +
+		return reply{}, unavailable("this server cannot make snapshots: it has no log, and its tables are in a cloud service; back " +
 			"them up there")
 	}
 	switch snapshot, err := s.opts.Snapshot(r.Context()); {
@@ -85,8 +85,8 @@ func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	}
 }
 
-// cancelQuery answers /api/v1/admin/cancel_query: it ends the query with the given id. The caller of that query
-// gets an error that says so.
+// cancelQuery answers /api/v1/admin/cancel_query: it ends the query with the given id. The client of that query gets an error
+// that says so.
 func (s *Server) cancelQuery(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -102,8 +102,8 @@ func (s *Server) cancelQuery(r *http.Request) (reply, *apiError) {
 	return reply{}, nil
 }
 
-// deleteSeries answers /api/v1/admin/tsdb/delete_series. Besides Prometheus' parameters it takes all=true, which permits
-// selectors that match everything, and dry_run=true, which answers what would be deleted.
+// deleteSeries answers /api/v1/admin/tsdb/delete_series. It has two parameters beyond Prometheus's: all=true permits selectors
+// that match everything, and dry_run=true counts the samples that would be deleted.
 func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -147,7 +147,7 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 		Series  int   `json:"series"`
 		Samples int64 `json:"samples"`
 		Bytes   int64 `json:"bytes"`
-		// Rollup states whose samples retention has dropped.
+		// Rollup states whose samples have expired.
 		Hours int64 `json:"rollupHours"`
 		Days  int64 `json:"rollupDays"`
 		Cut   int64 `json:"rollupsCut"`
@@ -219,14 +219,14 @@ func (s *Server) deletionParams(r *http.Request) (d deletion.Request, aerr *apiE
 	return d, aerr
 }
 
-// deletionError places an error of a Deleter; nil stays nil.
+// deletionError gives an error of a Deleter its status; nil stays nil.
 func deletionError(err error) *apiError {
 	var limit *tombstone.LimitError
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, deletion.ErrDeletesEverything):
-		return badData(fmt.Errorf("%w; set all=true (tsdb delete: --all) if that is meant", err))
+		return badData(fmt.Errorf("%w; set all=true (tsdb delete: --all) to delete them nevertheless", err))
 	case errors.Is(err, deletion.ErrBadRequest):
 		return badData(err)
 	case errors.As(err, &limit):
@@ -249,8 +249,8 @@ type tableBytes struct {
 	After  uint64 `json:"bytesAfter"`
 }
 
-// cleanTombstones answers /api/v1/admin/tsdb/clean_tombstones. With report=true it answers what was done, otherwise, as
-// Prometheus does, nothing.
+// cleanTombstones answers /api/v1/admin/tsdb/clean_tombstones. With report=true the answer reports the result. Otherwise it is
+// empty, as in Prometheus.
 func (s *Server) cleanTombstones(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -353,7 +353,7 @@ func onlyParams(r *http.Request, known ...string) *apiError {
 	}
 	for name := range r.Form {
 		if !slices.Contains(known, name) {
-			return badParam(name, fmt.Errorf("unknown, and what is deleted stays so; known are %s", strings.Join(known, ", ")))
+			return badParam(name, fmt.Errorf("unknown, and a deletion cannot be undone; known are %s", strings.Join(known, ", ")))
 		}
 	}
 	return nil

@@ -94,5 +94,5 @@ func TestGoClientStatus(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, runtime.GoroutineCount)
 	_, err = c.Snapshot(ctx, false)
-	require.ErrorContains(t, err, "snapshots cannot be taken of this server")
+	require.ErrorContains(t, err, "this server cannot make snapshots")
 }

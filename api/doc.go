@@ -1,9 +1,9 @@
-// Package api is the HTTP side of Halite: it speaks Prometheus' HTTP API, remote write 1.0 and remote read, so that a
-// Prometheus can send samples here and Grafana can query them.
+// Package api is the HTTP side of Halite. It implements Prometheus's HTTP API, remote write and remote read, so that Prometheus
+// can send samples here and Grafana can query them.
 //
-// It turns requests into calls of the small interfaces at the end of options.go and results into JSON or protobuf. It holds no
-// samples, evaluates no expressions and decides nothing about durability: those are the affairs of packages ingest,
-// query and storage/index. It neither opens listeners nor reads flags; the command does.
+// It turns requests into calls of the small interfaces at the end of options.go, and results into JSON or protobuf. Packages
+// ingest, query and storage/index hold samples, evaluate expressions and make writes durable. The command opens listeners and
+// reads flags.
 //
 // Invariants:
 //

@@ -10,7 +10,7 @@ import (
 	"halite/query/read"
 )
 
-// explanationData is the plan of a query and what it took. Times of the stages are in seconds.
+// explanationData is the plan of a query with its cost. Times of the stages are in seconds.
 type explanationData struct {
 	Operators []string             `json:"operators"`
 	Undecided bool                 `json:"givenUp,omitempty"`
@@ -72,7 +72,7 @@ func explainScan(s *read.Scan) explanationScan {
 	return e
 }
 
-// explanationTier says what stood for the samples of a selector with a window of several hours.
+// explanationTier names the states that replaced the samples of a selector with a window of several hours.
 type explanationTier struct {
 	Selector   string `json:"selector"`
 	Tier       string `json:"tier"`
@@ -141,8 +141,8 @@ func explanation(e *query.Explain) explanationData {
 	return d
 }
 
-// explain answers /api/v1/explain: it evaluates as query_range does, or as query if there is no start, end or step, and
-// tells how, without the result.
+// explain answers /api/v1/explain. It evaluates like query_range, or like query if there is no start, end or step. The answer
+// describes the evaluation and omits the result.
 func (s *Server) explain(r *http.Request) (reply, *apiError) {
 	var (
 		result *query.Result

@@ -26,22 +26,22 @@ const (
 const omittedTrailer = http.TrailerPrefix + "X-Omitted-Histograms"
 
 const (
-	// exportRowsMax bounds the samples of a line, and so what an export holds.
+	// exportRowsMax bounds the samples of a line, and so the memory of an export.
 	exportRowsMax = 1 << 16
 	// exportPartBytes is the size from which a part of an export is sent.
 	exportPartBytes = 1 << 18
-	// exportBytes is the memory of an export besides what the store reads.
+	// exportBytes is the memory of an export besides the samples that the store reads.
 	exportBytes = exportRowsMax*64 + 2*exportPartBytes
 )
 
 // encoder writes samples in a format of exports.
 type encoder interface {
-	// Begin begins a series. The samples that are added next belong to it.
+	// Begin begins a series. Samples added next belong to it.
 	Begin(ls labels.Labels)
 	Float(tsMs int64, v float64)
-	// Histogram takes an integer histogram, or fh if h is nil.
+	// Histogram adds an integer histogram, or fh if h is nil.
 	Histogram(tsMs int64, h *histogram.Histogram, fh *histogram.FloatHistogram) error
-	// Rows is the number of samples since the last Append, which appends them to dst.
+	// Rows is the number of samples since the last Append. Append appends these samples to dst.
 	Rows() int
 	Append(dst []byte) []byte
 }
@@ -71,8 +71,8 @@ func csvRows(r *http.Request) (encoder, error) {
 	return csv.NewEncoder(format)
 }
 
-// export returns the handler of an export. It takes the parameters match[], start, end and max_rows_per_line
-// of VictoriaMetrics. reduce_mem_usage changes nothing, as an export needs little memory in any case.
+// export returns the handler of an export. It accepts VictoriaMetrics's parameters match[], start, end and max_rows_per_line. It
+// ignores reduce_mem_usage, because an export always needs little memory.
 func (s *Server) export(format exportFormat) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.setCORS(w, r)
@@ -166,7 +166,7 @@ func (s *Server) newExporter(r *http.Request, format exportFormat) (*exporter, *
 	if text := r.FormValue("max_rows_per_line"); text != "" {
 		rows, err := strconv.Atoi(text)
 		if err != nil || rows < 0 {
-			return nil, badParam("max_rows_per_line", fmt.Errorf("%q is no number of samples", text))
+			return nil, badParam("max_rows_per_line", fmt.Errorf("%q is not a number of samples", text))
 		}
 		if rows > 0 {
 			e.rowsMax = min(rows, exportRowsMax)
@@ -178,7 +178,7 @@ func (s *Server) newExporter(r *http.Request, format exportFormat) (*exporter, *
 	return e, nil
 }
 
-// exportSet exports the series of a selector that no selector before it matches.
+// exportSet exports the series of a selector that no previous selector matches.
 func (s *Server) exportSet(ctx context.Context, e *exporter, n int, budget responseBudget) error {
 	querier, err := s.readUnder(budget).Querier(e.fromMs, e.toMs)
 	if err != nil {
@@ -246,7 +246,7 @@ func (e *exporter) series(ctx context.Context, it chunkenc.Iterator) error {
 	return e.send(ctx, exportPartBytes)
 }
 
-// send sends what has at least sizeBytes.
+// send sends the buffered text if it has at least sizeBytes.
 func (e *exporter) send(ctx context.Context, sizeBytes int) error {
 	if len(e.part) < sizeBytes {
 		return nil

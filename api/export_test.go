@@ -70,7 +70,7 @@ func TestExportFaults(t *testing.T) {
 		{"", "no match[] parameter"}, {"match[]={", "1:2: parse error"}, {"match[]={a=~\".*\"}", "non-empty matcher"},
 		{"match[]=up&start=x", "invalid time value for 'start'"},
 		{"match[]=up&start=2&end=1", "end timestamp must not be before start"},
-		{"match[]=up&max_rows_per_line=-1", "is no number of samples"},
+		{"match[]=up&max_rows_per_line=-1", "is not a number of samples"},
 	} {
 		w := httptest.NewRecorder()
 		s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, api.ExportPath+"?"+c.query, nil))

@@ -20,7 +20,8 @@ import (
 	"halite/api/remote"
 )
 
-// familyBytes is about what a series takes besides its labels: in the list, and in its metric's family with a dozen labels.
+// familyBytes is the approximate memory of a series besides its labels: in the list, and in its metric's family with a dozen
+// labels.
 const familyBytes = 1 << 10
 
 // newest is the last sample of a series.
@@ -51,8 +52,8 @@ func (n *newest) stale() bool {
 	return value.IsStaleNaN(n.value)
 }
 
-// federate answers /federate: the newest sample of each selected series, in the exposition format that the client asks
-// for, so that another Prometheus can scrape it. Errors are plain text, as scrapers log them.
+// federate answers /federate with the newest sample of each selected series, in the exposition format that the client asks for.
+// So a Prometheus server can scrape it. Errors are plain text, because scrapers log them.
 func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 	budget := s.newBudget()
 	defer budget.end()
@@ -81,13 +82,13 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 			end++
 		}
 		if err := encoder.Encode(family(name, list[:end])); err != nil {
-			return // the client is gone; nobody is left to tell
+			return // the client is gone; nobody can get the error
 		}
 		list = list[end:]
 	}
 }
 
-// federated reads the request and what it selects, sorted by metric.
+// federated reads the request and the newest samples that it selects, sorted by metric.
 func (s *Server) federated(w http.ResponseWriter, r *http.Request, budget responseBudget) ([]newest, *apiError) {
 	r, aerr := s.parseForm(w, r)
 	if aerr == nil {
@@ -113,7 +114,7 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, budget respon
 	var list []newest
 	for _, set := range sets {
 		if len(set) == 0 {
-			continue // nothing, as in Prometheus, rather than everything
+			continue // without selectors nothing is selected, as in Prometheus
 		}
 		if list, err = s.appendNewest(ctx, list, set, budget); err != nil {
 			return nil, readFailure(err)
@@ -130,8 +131,8 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, budget respon
 	return slices.CompactFunc(list, func(a, b newest) bool { return labels.Equal(a.labels, b.labels) }), nil
 }
 
-// appendNewest appends the newest samples of the series that one selector selects. A series that has ended has none, as
-// the formats know no stale markers.
+// appendNewest appends the newest samples of the series that one selector selects. A series that has ended has none, because the
+// formats have no stale markers.
 func (s *Server) appendNewest(
 	ctx context.Context, list []newest, set []*labels.Matcher, budget responseBudget,
 ) ([]newest, error) {
@@ -191,7 +192,7 @@ func family(name string, list []newest) *dto.MetricFamily {
 			}
 		})
 		if !n.labels.Has(model.InstanceLabel) {
-			// An empty one keeps a scraper that honours labels from adding the instance of this server.
+			// An empty label keeps a scraper that honours labels from adding the instance of this server.
 			m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(model.InstanceLabel), Value: proto.String("")})
 		}
 		f.Metric = append(f.Metric, m)

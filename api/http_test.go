@@ -216,7 +216,7 @@ func TestPanic(t *testing.T) {
 	w := f.get("/api/v1/labels")
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.Equal(t, `{"status":"error","errorType":"internal",`+
-		`"error":"unexpected error while answering; the server's log has the details"}`, body(t, w))
+		`"error":"unexpected error; the server's log has the details"}`, body(t, w))
 	require.Equal(t, 1., f.metric(t, "tsdb_http_panics_total", map[string]string{}))
 	require.Equal(t, 1., f.metric(t, "tsdb_http_requests_total",
 		map[string]string{"handler": "/api/v1/labels", "code": "500"}))

@@ -18,7 +18,7 @@ import (
 	"halite/storage/principal"
 )
 
-// healthy answers /-/healthy: 200 while the process answers requests, 503 once only a new start helps. It says nothing about
+// healthy answers /-/healthy: 200 while the process answers requests, and 503 once only a restart helps. It does not report
 // readiness.
 func (s *Server) healthy(w http.ResponseWriter, r *http.Request) {
 	if err := s.refusing(); errors.Is(err, storage.ErrFailed) {
@@ -28,7 +28,7 @@ func (s *Server) healthy(w http.ResponseWriter, r *http.Request) {
 	s.text(w, r, http.StatusOK, s.opts.Build.Name+" is Healthy.\n")
 }
 
-// ready answers /-/ready: 200 while requests can be served and writes are taken, else 503 with the reason.
+// ready answers /-/ready: 200 while the server answers requests and accepts writes, otherwise 503 with the reason.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	state := s.opts.Ready()
 	if err := s.refusing(); state.Ready && err != nil {
@@ -43,7 +43,7 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 	s.text(w, r, http.StatusServiceUnavailable, fmt.Sprintf("Service Unavailable: %s\n", state.Reason))
 }
 
-// refusing returns why writes are refused at present, or nil.
+// refusing returns the error with which writes are refused now, or nil.
 func (s *Server) refusing() error {
 	if s.opts.Refusing == nil {
 		return nil
@@ -51,7 +51,7 @@ func (s *Server) refusing() error {
 	return s.opts.Refusing()
 }
 
-// text answers in plain words; a HEAD request gets the header only.
+// text answers in plain words; a HEAD request gets only the header.
 func (s *Server) text(w http.ResponseWriter, r *http.Request, code int, message string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)

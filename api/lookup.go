@@ -26,17 +26,17 @@ import (
 // errTruncated is the warning of an answer that its limit cut short.
 var errTruncated = errors.New("results truncated due to limit")
 
-// lookup is what series, label names and label values have in common.
+// lookup holds the common parameters of series, label names and label values.
 type lookup struct {
 	mintMs, maxtMs int64
-	// empty is set if the time range lies outside of what can be stored.
+	// empty is set if the time range lies outside of the times that can be stored.
 	empty bool
 	limit int
-	// sets are the selectors; a series is found if it matches any. None at all means every series.
+	// sets are the selectors. A series is found if it matches any of them. Without selectors every series is found.
 	sets [][]*labels.Matcher
 }
 
-// lookupParams reads limit, start, end and match[]. wrap puts a fault of match[] in the endpoint's words.
+// lookupParams reads limit, start, end and match[]. wrap turns a fault of match[] into the error of the endpoint.
 func (s *Server) lookupParams(r *http.Request, wrap func(error) *apiError) (lookup, *apiError) {
 	var l lookup
 	var aerr *apiError
@@ -61,7 +61,7 @@ func (s *Server) lookupParams(r *http.Request, wrap func(error) *apiError) (look
 	return l, nil
 }
 
-// admit waits for a place among the look-ups and bounds their time. The caller calls leave when it is done.
+// admit waits for a slot of the look-ups and bounds their time. The caller calls leave when it is done.
 func (s *Server) admit(r *http.Request) (ctx context.Context, leave func(), aerr *apiError) {
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Limits.LookupTimeout)
 	if err := s.lookups.Acquire(ctx, 1); err != nil {
@@ -124,7 +124,7 @@ func (s *Server) strings(
 	}, nil
 }
 
-// stringBytes is the memory of a string in a list, beside its text.
+// stringBytes is the memory of a string in a list, besides its text.
 const stringBytes = 16
 
 func (s *Server) findStrings(
@@ -214,7 +214,7 @@ func (s *Server) findSeries(r *http.Request, l lookup, budget responseBudget) (l
 	return list, nil
 }
 
-// joined appends what was found to a list; the first finding is the list.
+// joined appends found strings to a list. It returns the found strings themselves if the list is empty.
 func joined[T any](list, found []T) []T {
 	if len(list) == 0 {
 		return found
@@ -222,7 +222,7 @@ func joined[T any](list, found []T) []T {
 	return append(list, found...)
 }
 
-// truncate cuts a list to its limit, with a warning if something was cut off.
+// truncate shortens a list to its limit, with a warning if it omits something.
 func truncate[T any](list []T, limit int) ([]T, annotations.Annotations) {
 	if limit <= 0 || len(list) <= limit {
 		return list, nil
@@ -232,8 +232,8 @@ func truncate[T any](list []T, limit int) ([]T, annotations.Annotations) {
 	return list[:limit], notes
 }
 
-// metricMetadata answers /api/v1/metadata: type, help and unit by metric, as senders reported them. A limit of 0 means
-// unlimited here as in every other look-up; Prometheus answers it with an empty map.
+// metricMetadata answers /api/v1/metadata with type, help and unit by metric, as senders reported them. A limit of 0 means
+// unlimited, as in every other look-up. Prometheus answers it with an empty map.
 func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 	limit, aerr := numberParam(r, "limit")
 	if aerr != nil {
@@ -274,7 +274,7 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 	}}, nil
 }
 
-// metadata is Metadata of the source for who asks: of the metrics of its tenants, under the names that it knows.
+// metadata returns the metadata of the source for a principal: for the metrics of its tenants, under the names that it knows.
 func (s *Server) metadata(ctx context.Context, metric string, limit int) map[string][]ingest.Metadata {
 	who := principal.From(ctx)
 	if len(who.Tenants) == 0 {
@@ -296,7 +296,7 @@ func (s *Server) metadata(ctx context.Context, metric string, limit int) map[str
 	return found
 }
 
-// restrictedMetadata leaves the metrics that a restricted principal finds series of.
+// restrictedMetadata keeps only the metrics of series that a restricted principal can find.
 func (s *Server) restrictedMetadata(
 	r *http.Request, all map[string][]ingest.Metadata,
 ) (found map[string][]ingest.Metadata, aerr *apiError) {
@@ -337,7 +337,7 @@ func writeMetadata(j *promjson.Writer, m ingest.Metadata) {
 	j.Raw(`}`)
 }
 
-// numberParam reads a limit of the metadata endpoints, where negative numbers mean unlimited as well.
+// numberParam reads a limit of the metadata endpoints. There, negative numbers also mean unlimited.
 func numberParam(r *http.Request, name string) (int, *apiError) {
 	text := r.FormValue(name)
 	if text == "" {

@@ -50,7 +50,7 @@ func (m *metrics) endpoint(name string) endpointMetrics {
 	}
 }
 
-// initRejected makes the counters of refusals of a write path. A counter that exists before its first event shows that event as
+// initRejected creates the counters of refusals of a write path. A counter that exists before its first event shows that event as
 // an increase.
 func (m *metrics) initRejected(path string) {
 	for _, reason := range []string{rejectNotReady, rejectContentType, rejectEncoding, rejectTooLarge, rejectBody, rejectOverload,
@@ -80,7 +80,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "tsdb_http_panics_total", Help: "Panics caught while answering HTTP requests. Each is a fault to report.",
 		}),
 		readQueries: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tsdb_http_remote_reads", Help: "Remote-read requests that run or wait for their turn.",
+			Name: "tsdb_http_remote_reads", Help: "Remote-read requests that run or wait for a slot.",
 		}),
 	}
 	m.initRejected(WritePath)

@@ -20,7 +20,7 @@ import (
 	"halite/storage/principal"
 )
 
-// recorder notes what a handler sent.
+// recorder records the status and size of an answer.
 type recorder struct {
 	http.ResponseWriter
 	code  int // 0 until the header was sent
@@ -47,7 +47,7 @@ func (w *recorder) Write(p []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// countingBody counts the bytes that a handler reads of a request body. It ends a body that makes no progress.
+// countingBody counts the bytes of a request body that a handler reads. It ends a body that makes no progress.
 type countingBody struct {
 	io.ReadCloser
 	bytes   int64
@@ -72,19 +72,19 @@ func (b *countingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// exchange is a request and what was sent for it, in one allocation.
+// exchange holds a request with its recorder, in one allocation.
 type exchange struct {
 	recorder
 	body  countingBody
 	began time.Time
 }
 
-// access is what a route asks of a principal.
+// access holds the requirements of a route for a principal.
 type access struct {
 	scopes principal.Scopes
-	// restricted says that the route answers a restricted principal, with series inside of its matchers only.
+	// restricted says that the route answers a restricted principal. The answer has only series that its matchers select.
 	restricted bool
-	// tenants says what the route does with the series of tenants.
+	// tenants is the use that the route makes of the series of tenants.
 	tenants tenancy.Use
 	// open lets everybody in. Without it, a route without scopes refuses everybody.
 	open bool
@@ -95,11 +95,11 @@ type route struct {
 	server *Server
 	name   string // label of the metrics
 	needs  access
-	used   []string // methods that the handler takes, sorted; nil takes all
+	used   []string // methods that the handler accepts, sorted; nil accepts all
 	allow  string   // header that lists them
-	// changesData makes the route refuse requests that a browser sends for a page of another origin.
+	// If changesData is set, the route refuses requests that a browser sends for a page of another origin.
 	changesData bool
-	// waits makes the route refuse requests until the server is ready.
+	// If waits is set, the route refuses requests until the server is ready.
 	waits bool
 	// protocol, if not nil, returns the protocol of a write request for the list of senders.
 	protocol func(r *http.Request) string
@@ -149,7 +149,7 @@ func (e *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			ReadCloser: r.Body, control: http.NewResponseController(w), stall: e.server.opts.Limits.BodyStallTimeout,
 			end: x.began.Add(netlimit.BodyReadTimeout),
 		}
-		// A copy, because net/http looks at the body of its own request to find out how much of it is left.
+		// A copy, because net/http checks the body of its own request to find the size of the unread rest.
 		r = r.WithContext(r.Context())
 		r.Body = &x.body
 	}
@@ -174,7 +174,7 @@ func (e *route) count(x *exchange) {
 	m.responseBytes.Add(float64(x.bytes))
 }
 
-// answer checks a request and hands it to the handler.
+// answer checks a request and passes it to the handler.
 func (e *route) answer(w http.ResponseWriter, r *http.Request) {
 	rec, ok := w.(*recorder)
 	if !ok { // the writer that compresses
@@ -190,7 +190,7 @@ func (e *route) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recovered turns a panic into a 500. If the answer has begun, it breaks the connection, so that no client takes a part for
+// recovered turns a panic into a 500. If the answer has begun, it breaks the connection, so that no client mistakes a part for
 // the whole answer.
 func (e *route) recovered(w *recorder, r *http.Request) {
 	cause := recover()
@@ -208,7 +208,7 @@ func (e *route) recovered(w *recorder, r *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	e.fail(w, &apiError{
-		typ: errInternal, err: errors.New("unexpected error while answering; the server's log has the details"),
+		typ: errInternal, err: errors.New("unexpected error; the server's log has the details"),
 	})
 }
 
@@ -222,7 +222,7 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	if !e.changesData {
 		return true
 	}
-	err := s.fromHere(r)
+	err := s.allowedPage(r)
 	if err == nil {
 		return true
 	}
@@ -230,9 +230,9 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// fromHere fails for a request that a browser sends for a page of another origin, unless that origin is allowed or the method is
-// safe. Programs that are not browsers do not send the headers that this checks.
-func (s *Server) fromHere(r *http.Request) error {
+// allowedPage returns an error for a request that a browser sends for a page of another origin, unless that origin is allowed or
+// the method is safe. Other programs than browsers do not send the headers that it checks.
+func (s *Server) allowedPage(r *http.Request) error {
 	err := s.origins.Check(r)
 	if err == nil || s.allowedOrigin(r) {
 		return nil
@@ -240,14 +240,14 @@ func (s *Server) fromHere(r *http.Request) error {
 	return err
 }
 
-// sameOrigin is fromHere for requests that change data by a safe method.
+// sameOrigin is allowedPage for requests that change data by a safe method.
 func (s *Server) sameOrigin(r *http.Request) error {
 	changing := r.WithContext(r.Context())
 	changing.Method = http.MethodPost
-	return s.fromHere(changing)
+	return s.allowedPage(changing)
 }
 
-// identified returns who sends a request, if the route permits them. It answers the request if not.
+// identified returns the principal that sends a request, if the route permits it. Otherwise it answers the request.
 func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal.Principal, ok bool) {
 	if e.needs.open {
 		return &principal.Principal{}, true
@@ -264,7 +264,7 @@ func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal
 		forbidden.err = fmt.Errorf("%q has the scopes %s; this needs %s", p.Name, p.Scopes, needs.scopes)
 		e.refuse(w, r, rejectScope, forbidden)
 	case p.Restricted() && !needs.restricted:
-		forbidden.err = fmt.Errorf("%q reads the series %s only; this shows more than that", p.Name, p.CacheKey())
+		forbidden.err = fmt.Errorf("%q may read only the series %s; this shows more than that", p.Name, p.CacheKey())
 		e.refuse(w, r, rejectRestricted, forbidden)
 	default:
 		return e.withTenants(w, r, p)
@@ -272,7 +272,7 @@ func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal
 	return nil, false
 }
 
-// withTenants returns the principal with the tenants of its request. It answers the request if the route does not permit them.
+// withTenants returns the principal with the tenants of its request. If the route does not permit them, it answers the request.
 func (e *route) withTenants(w http.ResponseWriter, r *http.Request, p *principal.Principal) (_ *principal.Principal, ok bool) {
 	t := e.server.opts.Tenancy
 	if t == nil {
@@ -351,12 +351,12 @@ func (e *route) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// setStopping tells a server that stops from one that starts, as Prometheus does.
+// setStopping sets the header by which clients distinguish a stopping server from a starting one, as Prometheus does.
 func setStopping(w http.ResponseWriter, state Readiness) {
 	w.Header().Set("X-Prometheus-Stopping", strconv.FormatBool(state.Stopping))
 }
 
-// setCORS lets a browser's page of an allowed origin read the answer.
+// setCORS lets a page of an allowed origin read the answer in a browser.
 func (s *Server) setCORS(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Add("Vary", "Origin")

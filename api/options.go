@@ -37,26 +37,28 @@ import (
 	"halite/storage/retention"
 )
 
-// Options configure a Server. Fields marked required must be set; the others have the default their comment states.
+// Options configure a Server. Fields marked required must be set. The others have the default in their comment.
 type Options struct {
-	// Writer takes remote-write requests. Required.
+	// Writer stores write requests. Required.
 	Writer Writer
 	// Engine evaluates PromQL. Required.
 	Engine Engine
-	// Index answers series and label look-ups. Required. It restricts who asks, see package storage/index/restricted.
+	// Index answers series and label look-ups. Required. It applies the restrictions of the principal, see package
+	// storage/index/restricted.
 	Index Index
-	// Budgets bound what look-ups of series, remote reads and federation hold; nil if nothing does.
+	// Budgets bound the memory of look-ups of series, remote reads and federation; nil means no bound.
 	Budgets Budgets
 	// Queryable reads samples and chunks for remote read. Required.
 	Queryable promstorage.SampleAndChunkQueryable
-	// Metadata knows type, help and unit of metrics; nil answers every metadata request with an empty map.
+	// Metadata returns type, help and unit of metrics. If it is nil, the answer to every metadata request is an empty map.
 	Metadata MetadataSource
-	// Stats describes the store for /api/v1/status/tsdb; nil leaves the endpoint's figures at zero.
+	// Stats describes the store for /api/v1/status/tsdb. If it is nil, the endpoint's figures are zero.
 	Stats StatsSource
-	// Flusher moves the head to the tables for POST /api/v1/admin/flush; nil answers that there is nothing to flush to.
+	// Flusher moves the head to the tables for POST /api/v1/admin/flush. If it is nil, the answer is that there is no head to
+	// flush.
 	Flusher Flusher
-	// Deleter deletes samples for POST /api/v1/admin/tsdb/delete_series and clean_tombstones; nil answers that nothing can be
-	// deleted.
+	// Deleter deletes samples for POST /api/v1/admin/tsdb/delete_series and clean_tombstones. If it is nil, the answer is that
+	// nothing can be deleted.
 	Deleter Deleter
 	// Snapshot copies the store for POST /api/v1/admin/tsdb/snapshot, with every sample acknowledged before the call; nil answers
 	// that it cannot.
@@ -77,35 +79,35 @@ type Options struct {
 	OTLP func() otlp.Options
 	// HAClusters describes the elections of HA pairs for /api/v1/status/senders; nil answers with none.
 	HAClusters func() []hatracker.ClusterStatus
-	// Senders remembers who writes; nil means one with default options.
+	// Senders records which clients write; nil means one with default options.
 	Senders *senders.Tracker
 
-	// OpenTSDBNames are the rules of names that OpenTSDB's clients write; nil means OpenTSDB's own.
+	// OpenTSDBNames are the rules for names in writes of OpenTSDB's clients; nil means OpenTSDB's own.
 	OpenTSDBNames *otsdb.Names
-	// OpenTSDBStats makes the data points of /api/stats; nil means that there are none.
+	// OpenTSDBStats returns the data points of /api/stats; nil means that there are none.
 	OpenTSDBStats *stats.Source
-	// Notes keeps annotations and descriptions of OpenTSDB's clients; nil means that there are none.
+	// Notes stores annotations and descriptions of OpenTSDB's clients; nil means that there are none.
 	Notes *notes.Store
 
-	// Auth says who sends a request; nil gives everybody every right.
+	// Auth identifies the sender of a request; nil gives everybody every right.
 	Auth Authenticator
-	// Tenancy decides for which tenants a request is; nil means that the server has no tenants.
+	// Tenancy determines the tenants of a request; nil means that the server has no tenants.
 	Tenancy *tenancy.Tenancy
 	// Tenants lists, adds and drops tenants for /api/v1/admin/tenants; nil means that the server has none.
 	Tenants TenantAdmin
-	// GuardProbes makes /-/healthy and /-/ready need the scope read. Default: they answer everybody.
+	// If GuardProbes is set, /-/healthy and /-/ready need the scope read. Default: they answer everybody.
 	GuardProbes bool
 
-	// Ready says whether requests can be served; nil means always. It is asked once a request and must be cheap.
+	// Ready says whether the server can answer requests; nil means always. It is called for each request and must be cheap.
 	Ready func() Readiness
-	// Refusing returns the error with which writes are refused although the server is up, for /-/ready; nil means never. The
-	// error wraps storage.ErrFailed if only a new start helps, for /-/healthy.
+	// Refusing returns the error with which writes are refused although the server is up; nil means never. /-/ready reports it.
+	// If only a restart helps, the error wraps storage.ErrFailed, and /-/healthy reports it too.
 	Refusing func() error
-	// Gatherer is what /metrics exposes; nil means prometheus.DefaultGatherer.
+	// Gatherer gathers the metrics of /metrics; nil means prometheus.DefaultGatherer.
 	Gatherer prometheus.Gatherer
-	// Registerer takes the server's own metrics; nil means they are counted but not registered.
+	// Registerer registers the server's own metrics; nil means they are counted but not registered.
 	Registerer prometheus.Registerer
-	// Logger takes panics and unexpected errors; nil discards them.
+	// Logger logs panics and unexpected errors; nil discards them.
 	Logger *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -132,23 +134,23 @@ type Options struct {
 	Rules func() []keyschema.Rule
 	// Reload reads the configuration again, for /-/reload; nil answers 403.
 	Reload func(ctx context.Context) error
-	// Quit makes the process stop in good order, for /-/quit, and returns at once; nil answers 403.
+	// Quit starts a graceful stop of the process, for /-/quit, and returns at once; nil answers 403.
 	Quit func()
 	// AllKinds says that histograms, exemplars and start timestamps are stored, for /api/v1/features.
 	AllKinds bool
 	// DelayedNames says that the engine drops metric names at the end of an evaluation, for /api/v1/features.
 	DelayedNames bool
-	// Lookback is how old the newest sample of a series may be for /federate. Default 5 min, as the engine's.
+	// Lookback is the largest age of a series' newest sample for /federate. Default 5 min, as in the engine.
 	Lookback time.Duration
 
 	// OpenTSDB answers OpenTSDB's queries; *opentsdb.Engine is one. Nil leaves their endpoints out.
 	OpenTSDB queries.Engine
 	// AdminAPI allows the /api/v1/admin endpoints. Default false: they answer 403.
 	AdminAPI bool
-	// CORSOrigin is matched against the Origin header; a match is allowed to read answers from a browser. Nil, the
-	// default, allows none. The expression should be anchored.
+	// CORSOrigin matches the Origin headers of pages that may read answers in a browser. Nil, the default, allows none. The
+	// expression should be anchored.
 	CORSOrigin *regexp.Regexp
-	// Limits bound what a request may cost. The zero value of each takes its default.
+	// Limits bound the cost of a request. A zero field takes its default.
 	Limits Limits
 }
 
@@ -156,19 +158,19 @@ type Options struct {
 type Limits struct {
 	// WriteBytesMax bounds the body of a remote-write request as sent, that is, compressed. Default 32 MiB; more is 413.
 	WriteBytesMax int64
-	// WriteInflightBytesMax bounds the bodies of all write requests together, from their reading on. Default 256 MiB, at
-	// least WriteBytesMax; further requests wait for WriteQueueWait.
+	// WriteInflightBytesMax bounds the bodies of all write requests in memory. Default 256 MiB, at least WriteBytesMax. Further
+	// requests wait for WriteQueueWait.
 	WriteInflightBytesMax int64
-	// WriteQueueWait is how long a write request may wait for WriteInflightBytesMax before it is answered 503. Default 5 s.
+	// WriteQueueWait is the time that a write request may wait for WriteInflightBytesMax before it gets 503. Default 5 s.
 	WriteQueueWait time.Duration
-	// BodyStallTimeout ends a request whose client sends nothing of the body for that long. Default 30 s.
+	// BodyStallTimeout ends a request whose client sends nothing of the body for that time. Default 30 s.
 	BodyStallTimeout time.Duration
 	// FormBytesMax bounds the form body of a query or look-up. Default 10 MiB; more is 413.
 	FormBytesMax int64
-	// RangePointsMax bounds the steps of a range query. Default 11000. The engine has a bound of its own; this one is
-	// checked first and answers in Prometheus' words.
+	// RangePointsMax bounds the steps of a range query. Default 11000. The engine has a bound of its own. This one is checked
+	// first, and its error has Prometheus's words.
 	RangePointsMax int
-	// LookupTimeout bounds series and label look-ups, their wait for a place included. Default 2 min.
+	// LookupTimeout bounds series and label look-ups, including their wait for a slot. Default 2 min.
 	LookupTimeout time.Duration
 	// SelectorsMax bounds the match[] parameters of a request and the queries of a remote read. Default 1000; more is 400.
 	SelectorsMax int
@@ -179,15 +181,15 @@ type Limits struct {
 	ReadBytesMax int64
 	// ReadSamplesMax bounds the samples of an unstreamed remote read. Default 50 million; more is 400.
 	ReadSamplesMax int
-	// ReadTimeout bounds a remote read, its wait for a place included. Default 10 min. Of a streamed one it bounds the time
+	// ReadTimeout bounds a remote read, including its wait for a slot. Default 10 min. In a streamed read it bounds the time
 	// between two frames, without the time that the client takes for a frame.
 	ReadTimeout time.Duration
 	// ReadConcurrencyMax bounds the remote reads handled at once. Default 10; further ones wait.
 	ReadConcurrencyMax int
 	// ReadFrameBytesMax bounds a frame of a streamed remote read. Default 1 MiB.
 	ReadFrameBytesMax int
-	// RetryAfterMin and RetryAfterMax are the bounds between which the Retry-After of a 503 is spread, so that the
-	// shards of a sender do not come back together. Defaults 1 s and 10 s.
+	// RetryAfterMin and RetryAfterMax bound the random Retry-After of a 503, so that the shards of a sender do not come back
+	// together. Defaults 1 s and 10 s.
 	RetryAfterMin, RetryAfterMax time.Duration
 	// BufferBytesMax is the largest body or answer buffer that is kept for reuse. Default 4 MiB.
 	BufferBytesMax int
@@ -228,7 +230,7 @@ type BuildInfo struct {
 	APIVersion string
 	// DocsURL is where the web interface sends readers. Default the reference of Prometheus' HTTP API.
 	DocsURL string
-	// Revision, Branch, BuildUser, BuildDate and GoVersion are reported as they are.
+	// Revision, Branch, BuildUser, BuildDate and GoVersion appear unchanged in answers.
 	Revision, Branch, BuildUser, BuildDate, GoVersion string
 }
 
@@ -238,10 +240,10 @@ const DefaultLookback = 5 * time.Minute
 // defaultOTLP returns Prometheus's options of OTLP.
 func defaultOTLP() otlp.Options { return otlp.DefaultOptions(DefaultLookback) }
 
-// DefaultAPIVersion is the Prometheus release whose HTTP API the server is compared with.
+// DefaultAPIVersion is the Prometheus release with whose HTTP API the server is compared.
 const DefaultAPIVersion = "3.15.0"
 
-// DefaultDocsURL describes the API that this server speaks.
+// DefaultDocsURL describes the API that this server implements.
 const DefaultDocsURL = "https://prometheus.io/docs/prometheus/latest/querying/api/"
 
 // RuntimeInfo describes the process for /api/v1/status/runtimeinfo. What Go itself knows (goroutines, GOMAXPROCS,
@@ -249,7 +251,7 @@ const DefaultDocsURL = "https://prometheus.io/docs/prometheus/latest/querying/ap
 type RuntimeInfo struct {
 	// StartTime is when the process started.
 	StartTime time.Time
-	// ConfigLoaded says whether the configuration was taken successfully, at ConfigTime.
+	// ConfigLoaded says whether the configuration was loaded successfully, at ConfigTime.
 	ConfigLoaded bool
 	ConfigTime   time.Time
 	// CorruptionCount is the number of damaged places found in the log.
@@ -366,7 +368,7 @@ type Writer interface {
 	Write(ctx context.Context, in ingest.Input) (ingest.Result, error)
 }
 
-// Authenticator says who sends a request; *auth.Authenticator is one.
+// Authenticator identifies the sender of a request; *auth.Authenticator is one.
 type Authenticator interface {
 	// Identify returns an *auth.Refusal if the sender is unknown.
 	Identify(r *http.Request) (*principal.Principal, error)
@@ -386,15 +388,15 @@ type Engine interface {
 	Range(ctx context.Context, r query.RangeRequest) (*query.Result, error)
 	// Parse parses an expression that is not evaluated.
 	Parse(expr string) (parser.Expr, error)
-	// Parser is what Parse and the evaluation use, for selectors.
+	// Parser is the parser that Parse and the evaluation use, for selectors.
 	Parser() parser.Parser
 	// Active lists the queries that run or wait, oldest first.
 	Active() []query.ActiveQuery
-	// Cancel ends a query; it reports whether there is one with that id.
+	// Cancel ends a query. It reports whether a query with that id exists.
 	Cancel(id uint64) bool
 }
 
-// Index answers which series exist; *index.Index is one. Times are unix milliseconds, inclusive.
+// Index looks up series and labels; *index.Index is one. Times are unix milliseconds, inclusive.
 type Index interface {
 	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
@@ -403,13 +405,13 @@ type Index interface {
 	) ([]string, error)
 }
 
-// Budgets bound what answers hold, together with queries; *read.Reader is one.
+// Budgets bound the memory of answers, together with queries; *read.Reader is one.
 type Budgets interface {
-	// Budget is for one answer, which ends it.
+	// Budget returns the budget of one answer. The answer closes it.
 	Budget() *budget.Budget
 }
 
-// MetadataSource knows what senders said about their metrics; *ingest.Ingester is one.
+// MetadataSource returns the metadata that senders sent; *ingest.Ingester is one.
 type MetadataSource interface {
 	// Metadata returns the entries of one metric, or of all if metric is empty; limit bounds the number of metrics, 0
 	// means all.
@@ -420,7 +422,7 @@ type MetadataSource interface {
 
 // StatsSource describes the store.
 type StatsSource interface {
-	// StoreStats is called once a request; limit bounds each ranking.
+	// StoreStats is called once for each request; limit bounds each ranking.
 	StoreStats(limit int) StoreStats
 }
 
@@ -428,7 +430,7 @@ type StatsSource interface {
 type StoreStats struct {
 	// Series and LabelPairs count the active series and the distinct name=value pairs among them.
 	Series, LabelPairs int
-	// Chunks counts the rows that are in memory only.
+	// Chunks counts the rows that are only in memory.
 	Chunks int64
 	// MinTimeMs and MaxTimeMs bound the samples in memory, unix milliseconds.
 	MinTimeMs, MaxTimeMs int64
@@ -438,7 +440,7 @@ type StoreStats struct {
 
 // Flusher moves the head to the tables; *ingest.Ingester is one.
 type Flusher interface {
-	// Flush returns once everything accepted before the call is in the tables and durable.
+	// Flush returns once all samples accepted before the call are in the tables and durable.
 	Flush(ctx context.Context) error
 }
 
@@ -457,7 +459,7 @@ type Readiness struct {
 	Ready bool
 	// Stopping is true when the process is shutting down; it is never ready again.
 	Stopping bool
-	// Reason says in words why it is not ready, for people.
+	// Reason says why it is not ready. It is for people.
 	Reason string
 	// ReplayMin, ReplayMax and ReplayCurrent are the first, last and current segment of the log's replay.
 	ReplayMin, ReplayMax, ReplayCurrent int
@@ -471,7 +473,7 @@ type Deleter interface {
 	DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error)
 	// CountDeletion counts what DeleteSeries would delete.
 	CountDeletion(ctx context.Context, d deletion.Request) (deletion.Count, error)
-	// CleanTombstones frees the space of what was deleted.
+	// CleanTombstones frees the space of deleted samples.
 	CleanTombstones(ctx context.Context) (deletion.Report, error)
 }
 
@@ -487,7 +489,7 @@ type TenantAdmin interface {
 	Drop(ctx context.Context, name string) (series int, err error)
 }
 
-// restrictedDeleter adds the matchers of who asks to each selector of a deletion.
+// restrictedDeleter adds the matchers of the principal to each selector of a deletion.
 type restrictedDeleter struct{ Deleter }
 
 // DeleteSeries implements Deleter.
@@ -511,13 +513,13 @@ func restrict(ctx context.Context, d deletion.Request) deletion.Request {
 	return d
 }
 
-// SeriesLimitSource says how far limits of series are used; most bounds each list of metrics.
+// SeriesLimitSource returns the usage of series limits; most bounds each list of metrics.
 type SeriesLimitSource func(most int) ingest.SeriesLimitStatus
 
-// RetentionSource says what each tier of each rule takes on disk, and what other ages would free.
+// RetentionSource returns the disk space of each tier of each rule, and the space that other retentions would free.
 type RetentionSource func(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error)
 
-// TabletSource knows the tables and their tablets; every storage.Store is one.
+// TabletSource lists tables and their tablets; every storage.Store is one.
 type TabletSource interface {
 	Tables(ctx context.Context) ([]storage.TableSchema, error)
 	Table(ctx context.Context, name string) (storage.Table, error)

@@ -23,8 +23,8 @@ type formError struct{}
 // formType is the content type of most bodies. They have one part only.
 const formType = "application/x-www-form-urlencoded"
 
-// parseForm reads the parameters of URL and body. It leaves a malformed pair out, as Prometheus does; endpoints that need a
-// well-formed form ask strictForm. Only a body over the limit is an error here.
+// parseForm reads the parameters of URL and body. It leaves out a malformed pair, as Prometheus does. Endpoints that need a
+// well-formed form call strictForm. Here only a body over the limit is an error.
 func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, s.opts.Limits.FormBytesMax)
@@ -55,19 +55,19 @@ func strictForm(r *http.Request) *apiError {
 // secondsMax is the largest absolute number of unix seconds whose milliseconds fit an int64.
 const secondsMax = math.MaxInt64 / 1000
 
-// The bounds that Prometheus' clients send when they mean "from the beginning" and "until the end". They are also the
-// defaults of start and end in look-ups.
+// Prometheus's clients send these bounds for "from the beginning" and "until the end". They are also the defaults of start and
+// end in look-ups.
 var (
 	minTime = time.Unix(math.MinInt64/1000+62135596801, 0).UTC()
 	maxTime = time.Unix(math.MaxInt64/1000-62135596801, 999999999).UTC()
 
-	// Their years have more than four digits, which time.Parse does not take, so they are compared as text.
+	// Their years have more than four digits, which time.Parse does not accept. So they are compared as text.
 	minTimeText = minTime.Format(time.RFC3339Nano)
 	maxTimeText = maxTime.Format(time.RFC3339Nano)
 )
 
-// parseTime reads a time as unix seconds, with an optional fraction down to milliseconds, or as RFC 3339.
-// Unlike Prometheus it refuses NaN and seconds that overflow, which there become some arbitrary time.
+// parseTime reads a time as unix seconds, with an optional fraction down to milliseconds, or as RFC 3339. Unlike Prometheus it
+// refuses NaN and seconds that overflow, which Prometheus turns into arbitrary times.
 func parseTime(s string) (time.Time, error) {
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
 		if math.IsNaN(seconds) || math.Abs(seconds) > secondsMax {
@@ -89,7 +89,7 @@ func parseTime(s string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", s)
 }
 
-// parseDuration reads a duration as seconds, with an optional fraction, or in Prometheus' notation such as "1m30s".
+// parseDuration reads a duration as seconds, with an optional fraction, or in Prometheus's notation such as "1m30s".
 func parseDuration(s string) (time.Duration, error) {
 	if seconds, err := strconv.ParseFloat(s, 64); err == nil {
 		nanos := seconds * float64(time.Second)
@@ -122,7 +122,7 @@ func parseLimit(s string) (int, error) {
 	return limit, nil
 }
 
-// oneMore raises a limit by one, so that the caller sees whether something was cut off; unlimited stays so.
+// oneMore raises a limit by one, so that the caller sees whether the limit omits something. Unlimited stays unlimited.
 func oneMore(limit int) int {
 	if limit > 0 && limit < math.MaxInt {
 		return limit + 1
@@ -161,7 +161,7 @@ func limitParam(r *http.Request) (int, *apiError) {
 	return limit, nil
 }
 
-// selectorTexts returns the match[] parameters of a parsed form, each text once. It fails if there are too many.
+// selectorTexts returns the match[] parameters of a parsed form, each text once. It is an error if there are too many.
 func (s *Server) selectorTexts(r *http.Request) ([]string, *apiError) {
 	texts := r.Form["match[]"]
 	if most := s.opts.Limits.SelectorsMax; len(texts) > most {
@@ -206,14 +206,14 @@ func selective(set []*labels.Matcher) bool {
 	return false
 }
 
-// storeBounds clips a time range to what the store can hold, unix milliseconds; ok is false if nothing is left.
+// storeBounds clips a time range to the times that the store can hold, in unix milliseconds. ok is false if nothing is left.
 func storeBounds(start, end time.Time) (mintMs, maxtMs int64, ok bool) {
 	last := int64(keyschema.TimeMaxMs)
 	mintMs, maxtMs = max(unixMs(start), 0), min(unixMs(end), last)
 	return mintMs, maxtMs, mintMs <= maxtMs
 }
 
-// unixMs is t in unix milliseconds, saturating; time.Time.UnixMilli overflows for far times.
+// unixMs returns t in unix milliseconds. It saturates, whereas time.Time.UnixMilli overflows for far times.
 func unixMs(t time.Time) int64 {
 	switch s := t.Unix(); {
 	case s >= secondsMax:

@@ -101,7 +101,7 @@ func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 		return p, aerr
 	}
 	if who := principal.From(r.Context()); p.Explain && (who.Restricted() || len(who.Tenants) > 0) {
-		return p, &apiError{typ: errForbidden, err: errors.New("a plan shows more than the series that you may read")}
+		return p, &apiError{typ: errForbidden, err: errors.New("an explanation shows more than the series that you may read")}
 	}
 	if p.NoCache, aerr = boolParam(r, "nocache"); aerr != nil {
 		return p, aerr
@@ -114,7 +114,7 @@ func queryParams(r *http.Request, limit int) (query.Params, *apiError) {
 	return p, nil
 }
 
-// tiersParam reads whether rollups may stand for samples: auto is the server's choice, raw forbids it.
+// tiersParam reads whether rollups may replace samples: auto leaves the choice to the server, raw forbids it.
 func tiersParam(r *http.Request) (query.Switch, *apiError) {
 	switch text := r.FormValue("tiers"); text {
 	case "", "auto":
@@ -126,13 +126,13 @@ func tiersParam(r *http.Request) (query.Switch, *apiError) {
 	}
 }
 
-// The values of the parameter stats that are not going to be refused one day.
+// The values of the parameter stats that Prometheus will continue to accept.
 const (
 	statsTrue = "true"
 	statsAll  = "all"
 )
 
-// statsWarning is what Prometheus says to other values of stats.
+// statsWarning returns Prometheus's warning about other values of stats.
 func statsWarning(value string) error {
 	switch value {
 	case "", statsTrue, statsAll:
@@ -222,7 +222,7 @@ func (s *Server) queryExemplars(r *http.Request) (reply, *apiError) {
 	return reply{data: func(j *promjson.Writer) { j.Exemplars(list) }, sending: budget.sending, done: budget.end}, nil
 }
 
-// formatQuery answers /api/v1/format_query: the expression, laid out.
+// formatQuery answers /api/v1/format_query with the formatted expression.
 func (s *Server) formatQuery(r *http.Request) (reply, *apiError) {
 	expr, aerr := s.parseExpr(r)
 	if aerr != nil {

@@ -18,7 +18,7 @@ import (
 	"halite/query/budget"
 )
 
-// readError is an error of remote read with its status. Answers are plain text, as senders log them.
+// readError is an error of remote read with its status. Answers are plain text, because senders log them.
 func readError(code int, err error) *apiError { return &apiError{status: code, err: err} }
 
 // remoteRead answers /api/v1/read: raw samples of selected series, whole or as a stream of chunks.
@@ -50,7 +50,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	if err != nil {
 		return readError(http.StatusBadRequest, err)
 	}
-	// Check all queries before the first answer: a stream that has begun cannot report an error.
+	// Check all queries before the first answer, because a stream that has begun cannot report an error.
 	if most := s.opts.Limits.SelectorsMax; len(req.Queries) > most {
 		return readError(http.StatusBadRequest, fmt.Errorf("the request has %d queries, more than the limit of %d "+
 			"(query.max-selectors)", len(req.Queries), most))
@@ -119,7 +119,7 @@ func (s *Server) decodeRead(w http.ResponseWriter, r *http.Request) (*prompb.Rea
 	return req, nil
 }
 
-// readSamples encodes all samples in one message. Afterwards the answer holds nothing else.
+// readSamples encodes all samples in one message. Afterwards only this message is in memory.
 func (s *Server) readSamples(ctx context.Context, queries []remote.Query, budget responseBudget) ([]byte, *apiError) {
 	left := s.opts.Limits.ReadSamplesMax
 	resp := prompb.ReadResponse{Results: make([]*prompb.QueryResult, 0, len(queries))}
@@ -203,8 +203,8 @@ func (s *Server) querySamples(
 	return result, nil
 }
 
-// readFailure gives an error of the store its status. A read that ran out of time may work later. A read that exceeds the
-// memory limit gets the same status as one with too many samples.
+// readFailure gives an error of the store its status. A read that ran out of time may succeed later. A read that exceeds the
+// memory limit gets the same status as a read with too many samples.
 func readFailure(err error) *apiError {
 	aerr := evalError(err)
 	switch limit := new(budget.LimitError); {
@@ -237,8 +237,8 @@ func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []re
 	})
 }
 
-// stream runs send, which writes an answer part by part. A failure before the first part is returned. After a later one, stream
-// breaks the connection, so that the client does not take a part for the whole.
+// stream runs send, which writes an answer part by part. It returns a failure before the first part. After a later failure it
+// breaks the connection, so that the client does not mistake a part for the whole.
 func (s *Server) stream(
 	w http.ResponseWriter, r *http.Request, slot *readSlot,
 	send func(ctx context.Context, out *stream, budget responseBudget) *apiError,
@@ -254,7 +254,7 @@ func (s *Server) stream(
 	out := &stream{w: w, slot: slot, timer: timer, timeout: timeout}
 	aerr := send(ctx, out, budget)
 	if aerr != nil && out.begun {
-		s.opts.Logger.Warn("streamed answer broken off", "path", r.URL.Path, "err", aerr.err)
+		s.opts.Logger.Warn("broke off a streamed answer", "path", r.URL.Path, "err", aerr.err)
 		panic(http.ErrAbortHandler)
 	}
 	return aerr
@@ -329,7 +329,7 @@ type stream struct {
 	// timer ends the read unless it sends another part in time. The time that the client takes does not count.
 	timer   *time.Timer
 	timeout time.Duration
-	begun   bool // a part was sent, so the status cannot change any more
+	begun   bool // a part was sent, so the status can no longer change
 }
 
 // write sends a part. Meanwhile the read gives up its slot, so that slow clients do not keep others waiting.

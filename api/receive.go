@@ -29,22 +29,22 @@ import (
 	"halite/storage/periodic"
 )
 
-// receiving is a path that takes another protocol than remote write.
+// receiving is a path of another protocol than remote write.
 type receiving struct {
 	path string
 	// below is set if all longer paths belong to it as well.
 	below   bool
 	methods []string
 	open    receiver.Open
-	// lines is set if a body of any size is stored while it comes, some lines at a time.
+	// lines is set if a body of any size is stored during its transfer, some lines at a time.
 	lines bool
 	// quoted is set if a line break between two quotes does not end a line.
 	quoted bool
-	// fail, if not nil, answers the errors that the protocol does not see.
+	// fail, if not nil, answers errors that occur before the protocol is called.
 	fail failure
 }
 
-// receivers returns the paths of all protocols but remote write. names are the rules of OpenTSDB's names, export returns the
+// receivers returns the paths of all protocols except remote write. names are the rules of OpenTSDB's names. export returns the
 // options of OTLP.
 func receivers(now func() time.Time, names *otsdb.Names, export func() otlp.Options) []receiving {
 	const post, put = http.MethodPost, http.MethodPut
@@ -63,7 +63,7 @@ func receivers(now func() time.Time, names *otsdb.Names, export func() otlp.Opti
 	}
 }
 
-// WriteProtocol returns the protocol of the path of a write request, "" if the path is none of a write. Clients reach the server
+// WriteProtocol returns the protocol for the path of a write request, "" if the path is not for writes. Clients reach the server
 // below prefix.
 func WriteProtocol(r *http.Request, prefix string) string {
 	path, ok := strings.CutPrefix(r.URL.Path, prefix)
@@ -85,7 +85,7 @@ func WriteProtocol(r *http.Request, prefix string) string {
 // aliasPrefix begins the paths of Prometheus's API in Mimir and Cortex.
 const aliasPrefix = "/prometheus"
 
-// alias serves the paths behind aliasPrefix as if they came without it.
+// alias serves the paths below aliasPrefix like the same paths without the prefix.
 func alias(router http.Handler) http.Handler {
 	stripped := http.StripPrefix(aliasPrefix, router)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,8 +97,8 @@ func alias(router http.Handler) http.Handler {
 	})
 }
 
-// addReceivers registers the paths of all protocols but remote write, and what else their clients ask. compress adds the
-// compression of answers.
+// addReceivers registers the paths of all protocols except remote write, and other paths that their clients use. compress adds
+// the compression of answers.
 func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*route) *route) {
 	for _, at := range receivers(s.opts.Now, s.opts.OpenTSDBNames, s.opts.OTLP) {
 		e := s.newRoute(at.path, needs, s.receive(at), at.methods...)
@@ -143,7 +143,7 @@ func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
 			byPath[at.Path][method] = e
 		}
 	}
-	for _, path := range paths { // exact ones before those with paths below
+	for _, path := range paths { // exact paths before paths with others below them
 		router.Path(path).Handler(byPath[path])
 	}
 	for _, path := range paths {
@@ -153,7 +153,7 @@ func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
 	}
 }
 
-// tenantsOf says what an endpoint does with the series of tenants.
+// tenantsOf returns the use that an endpoint makes of the series of tenants.
 func tenantsOf(at *opentsdb.Endpoint) tenancy.Use {
 	switch {
 	case !at.Tenants:
@@ -164,7 +164,7 @@ func tenantsOf(at *opentsdb.Endpoint) tenancy.Use {
 	return tenancy.Read
 }
 
-// beginLookup admits a request of OpenTSDB to the look-ups.
+// beginLookup admits a request of OpenTSDB as a look-up.
 func (s *Server) beginLookup(r *http.Request) (*opentsdb.Lookup, error) {
 	ctx, leave, aerr := s.admit(r)
 	if aerr != nil {
@@ -218,7 +218,7 @@ func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving
 		return s.storeLines(r, body, x, at.quoted)
 	}
 	if body != r.Body {
-		sizeBytes = -1 // when decoded
+		sizeBytes = -1 // size after decoding
 	}
 	return s.storeBody(r, body, sizeBytes, func(body []byte) (ingest.Result, error) {
 		parse := func(b *batch.Batch) error { return x.Parse(body, b) }
@@ -229,8 +229,8 @@ func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving
 // pieceTries bounds the attempts to store a piece while the writer is overloaded.
 const pieceTries = 20
 
-// storeLines stores a body while it comes, some lines at a time. Only a piece of it is in memory, and counts against
-// Limits.WriteInflightBytesMax. A failure leaves the pieces before it stored.
+// storeLines stores a body during its transfer, some lines at a time. Only a piece of the body is in memory, and counts against
+// Limits.WriteInflightBytesMax. After a failure the previous pieces stay stored.
 func (s *Server) storeLines(
 	r *http.Request, body io.Reader, x receiver.Request, quoted bool,
 ) (total ingest.Result, failure *writeError) {
@@ -261,7 +261,7 @@ func (s *Server) storeLines(
 	}
 }
 
-// afterPieces adds to a failure how much was stored before.
+// afterPieces adds to a failure the number of samples stored before.
 func (s *Server) afterPieces(failure *writeError, stored ingest.Result) *writeError {
 	if n := stored.Accepted + stored.Histograms; n > 0 {
 		failure.err = fmt.Errorf("%w; %d samples before it are stored", failure.err, n)
@@ -269,7 +269,7 @@ func (s *Server) afterPieces(failure *writeError, stored ingest.Result) *writeEr
 	return failure
 }
 
-// storePiece stores some lines. While the writer is overloaded it waits.
+// storePiece stores some lines. It waits while the writer is overloaded.
 func (s *Server) storePiece(ctx context.Context, piece []byte, x receiver.Request) (ingest.Result, *writeError) {
 	for tries := 1; ; tries++ {
 		begun := false

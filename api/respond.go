@@ -27,7 +27,7 @@ import (
 // endpoint answers one kind of request in Prometheus's JSON envelope.
 type endpoint func(r *http.Request) (reply, *apiError)
 
-// json returns a handler that reads the parameters of a request, asks ep, and writes its reply.
+// json returns a handler that reads the parameters of a request, calls ep, and writes its reply.
 func (s *Server) json(ep endpoint) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		s.setCORS(w, r)
@@ -52,21 +52,21 @@ const annotationsMax = 10
 type reply struct {
 	// data writes the data field; nil answers 204 without a body.
 	data func(j *promjson.Writer)
-	// notes are warnings and infos; expr is the expression they have positions in, if any.
+	// notes are warnings and infos. expr is the expression to which their positions refer, if any.
 	notes annotations.Annotations
 	expr  string
 	// document, if not nil, is the data field as a value for encoding/json.
 	document any
-	// sending is called before the answer is written, and done afterwards; each may be nil. The memory of the answer
-	// counts until done.
+	// sending is called before the answer is written, and done afterwards; each may be nil. The memory of the answer is reserved
+	// until done.
 	sending func(budget.Response)
 	done    func()
 }
 
-// document is a reply of a value that encoding/json knows to write.
+// document returns a reply with a value for encoding/json.
 func document(v any) (reply, *apiError) { return reply{document: v}, nil }
 
-// encode turns the document of a reply into its data, and counts its memory.
+// encode encodes the document of a reply as its data, and reserves its memory.
 func (s *Server) encode(r *reply) *apiError {
 	text := promjson.Marshal(r.document)
 	budget := s.newBudget()
@@ -79,7 +79,7 @@ func (s *Server) encode(r *reply) *apiError {
 	return nil
 }
 
-// respond writes a successful answer in Prometheus' envelope.
+// respond writes a successful answer in Prometheus's envelope.
 func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 	if r.document != nil {
 		if aerr := s.encode(&r); aerr != nil {
@@ -120,7 +120,7 @@ func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 	*buf = j.Buffer()
 }
 
-// respondError writes an error in Prometheus' envelope.
+// respondError writes an error in Prometheus's envelope.
 func (s *Server) respondError(w http.ResponseWriter, e *apiError) {
 	if e.code() == http.StatusServiceUnavailable {
 		s.setRetryAfter(w, e.retryAfter)
@@ -136,7 +136,7 @@ func sendError(w http.ResponseWriter, e *apiError) {
 	_, _ = w.Write(body)
 }
 
-// notesOf tells warnings from infos, sorted so that equal results give equal answers, and bounds both.
+// notesOf separates warnings from infos and bounds both. It sorts them, so that equal results give equal answers.
 func notesOf(a annotations.Annotations, expr string) (warnings, infos []string) {
 	if len(a) == 0 {
 		return nil, nil
@@ -153,7 +153,8 @@ func bounded(list []string, kind string) []string {
 	return list
 }
 
-// setRetryAfter says when to come back. Without a time of its own it draws one, so that many clients spread out.
+// setRetryAfter sets the header Retry-After. Without a given time it chooses a random one, so that the retries of many clients
+// spread out.
 func (s *Server) setRetryAfter(w http.ResponseWriter, d time.Duration) {
 	if d <= 0 {
 		l := &s.opts.Limits
@@ -180,14 +181,15 @@ const (
 	errForbidden    errorType = auth.TypeForbidden
 )
 
-// statusClientClosed is what nginx, and after it Prometheus, reports when the client left before the answer was ready.
+// statusClientClosed is the status of a request whose client closed the connection before the answer was ready. nginx and
+// Prometheus use it.
 const statusClientClosed = 499
 
-// apiError is an error with its place in Prometheus' scheme of error types.
+// apiError is an error with its type in Prometheus's scheme.
 type apiError struct {
 	typ errorType
 	err error
-	// status overrides the status code that belongs to typ; 0 does not.
+	// status, if not 0, overrides the status code of typ.
 	status int
 	// retryAfter is sent with 503; 0 lets the server choose.
 	retryAfter time.Duration
@@ -236,7 +238,7 @@ func badForm(err error) *apiError {
 	return badData(fmt.Errorf("error parsing form values: %w", err))
 }
 
-// evalError places an error of the engine, the index or the store.
+// evalError gives an error of the engine, the index or the store its type.
 func evalError(err error) *apiError {
 	var (
 		typed    *query.Error
@@ -246,7 +248,7 @@ func evalError(err error) *apiError {
 	)
 	switch {
 	case errors.Is(err, query.ErrCancelled):
-		// The client is still there: an operator ended its query.
+		// The client is still connected: an operator ended its query.
 		return &apiError{typ: errCanceled, status: http.StatusServiceUnavailable, err: err}
 	case errors.As(err, &typed):
 		return &apiError{typ: errorType(typed.Type), err: err}
@@ -276,7 +278,7 @@ func (s *Server) newBudget() responseBudget {
 	return responseBudget{s.opts.Budgets.Budget()}
 }
 
-// take adds bytes, or fails with a *budget.LimitError.
+// take reserves bytes, or returns a *budget.LimitError.
 func (b responseBudget) take(bytes int) error {
 	if b.budget == nil {
 		return nil
@@ -284,7 +286,7 @@ func (b responseBudget) take(bytes int) error {
 	return b.budget.Reserve(int64(bytes))
 }
 
-// settle replaces what was counted before by bytes.
+// settle replaces the reservation so far by bytes.
 func (b responseBudget) settle(bytes int) error {
 	if b.budget == nil {
 		return nil
@@ -313,7 +315,7 @@ func (b responseBudget) end() {
 	}
 }
 
-// readUnder returns the store. Its reads count in b if the store supports that.
+// readUnder returns the store. If the store supports it, its reads reserve their memory in b.
 func (s *Server) readUnder(b responseBudget) promstorage.SampleAndChunkQueryable {
 	if q, ok := s.opts.Queryable.(*promadapter.Queryable); ok && b.budget != nil {
 		return q.WithBudget(b.budget)

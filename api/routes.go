@@ -35,7 +35,7 @@ func New(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// direct serves the paths without variables by one look-up. The router would match the routes one after the other.
+// direct finds paths without variables by one look-up. The router would compare the routes one by one.
 func (s *Server) direct(router http.Handler) http.Handler {
 	byPath := make(map[string]*route, len(s.routes))
 	for _, e := range s.routes {
@@ -70,7 +70,7 @@ func (s *Server) newRouter() (*mux.Router, error) {
 		e.compressed = gzip(http.HandlerFunc(e.answer))
 		return e
 	}
-	// readsAll is for what shows more than series.
+	// readsAll is the access of endpoints that show more than series.
 	reads := access{scopes: principal.Read, restricted: true, tenants: tenancy.Read}
 	readsAll, administers := access{scopes: principal.Read}, access{scopes: principal.Admin}
 	writes := access{scopes: principal.Write, tenants: tenancy.Write}
@@ -80,7 +80,7 @@ func (s *Server) newRouter() (*mux.Router, error) {
 			e.waits, e.changesData = true, group.changesData
 		}
 	}
-	// While the log is replayed, this is the status that matters, so it does not wait.
+	// This status is needed during the replay of the log, so it does not wait for the end of the replay.
 	compress(add("/api/v1/status/walreplay", readsAll, s.json(s.walReplay), get))
 	compress(add("/federate", reads, s.federate, get)).waits = true
 	for path, format := range exportFormats() {
@@ -100,7 +100,7 @@ func (s *Server) newRouter() (*mux.Router, error) {
 		return nil, err
 	}
 	for path, handle := range handlers {
-		// Deletions need more than to read; the handlers check that.
+		// Deletions need another scope than read; the handlers check that.
 		e := compress(add(path, reads, handle, queries.Methods()...))
 		e.waits, e.failure = true, opentsdb.WriteError
 	}
@@ -161,7 +161,7 @@ func (s *Server) openTSDBQueries() (map[string]http.HandlerFunc, error) {
 	return paths, nil
 }
 
-// endpointGroup is endpoints with the same needs and methods, by their path.
+// endpointGroup holds endpoints with the same requirements and methods, by their path.
 type endpointGroup struct {
 	needs       access
 	methods     []string
@@ -188,7 +188,7 @@ func (s *Server) endpointGroups() []endpointGroup {
 	}
 }
 
-// queryEndpoints take their parameters from the URL, a form body, or both.
+// queryEndpoints read their parameters from the URL, a form body, or both.
 func (s *Server) queryEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/query":           s.query,
@@ -201,7 +201,7 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 	}
 }
 
-// lookupEndpoints answer about series, or the same to everybody.
+// lookupEndpoints look up series, or return the same answer to everybody.
 func (s *Server) lookupEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/features":              s.features,
@@ -257,8 +257,8 @@ func (s *Server) adminEndpoints() map[string]endpoint {
 	}
 }
 
-// notFound answers unknown paths, below /api/ in JSON. If only the slashes of a path are wrong, as from a base URL that ends
-// in one, it redirects to the endpoint. So a proxy that guards some paths sees the path that is served.
+// notFound answers unknown paths, below /api/ in JSON. If a path only has wrong slashes, for example from a base URL with a slash
+// at its end, it redirects to the endpoint. So a proxy that guards some paths sees the path that is served.
 func (s *Server) notFound(router *mux.Router) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if target := cleaned(router, r); target != nil {

@@ -105,7 +105,7 @@ func (s *Server) scrapePoolConfig(r *http.Request) (reply, *apiError) {
 	return reply{}, noPool(pool)
 }
 
-// noPool says that there is no such scrape pool, as there are none.
+// noPool returns the error that a scrape pool does not exist. No scrape pool exists.
 func noPool(name string) *apiError {
 	return badData(fmt.Errorf("error retrieving scrape config: scrape pool %q not found", name))
 }
@@ -253,7 +253,7 @@ func (s *Server) appendDescribed(
 	return list, nil
 }
 
-// familySuffixes are what the names of metrics have and the names of their families lack.
+// familySuffixes are the suffixes that names of metrics have and names of their families lack.
 func familySuffixes() []string {
 	return []string{"_bucket", "_count", "_sum", "_gcount", "_gsum", "_total", "_info", "_created"}
 }
@@ -272,7 +272,8 @@ func (s *Server) familyOf(ctx context.Context, metric, job, instance string) (fa
 	return metric, m, false
 }
 
-// targetMetadataOf is TargetMetadata of the source for who asks: of the first of its tenants that describes the metric.
+// targetMetadataOf returns the metadata of a target's metric for a principal: the entry of its first tenant that describes the
+// metric.
 func (s *Server) targetMetadataOf(ctx context.Context, metric, job, instance string) (m ingest.Metadata, known bool) {
 	for _, stored := range principal.From(ctx).Stored(metric) {
 		if m, known = s.opts.Metadata.TargetMetadata(stored, job, instance); known {

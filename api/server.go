@@ -11,12 +11,12 @@ import (
 	"halite/api/ui"
 )
 
-// Server answers the HTTP API. Make one with New. The fields are what its handlers share.
+// Server answers the HTTP API. Make one with New. Its handlers share the fields.
 type Server struct {
 	opts    Options
 	metrics *metrics
 	handler http.Handler
-	routes  []*route                    // all but the one for unknown paths
+	routes  []*route                    // all routes except the one for unknown paths
 	buffers bufferPool                  // bodies and answers
 	origins *http.CrossOriginProtection // of requests that change something
 	hosts   ui.Hosts
@@ -68,7 +68,7 @@ func (p *bufferPool) get() *[]byte {
 	return new([]byte)
 }
 
-// put takes a slice back; the caller must not use it any more.
+// put returns a slice to the pool. The caller must not use it any more.
 func (p *bufferPool) put(b *[]byte) {
 	if cap(*b) > p.bytesMax {
 		return

@@ -66,7 +66,7 @@ func (s *Server) runtimeInfo(*http.Request) (reply, *apiError) {
 	if s.opts.Runtime != nil {
 		info = s.opts.Runtime()
 	}
-	// A process without a working directory or host name is odd but serves on, so these stay empty then.
+	// A process without a working directory or host name is unusual, but it can serve. Then these fields stay empty.
 	dir, _ := os.Getwd()
 	host, _ := os.Hostname()
 	return document(struct {
@@ -104,7 +104,7 @@ func counts(ranking []index.NameCount) []count {
 	return list
 }
 
-// rankingLimit is the parameter limit of a request for rankings.
+// rankingLimit reads the parameter limit of a request for rankings.
 func rankingLimit(r *http.Request) (int, *apiError) {
 	text := r.FormValue("limit")
 	if text == "" {
@@ -120,13 +120,13 @@ func rankingLimit(r *http.Request) (int, *apiError) {
 	return limit, nil
 }
 
-// tsdbStatus answers /api/v1/status/tsdb: size of the active index and what it consists of.
+// tsdbStatus answers /api/v1/status/tsdb with the size of the active index and rankings of its labels.
 func (s *Server) tsdbStatus(r *http.Request) (reply, *apiError) {
 	limit, fault := rankingLimit(r)
 	if fault != nil {
 		return reply{}, fault
 	}
-	// The bounds of an empty head, as Prometheus gives them.
+	// The bounds of an empty head, as in Prometheus.
 	stats := StoreStats{MinTimeMs: math.MaxInt64, MaxTimeMs: math.MinInt64}
 	if s.opts.Stats != nil {
 		stats = s.opts.Stats.StoreStats(limit)
@@ -156,7 +156,7 @@ func (s *Server) tsdbBlocks(*http.Request) (reply, *apiError) {
 	return document(map[string]any{"blocks": []any{}})
 }
 
-// walReplay answers /api/v1/status/walreplay, before the server is ready too.
+// walReplay answers /api/v1/status/walreplay, even before the server is ready.
 func (s *Server) walReplay(*http.Request) (reply, *apiError) {
 	state := s.opts.Ready()
 	return document(struct {
@@ -176,8 +176,7 @@ func (s *Server) schemaRules(*http.Request) (reply, *apiError) {
 	return document(map[string]any{"rules": rules, "hour": keyschema.HourOf(s.opts.Now().UnixMilli())})
 }
 
-// activeQuery is a query under way. Times of the query are unix milliseconds, as in the endpoint of the same name that
-// other databases have.
+// activeQuery is a running query. Its times are unix milliseconds, as in the endpoint of the same name in other databases.
 type activeQuery struct {
 	ID         string  `json:"id"`
 	Duration   string  `json:"duration"`
@@ -190,7 +189,7 @@ type activeQuery struct {
 	Waiting    bool    `json:"waiting"`
 	Samples    int64   `json:"samples"`
 	Since      float64 `json:"since"`
-	// Fingerprint is what a query rule may match; see limits.Fingerprint.
+	// Fingerprint is the text that a query rule may match; see limits.Fingerprint.
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
@@ -211,9 +210,9 @@ func (s *Server) activeQueries(*http.Request) (reply, *apiError) {
 	return document(list)
 }
 
-// limits answers /api/v1/status/limits: how far the limits of samples per second, active series and queries are used, which
-// metrics are near theirs, and which metrics had samples refused, or would have without a dry run. Prometheus has no such
-// endpoint.
+// limits answers /api/v1/status/limits with the usage of the limits of samples per second, active series and queries. It lists
+// metrics near their limit. It also lists metrics whose samples were refused, or would be without a dry run. Prometheus has no
+// such endpoint.
 func (s *Server) limits(r *http.Request) (reply, *apiError) {
 	most, fault := rankingLimit(r)
 	if fault != nil {
@@ -243,8 +242,8 @@ func (s *Server) queryRules(*http.Request) (reply, *apiError) {
 	return document(map[string]any{"rules": rules})
 }
 
-// senders answers /api/v1/status/senders: who has written since the start, the most recent first, and what was refused, and
-// which replicas of HA pairs are elected. The parameter limit bounds the lists. Prometheus has no such endpoint.
+// senders answers /api/v1/status/senders with the senders since the start, the most recent first. It also lists the refusals and
+// the elected replicas of HA pairs. The parameter limit bounds the lists. Prometheus has no such endpoint.
 func (s *Server) senders(r *http.Request) (reply, *apiError) {
 	most := rankingMax
 	if r.FormValue("limit") != "" {
@@ -265,8 +264,8 @@ func (s *Server) senders(r *http.Request) (reply, *apiError) {
 	}{list, forgotten, clusters[:min(most, len(clusters))]})
 }
 
-// retention answers /api/v1/status/retention: see retention.Cost. The parameters raw, hours, days and histograms name ages to
-// try, rule the pattern of the only rule to change. Prometheus has no such endpoint.
+// retention answers /api/v1/status/retention, see retention.Cost. The parameters raw, hours, days and histograms are retentions
+// to try. The parameter rule is the pattern of the only rule to change. Prometheus has no such endpoint.
 func (s *Server) retention(r *http.Request) (reply, *apiError) {
 	if s.opts.Retention == nil {
 		return document(map[string]any{"costs": []retention.Cost{}})
@@ -288,7 +287,7 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 	case errors.Is(err, retention.ErrBadWhatIf):
 		return reply{}, &apiError{typ: errBadData, err: err}
 	case err != nil:
-		return reply{}, &apiError{typ: errInternal, err: fmt.Errorf("weigh what is kept: %w", err)}
+		return reply{}, &apiError{typ: errInternal, err: fmt.Errorf("measure the stored data: %w", err)}
 	}
 	return document(map[string]any{"costs": costs})
 }
@@ -309,8 +308,8 @@ type tableStatus struct {
 	Tablets []tabletStatus `json:"tablets"`
 }
 
-// tablets answers /api/v1/status/tablets: the row ranges of every table with size and load, see storage.Tablet. Rows
-// come to tablets when their hour is flushed; samples in memory are not counted. Prometheus has no such endpoint.
+// tablets answers /api/v1/status/tablets: the row ranges of every table with size and load, see storage.Tablet. Rows reach
+// tablets when their hour is flushed, so samples in memory are not counted. Prometheus has no such endpoint.
 func (s *Server) tablets(r *http.Request) (reply, *apiError) {
 	tables := []tableStatus{}
 	if s.opts.Tablets == nil {
@@ -386,7 +385,7 @@ func (s *Server) tabletsOf(ctx context.Context, name string) ([]tabletStatus, er
 	return list, nil
 }
 
-// keyText is a row key as text: keys of samples are printable ASCII and stay as they are.
+// keyText returns a row key as text. Keys of samples are printable ASCII and do not change.
 func keyText(key []byte) string {
 	for _, b := range key {
 		if b < ' ' || b > '~' {

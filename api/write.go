@@ -20,13 +20,13 @@ import (
 	"halite/storage"
 )
 
-// WritePath takes remote write, and so does PushPath, its path in Mimir and Cortex.
+// WritePath accepts remote write, and so does PushPath, its path in Mimir and Cortex.
 const (
 	WritePath = "/api/v1/write"
 	PushPath  = "/api/v1/push"
 )
 
-// ImportPath takes JSON lines, ImportCSVPath rows of comma-separated values.
+// ImportPath accepts JSON lines, ImportCSVPath rows of comma-separated values.
 const (
 	ImportPath    = "/api/v1/import"
 	ImportCSVPath = "/api/v1/import/csv"
@@ -37,7 +37,7 @@ const (
 type writeError struct {
 	apiError
 	reason string // for the list of senders
-	// counted is set if the writer has counted the failure; otherwise tsdb_http_rejected_total counts it.
+	// counted is set if the writer has counted the failure. Otherwise tsdb_http_rejected_total counts it.
 	counted bool
 }
 
@@ -55,8 +55,8 @@ func overloaded(err error) *writeError {
 	return writeFailure(http.StatusServiceUnavailable, rejectOverload, err)
 }
 
-// remoteWrite answers /api/v1/write: remote write 1.0 and 2.0. Only the header Content-Type tells them apart, as the
-// specification asks. Senders of 2.0 learn how much was written, after errors as well.
+// remoteWrite answers /api/v1/write: remote write 1.0 and 2.0. Only the header Content-Type distinguishes them, as the
+// specification requires. Answers to senders of 2.0 report how much was written, even after errors.
 func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	message, failure := writeMessage(r.Header)
 	if failure != nil {
@@ -89,7 +89,7 @@ func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// noteWrite tells the list of senders about a request that was stored, perhaps in part.
+// noteWrite adds a stored request to the list of senders. The request may have been stored in part.
 func (s *Server) noteWrite(r *http.Request, protocol string, status int, result *ingest.Result) {
 	s.opts.Senders.Add(r, &senders.Outcome{
 		Protocol: protocol, Status: status, Example: result.First, Samples: result.Reasons, Omitted: result.Omitted,
@@ -117,8 +117,8 @@ func writeMessage(h http.Header) (remote.Message, *writeError) {
 	return message, nil
 }
 
-// setWritten sets the headers with which 2.0 counts what was written. Samples that the server drops on purpose count as written,
-// so that the sender sees no loss. The zero Result, of a failure, counts nothing.
+// setWritten sets the headers in which 2.0 reports the number of samples written. Samples that the server drops on purpose count
+// as written, so that the sender sees no loss. After a failure the Result is zero.
 func setWritten(h http.Header, r ingest.Result) {
 	written := ingest.Counts{Samples: r.Accepted, Histograms: r.Histograms, Exemplars: r.Exemplars}
 	written = written.Plus(r.Dropped).Plus(r.Deduplicated)
@@ -132,7 +132,7 @@ func (s *Server) refuseWrite(w http.ResponseWriter, r *http.Request, failure *wr
 	http.Error(w, failure.err.Error(), failure.status)
 }
 
-// noteRefusal counts and logs a write request that is refused, and tells the client when to come again.
+// noteRefusal counts and logs a refused write request, and sets the time after which the client retries.
 func (s *Server) noteRefusal(w http.ResponseWriter, r *http.Request, path, protocol string, failure *writeError) {
 	if !failure.counted {
 		s.metrics.rejected.WithLabelValues(path, failure.reason).Inc()
@@ -179,7 +179,7 @@ func (s *Server) storeBody(
 func (s *Server) store(body []byte, write func(body []byte) (ingest.Result, error)) (ingest.Result, *writeError) {
 	if s.crashLoops.Refuses(body) {
 		return ingest.Result{}, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
-			"this request failed unexpectedly %d times; it is dropped so that the requests behind it can pass", receiver.PanicsMax))
+			"this request failed unexpectedly %d times; it is dropped so that the following requests can be stored", receiver.PanicsMax))
 	}
 	done := false
 	defer func() {
@@ -195,7 +195,7 @@ func (s *Server) store(body []byte, write func(body []byte) (ingest.Result, erro
 	return result, nil
 }
 
-// bodyFailure gives a failure to read a body its status. A sender that was merely slow should send again.
+// bodyFailure gives a failure to read a body its status. A sender that was only slow should send again.
 func bodyFailure(err error, bytesMax int64) *writeError {
 	var network net.Error
 	switch {
@@ -210,10 +210,10 @@ func bodyFailure(err error, bytesMax int64) *writeError {
 	return writeFailure(http.StatusBadRequest, rejectBody, fmt.Errorf("reading the request body: %w", err))
 }
 
-// acquire takes n from sem and waits for that at most as long as wait.
+// acquire takes n from sem. It waits at most the time wait.
 func acquire(ctx context.Context, sem *semaphore.Weighted, n int64, wait time.Duration) error {
 	if sem.TryAcquire(n) {
-		return nil // without a timer, which costs two allocations
+		return nil // try without a timer first, which costs two allocations
 	}
 	ctx, stop := context.WithTimeout(ctx, wait)
 	defer stop()

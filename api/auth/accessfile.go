@@ -22,7 +22,7 @@ import (
 // nameBytesMax bounds the names of tokens and users.
 const nameBytesMax = 128
 
-// access is what an access file holds.
+// access is the parsed content of an access file.
 type access struct {
 	tokens map[[sha256.Size]byte]*principal.Principal
 	users  map[string]*principal.Principal // rights of users and of client certificates
@@ -44,12 +44,12 @@ type userEntry struct {
 	rights `yaml:",inline"`
 }
 
-// rights are what both kinds of entry have.
+// rights are the common fields of both kinds of entry.
 type rights struct {
 	Name   string   `yaml:"name"`
 	Scopes []string `yaml:"scopes,flow"`
 	Match  string   `yaml:"match,omitempty"`
-	// Tenant is the only tenant that the entry acts for; Tenants are several, and a request names some.
+	// Tenant is the only tenant for which the entry acts. Tenants are several; a request names some of them.
 	Tenant  string   `yaml:"tenant,omitempty"`
 	Tenants []string `yaml:"tenants,omitempty,flow"`
 }
@@ -129,7 +129,7 @@ func (r *rights) principal(at entryAt) (*principal.Principal, error) {
 		return p, nil
 	}
 	if scopes.Has(principal.Write) {
-		return nil, at.fault("match", errors.New("restricts what is read, not what is written; leave out the scope write"))
+		return nil, at.fault("match", errors.New("restricts reads, not writes; leave out the scope write"))
 	}
 	if p.Match, err = parser.NewParser(parser.Options{}).ParseMetricSelector(r.Match); err != nil {
 		return nil, at.fault("match", fmt.Errorf(`must be a selector such as {team="a"}: %w`, err))
@@ -140,7 +140,7 @@ func (r *rights) principal(at entryAt) (*principal.Principal, error) {
 	return p, nil
 }
 
-// tenants returns the tenants that an entry acts for.
+// tenants returns the tenants for which an entry acts.
 func (r *rights) tenants(at entryAt) ([]string, error) {
 	field, names := "tenants", r.Tenants
 	if r.Tenant != "" {
@@ -148,7 +148,7 @@ func (r *rights) tenants(at entryAt) ([]string, error) {
 	}
 	switch {
 	case r.Tenant != "" && len(r.Tenants) > 0:
-		return nil, at.fault("tenants", errors.New("stands beside tenant; give one of the two"))
+		return nil, at.fault("tenants", errors.New("cannot be combined with tenant; set one of the two"))
 	case len(names) > 0 && !at.tenants:
 		return nil, at.fault(field, errors.New("needs a server with --tenants"))
 	}
@@ -203,7 +203,7 @@ func (at entryAt) fault(field string, err error) error {
 	return fmt.Errorf("line %d: %s[%d].%s: %w", line, at.list, at.index, field, err)
 }
 
-// valueOf is the value of a key of a mapping; nil if it has none.
+// valueOf returns the value of a key in a mapping; nil if the key is missing.
 func valueOf(mapping *yaml.Node, key string) *yaml.Node {
 	mapping = resolved(mapping)
 	if mapping.Kind != yaml.MappingNode {
@@ -217,7 +217,7 @@ func valueOf(mapping *yaml.Node, key string) *yaml.Node {
 	return nil
 }
 
-// resolved is the node that an alias stands for, or the node itself.
+// resolved returns the node to which an alias refers, or the node itself.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		return n.Alias
@@ -225,7 +225,7 @@ func resolved(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// withoutValues is an error of a YAML parser without the values that it quotes, which may be secrets, and without Go's types.
+// withoutValues returns an error of a YAML parser without Go's types and without quoted values, which may be secrets.
 func withoutValues(err error) error {
 	text := regexp.MustCompile("`[^`]*`? ").ReplaceAllString(err.Error(), "")
 	text = regexp.MustCompile(`(in|into) (type )?\S*(auth|web|config)\.\S+`).ReplaceAllString(text, "here")

@@ -224,7 +224,7 @@ func TestReload(t *testing.T) {
 	ok, _ := a.Last()
 	require.False(t, ok)
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP tsdb_web_auth_last_reload_successful Whether the last reload of users, tokens and certificates went well.
+# HELP tsdb_web_auth_last_reload_successful Whether the last reload of users, tokens and certificates succeeded.
 # TYPE tsdb_web_auth_last_reload_successful gauge
 tsdb_web_auth_last_reload_successful 0
 `), "tsdb_web_auth_last_reload_successful"))

@@ -17,7 +17,7 @@ import (
 
 // Reasons of a Refusal.
 const (
-	// ReasonNoCredentials: the request has none.
+	// ReasonNoCredentials: the request has no credentials.
 	ReasonNoCredentials = "no_credentials"
 	// ReasonBadCredentials: the user, the password or the token is wrong.
 	ReasonBadCredentials = "bad_credentials"
@@ -33,7 +33,7 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.text }
 
-// Authenticator says who sends a request. Make one with New.
+// Authenticator identifies the sender of a request. Make one with New.
 type Authenticator struct {
 	opts      Options
 	passwords *passwords
@@ -50,14 +50,14 @@ type Authenticator struct {
 type state struct {
 	web    *webConfig
 	access *access
-	// users are the principals of those who log in with a password or a certificate.
+	// users are the principals of users with a password or a certificate.
 	users map[string]*principal.Principal
-	// open says that nobody has to log in; everyone is who asks then.
+	// open says that nobody has to log in. Then everyone is the principal of all requests.
 	open     bool
 	everyone *principal.Principal
 }
 
-// New loads the files. The error says what is wrong with them.
+// New loads the files. The error describes their faults.
 func New(opts Options) (*Authenticator, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func New(opts Options) (*Authenticator, error) {
 	return a, a.register()
 }
 
-// Identify returns who sends a request. The error is a *Refusal.
+// Identify returns the principal that sends a request. The error is a *Refusal.
 func (a *Authenticator) Identify(r *http.Request) (*principal.Principal, error) {
 	s := a.current.Load()
 	if s.open {
@@ -84,7 +84,7 @@ func (a *Authenticator) Identify(r *http.Request) (*principal.Principal, error) 
 	}
 	scheme, credentials, _ := strings.Cut(header, " ")
 	switch strings.ToLower(scheme) {
-	case "bearer", "token": // clients of InfluxDB 2 say Token
+	case "bearer", "token": // the scheme of InfluxDB 2's clients
 		if p := s.access.tokens[sha256.Sum256([]byte(strings.TrimSpace(credentials)))]; p != nil {
 			return p, nil
 		}
@@ -118,12 +118,12 @@ func (a *Authenticator) basic(r *http.Request, s *state) (*principal.Principal, 
 	return s.principalOf(user), nil
 }
 
-// byCertificate reports whether a client certificate is enough to log in.
+// byCertificate reports whether a client certificate suffices to log in.
 func (s *state) byCertificate() bool {
 	return s.web.certificates && len(s.web.users) == 0 && len(s.access.tokens) == 0
 }
 
-// principalOf returns the principal of a user. Those without an entry in the access file have every right.
+// principalOf returns the principal of a user. A user without an entry in the access file has every right.
 func (s *state) principalOf(user string) *principal.Principal {
 	if p := s.users[user]; p != nil {
 		return p
@@ -134,7 +134,7 @@ func (s *state) principalOf(user string) *principal.Principal {
 // Open reports whether nobody has to log in.
 func (a *Authenticator) Open() bool { return a.current.Load().open }
 
-// TLS returns the configuration of a server; nil if it speaks plain HTTP. Reloads change what it does.
+// TLS returns the TLS configuration of a server; nil for plain HTTP. Reloads take effect in it.
 func (a *Authenticator) TLS() *tls.Config {
 	if a.current.Load().web.tls == nil {
 		return nil
@@ -150,7 +150,7 @@ func (a *Authenticator) TLS() *tls.Config {
 // ErrExposed is wrapped by the errors of CheckExposure.
 var ErrExposed = errors.New("other machines can reach this address, and nobody has to log in")
 
-// CheckExposure refuses an address that other machines can reach, unless clients have to log in.
+// CheckExposure refuses an address that other machines can reach, unless clients must log in.
 func (a *Authenticator) CheckExposure(addr net.Addr) error {
 	if !a.Open() || Loopback(addr) {
 		return nil
@@ -169,7 +169,7 @@ func Loopback(addr net.Addr) bool {
 	return false
 }
 
-// Last returns whether the last reload went well, and when the configuration in force was loaded.
+// Last returns whether the last reload succeeded, and when the configuration in force was loaded.
 func (a *Authenticator) Last() (ok bool, at time.Time) {
 	return a.loaded.Load(), time.UnixMilli(a.at.Load())
 }

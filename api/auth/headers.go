@@ -8,11 +8,11 @@ import (
 	"halite/storage/principal"
 )
 
-// contentPolicy lets a page load nothing but its own styles, and no other site show it in a frame.
+// contentPolicy lets a page load only its own styles. No other site may show the page in a frame.
 const contentPolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// Headers sets the headers that tell browsers what an answer may do. The headers of the web configuration replace them.
+// Headers sets the headers with which browsers restrict an answer. The headers of the web configuration replace them.
 func (a *Authenticator) Headers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -27,7 +27,7 @@ func (a *Authenticator) Headers(next http.Handler) http.Handler {
 	})
 }
 
-// Require lets requests through whose sender has the scopes, and neither restrictions nor a tenant. It answers the others with
+// Require passes a request on if its sender has the scopes, and neither restrictions nor a tenant. It answers other requests with
 // 401, 403 or 503.
 func (a *Authenticator) Require(scopes principal.Scopes, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -42,7 +42,7 @@ func (a *Authenticator) Require(scopes principal.Scopes, next http.Handler) http
 	})
 }
 
-// Types of errors in answers, beside the types of Prometheus.
+// Types of errors in answers, in addition to the types of Prometheus.
 const (
 	TypeUnauthorized = "unauthorized"
 	TypeForbidden    = "forbidden"
@@ -60,8 +60,8 @@ func (e *Refusal) Status() int {
 // ScriptHeader marks the requests of scripts. Its value does not matter.
 const ScriptHeader = "X-Requested-With"
 
-// Challenge sets the header of a 401 that says how to log in. Browsers answer a challenge for a password with a dialog of their
-// own. The web interface has its own fields, so it sends ScriptHeader and gets no such challenge.
+// Challenge sets the header of a 401 that names the ways to log in. Browsers answer a challenge for a password with a dialog of
+// their own. The web interface has its own fields, so it sends ScriptHeader and gets no such challenge.
 func Challenge(h http.Header, r *http.Request) {
 	if r.Header.Get(ScriptHeader) == "" {
 		h.Add("WWW-Authenticate", `Basic realm="Halite", charset="UTF-8"`)

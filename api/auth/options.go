@@ -17,17 +17,17 @@ type Options struct {
 	AccessFile string
 	// Tenants says that the server has tenants, so that entries of AccessFile may name them.
 	Tenants bool
-	// CheckInterval is the time between two looks for changes of the files. Default 5 s.
+	// CheckInterval is the time between two checks of the files for changes. Default 5 s.
 	CheckInterval time.Duration
 	// FileBytesMax bounds each of the files. Default 1 MiB.
 	FileBytesMax int64
-	// PasswordChecksMax bounds the password checks that run at once. Each takes a CPU for 50 ms or more. Default 2.
+	// PasswordChecksMax bounds the password checks that run at once. Each uses a CPU for 50 ms or more. Default 2.
 	PasswordChecksMax int
 	// PasswordQueueMax bounds the requests that wait for a password check. Default 100; more get 503.
 	PasswordQueueMax int
-	// Registerer takes the metrics; nil means they are not registered.
+	// Registerer registers the metrics; nil means they are not registered.
 	Registerer prometheus.Registerer
-	// Logger takes reloads and their errors; nil discards them.
+	// Logger logs reloads and their errors; nil discards them.
 	Logger *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

@@ -13,13 +13,13 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// wrongMax bounds the wrong passwords that are remembered.
+// wrongMax bounds the wrong passwords in the cache.
 const wrongMax = 1024
 
-// digest stands for a user, the hash and a password in memory.
+// digest is the hash of a user, the configured hash and a password. Passwords are not kept in memory.
 type digest [sha256.Size]byte
 
-// passwords checks passwords. A check of bcrypt takes about 50 ms of a CPU, so it remembers the outcome.
+// passwords checks passwords. A check of bcrypt takes about 50 ms of a CPU, so it caches the results.
 type passwords struct {
 	key   []byte // of the digests
 	slots chan struct{}
@@ -37,7 +37,7 @@ func newPasswords(o *Options) *passwords {
 		most: int64(o.PasswordChecksMax + o.PasswordQueueMax), right: map[string]digest{},
 	}
 	rand.Read(p.key)                                 // never fails
-	p.wrong, _ = lru.New[digest, struct{}](wrongMax) // fails for a size below 1 only
+	p.wrong, _ = lru.New[digest, struct{}](wrongMax) // fails only for a size below 1
 	return p
 }
 
@@ -57,7 +57,7 @@ func (p *passwords) check(ctx context.Context, user, password string, hash []byt
 	case <-ctx.Done():
 		return false, true
 	}
-	if ok, known := p.known(user, d); known { // from a request before in the queue
+	if ok, known := p.known(user, d); known { // a request before in the queue has checked the same password
 		return ok, false
 	}
 	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil {
@@ -70,7 +70,7 @@ func (p *passwords) check(ctx context.Context, user, password string, hash []byt
 	return true, false
 }
 
-// known looks an outcome up.
+// known looks up a cached result.
 func (p *passwords) known(user string, d digest) (ok, known bool) {
 	p.mu.RLock()
 	right, any := p.right[user]
@@ -92,7 +92,7 @@ func (p *passwords) keep(users map[string][]byte) {
 	}
 }
 
-// digest depends on the hash, so a new password invalidates what is known.
+// digest depends on the configured hash, so a new password invalidates cached results.
 func (p *passwords) digest(user, password string, hash []byte) digest {
 	b := make([]byte, 0, 256)
 	b = append(b, p.key...)

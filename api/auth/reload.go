@@ -15,7 +15,7 @@ import (
 	"halite/storage/principal"
 )
 
-// HasFiles reports whether there is a file that Reload reads.
+// HasFiles reports whether Reload has files to read.
 func (a *Authenticator) HasFiles() bool { return a.opts.WebConfigFile != "" || a.opts.AccessFile != "" }
 
 // Reload loads the files and puts them into force. After an error the previous configuration stays.
@@ -68,9 +68,10 @@ func (a *Authenticator) reloadChanged() {
 	before := a.lastErr
 	switch err := a.reload(); {
 	case err == nil:
-		a.opts.Logger.Info("reloaded who may log in", "web_config_file", a.opts.WebConfigFile, "access_file", a.opts.AccessFile)
+		a.opts.Logger.Info("reloaded users, tokens and certificates", "web_config_file", a.opts.WebConfigFile,
+			"access_file", a.opts.AccessFile)
 	case err.Error() != before:
-		a.opts.Logger.Error("cannot reload who may log in; the previous configuration stays", "err", err)
+		a.opts.Logger.Error("cannot reload users, tokens and certificates; the previous configuration stays", "err", err)
 	}
 }
 
@@ -85,7 +86,7 @@ func (f *fileContents) sum() digest {
 	return sha256.Sum256(append(append(web[:], access[:]...), f.others[:]...))
 }
 
-// readFiles reads all that a reload depends on.
+// readFiles reads all files of a reload.
 func (a *Authenticator) readFiles() (f fileContents, err error) {
 	if f.web, err = a.read("--web.config.file", a.opts.WebConfigFile); err != nil {
 		return f, err
@@ -132,7 +133,7 @@ func (a *Authenticator) read(flag, path string) ([]byte, error) {
 
 // replace puts the contents of the files into force.
 func (a *Authenticator) replace(files fileContents) error {
-	// The digest of the files before they are loaded: a change in between leads to another reload.
+	// Store the digest of the files before they are loaded, so that a change during the load leads to another reload.
 	a.seen = files.sum()
 	next, err := a.load(files)
 	if err != nil {
@@ -142,7 +143,7 @@ func (a *Authenticator) replace(files fileContents) error {
 	switch {
 	case before == nil:
 	case next.open && !before.open:
-		return errors.New("without users, tokens and client certificates, everybody could do everything; restart the server for that")
+		return errors.New("without users, tokens and client certificates, everybody has every right; only a restart allows that")
 	case (next.web.tls == nil) != (before.web.tls == nil):
 		return fmt.Errorf("--web.config.file: %s: only a restart turns TLS on or off", a.opts.WebConfigFile)
 	}
@@ -155,7 +156,7 @@ func (a *Authenticator) replace(files fileContents) error {
 	return nil
 }
 
-// load makes a configuration of the contents of the files.
+// load makes a configuration from the contents of the files.
 func (a *Authenticator) load(files fileContents) (*state, error) {
 	s := &state{
 		web: &webConfig{}, users: map[string]*principal.Principal{}, everyone: &principal.Principal{Scopes: principal.Every},
@@ -199,14 +200,15 @@ func (a *Authenticator) register() error {
 		return a.opts.Registerer.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 	}
 	return errors.Join(
-		gauge("tsdb_web_auth_last_reload_successful", "Whether the last reload of users, tokens and certificates went well.",
+		gauge("tsdb_web_auth_last_reload_successful", "Whether the last reload of users, tokens and certificates succeeded.",
 			func() float64 {
 				if ok, _ := a.Last(); ok {
 					return 1
 				}
 				return 0
 			}),
-		gauge("tsdb_web_auth_last_reload_success_timestamp_seconds", "When users, tokens and certificates were last loaded.",
+		gauge("tsdb_web_auth_last_reload_success_timestamp_seconds",
+			"Time of the last successful load of users, tokens and certificates.",
 			func() float64 { _, at := a.Last(); return float64(at.UnixMilli()) / 1e3 }),
 	)
 }

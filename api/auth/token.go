@@ -14,11 +14,11 @@ import (
 // tokenPrefix lets scanners of repositories find tokens.
 const tokenPrefix = "halite_"
 
-// tokenBytes is the entropy of a token. So one round of SHA-256 hides it.
+// tokenBytes is the entropy of a token. It is so large that one round of SHA-256 protects the token.
 const tokenBytes = 32
 
-// NewToken makes a token, and its entry in the list tokens of an access file. Without tenants
-// it acts for none. The error says what is wrong with the rights.
+// NewToken makes a token, and its entry in the list tokens of an access file. Without tenants it acts for none. The error
+// describes the faults of the rights.
 func NewToken(name string, scopes []string, match string, tenants ...string) (token, entry string, err error) {
 	secret := make([]byte, tokenBytes)
 	rand.Read(secret) // never fails

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// webConfig is what a web configuration holds.
+// webConfig is the parsed content of a web configuration.
 type webConfig struct {
 	users map[string][]byte // bcrypt hashes
 	// tls is nil if the server speaks plain HTTP.
@@ -22,7 +22,7 @@ type webConfig struct {
 	// certificates says that each client needs a verified certificate.
 	certificates bool
 	headers      map[string]string
-	// files are those that the configuration names, sorted.
+	// files are the paths in the configuration, sorted.
 	files []string
 }
 
@@ -68,7 +68,7 @@ func (w *webConfig) loadTLS(c *web.Config) (err error) {
 	if w.tls, err = web.ConfigToTLSConfig(&c.TLSConfig); err != nil {
 		return err
 	}
-	// The toolkit reads the certificate at each handshake, and a handshake during an exchange of the files would fail.
+	// The toolkit would read the certificate at each handshake. Then a handshake fails while the files are replaced.
 	certificate, err := w.tls.GetCertificate(nil)
 	if err != nil {
 		return err

@@ -20,8 +20,8 @@ func FromContext(ctx context.Context) (c *Conn, ok bool) {
 	return c, ok
 }
 
-// Conn is a connection that fails if its client does not take what the server sends. Queries that need memory use Slow and
-// End to find and end the answer of a slow client.
+// Conn is a connection that fails if its client does not read what the server sends. Queries that need memory use Slow and End to
+// find and end the answer of a slow client.
 type Conn struct {
 	net.Conn
 	limiter   *Limiter
@@ -46,7 +46,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Touch notes that the client of a protocol other than HTTP has just sent something. If connections are short, the limiter
+// Touch records that the client of a protocol other than HTTP has just sent something. If connections are short, the limiter
 // closes the one that was silent longest.
 func (c *Conn) Touch() { c.setState(http.StateIdle) }
 
@@ -76,18 +76,18 @@ func (c *Conn) End() {
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
 }
 
-// discardUnsent makes Close discard what the client has not taken. Otherwise the kernel would keep it.
+// discardUnsent makes Close discard the bytes that the client has not read. Otherwise the kernel would keep them.
 func (c *Conn) discardUnsent() {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // fails on a closed connection only
+		_ = tcp.SetLinger(0) // fails only on a closed connection
 	}
 }
 
 // errEnded is the error of writes after End.
 var errEnded = errors.New("connection ended: the client is slow and other queries need the memory of the answer")
 
-// errStalled is the error of a write after the client took nothing within the send timeout.
-var errStalled = errors.New("connection ended: the client takes nothing of the answer")
+// errStalled is the error of a write after the client read nothing within the send timeout.
+var errStalled = errors.New("connection ended: the client does not read the answer")
 
 // sliceBytes bounds the part of an answer that Slow measures.
 const sliceBytes = 64 << 10
@@ -104,11 +104,11 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
-// stallChecks is the number of times that a stalled write looks for progress within the send timeout.
+// stallChecks is the number of times that a stalled write checks for progress within the send timeout.
 const stallChecks = 8
 
-// writeSlice writes p. It fails when the client has taken nothing for the send timeout. The kernel takes more of p only when
-// a good part of its buffer is free, so bytes that the client has acknowledged count as progress as well.
+// writeSlice writes p. It fails when the client has read nothing for the send timeout. The kernel accepts more of p only when a
+// good part of its buffer is free. So bytes that the client has acknowledged count as progress too.
 func (c *Conn) writeSlice(p []byte) (n int, err error) {
 	timeout := c.limiter.opts.SendTimeout
 	var progress time.Time // zero until the first check

@@ -17,19 +17,19 @@ type Options struct {
 	// ConnectionsMax bounds the open connections of all listeners together. Default 512, as in Prometheus. The next
 	// client waits until one is closed.
 	ConnectionsMax int
-	// SendTimeout ends a connection if its client takes nothing of an answer for that long. Default 30 s.
+	// SendTimeout ends a connection if its client reads nothing of an answer for that time. Default 30 s.
 	SendTimeout time.Duration
-	// SlowAfter is how long a client may take for 64 KiB of an answer. After that, a query that needs memory may end the
+	// SlowAfter is the time that a client may take for 64 KiB of an answer. After that, a query that needs memory may end the
 	// answer. Default 1 s.
 	SlowAfter time.Duration
-	// IdleAfter is how long a connection may have no request. After that, the server may close it for a client that waits
+	// IdleAfter is the time that a connection may have no request. After that, the server may close it for a client that waits
 	// for a connection. Default 1 s.
 	IdleAfter time.Duration
 	// HeaderBytesMax bounds the header of a request, its URL included. Default 1 MiB, so that queries of 100 KB in a URL fit.
 	HeaderBytesMax int
-	// Registerer takes the metrics; nil means they are counted but not registered.
+	// Registerer registers the metrics; nil means they are counted but not registered.
 	Registerer prometheus.Registerer
-	// Logger takes errors of accept; nil discards them.
+	// Logger logs errors of accept; nil discards them.
 	Logger *slog.Logger
 }
 

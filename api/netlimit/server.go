@@ -10,11 +10,11 @@ import (
 
 // Timeouts of Limiter.HTTPServer.
 const (
-	// HeaderReadTimeout bounds how long a client may take to send its header.
+	// HeaderReadTimeout bounds the time in which a client sends its header.
 	HeaderReadTimeout = 10 * time.Second
-	// BodyReadTimeout bounds how long a client may take to send header and body, as Prometheus' --web.read-timeout.
+	// BodyReadTimeout bounds the time in which a client sends header and body, as Prometheus's --web.read-timeout does.
 	BodyReadTimeout = 5 * time.Minute
-	// IdleTimeout bounds how long an unused connection is kept.
+	// IdleTimeout bounds the time for which an unused connection is kept.
 	IdleTimeout = 5 * time.Minute
 )
 

@@ -23,7 +23,7 @@ const (
 	millisecondsMax = 9_999_999_999_999
 )
 
-// annotation is an annotation as clients write it. Nil fields of a POST stay as they are.
+// annotation is an annotation in a request. Nil fields of a POST do not change.
 type annotation struct {
 	TSUID     *word `json:"tsuid"`
 	StartTime *word `json:"startTime"`
@@ -31,7 +31,7 @@ type annotation struct {
 	change
 }
 
-// storedAnnotation is an annotation as the server answers it.
+// storedAnnotation is an annotation in an answer.
 type storedAnnotation struct {
 	TSUID       string            `json:"tsuid"`
 	StartTime   int64             `json:"startTime"`
@@ -41,7 +41,7 @@ type storedAnnotation struct {
 	Custom      map[string]string `json:"custom"`
 }
 
-// shownAnnotation turns times into the unit of their writer.
+// shownAnnotation converts times into the unit in which they were written.
 func shownAnnotation(a *notes.Annotation) storedAnnotation {
 	out := storedAnnotation{
 		TSUID: a.TSUID, StartTime: a.StartMs, EndTime: a.EndMs, Description: a.Description, Notes: a.Notes, Custom: a.Custom,
@@ -52,7 +52,7 @@ func shownAnnotation(a *notes.Annotation) storedAnnotation {
 	return out
 }
 
-// ShownAnnotations returns annotations as the server answers them, for encoding/json.
+// ShownAnnotations returns annotations in the form of answers, for encoding/json.
 func ShownAnnotations(list []notes.Annotation) any { return shownAnnotations(list) }
 
 func shownAnnotations(list []notes.Annotation) []storedAnnotation {
@@ -149,7 +149,7 @@ func (h *Handlers) annotation(w http.ResponseWriter, r *http.Request) error {
 	return respond(w, http.StatusOK, shownAnnotation(&stored))
 }
 
-// annotations answers GET /api/annotations: the annotations of no series in a range.
+// annotations answers GET /api/annotations with the global annotations in a range.
 func (h *Handlers) annotations(w http.ResponseWriter, r *http.Request) error {
 	a, err := h.annotationOf(w, r)
 	if err != nil {
@@ -252,7 +252,7 @@ func (h *Handlers) storeAnnotations(w http.ResponseWriter, r *http.Request) erro
 			message: fmt.Sprintf("%d annotations in one request, at most %d are allowed", len(list), annotationsMax),
 		}
 	}
-	for n := range list { // all or none
+	for n := range list { // store all of them or none
 		if _, _, _, err := h.place(&list[n]); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func (h *Handlers) storeAnnotations(w http.ResponseWriter, r *http.Request) erro
 	return respond(w, http.StatusOK, out)
 }
 
-// bulkDeletion is what DELETE of /api/annotation/bulk deletes, and how many.
+// bulkDeletion is the selection and the result of DELETE of /api/annotation/bulk.
 type bulkDeletion struct {
 	TSUIDs       []string `json:"tsuids"`
 	Global       bool     `json:"global"`

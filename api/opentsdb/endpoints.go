@@ -24,28 +24,28 @@ type Index interface {
 	) ([]string, error)
 }
 
-// Lookup is a request that has a place among the look-ups.
+// Lookup is a request with a slot of the look-ups.
 type Lookup struct {
-	// Ctx ends when the time of a look-up is over.
+	// Ctx ends at the time limit of a look-up.
 	Ctx context.Context
 	// Budget counts the memory of found series.
 	Budget index.Budget
-	// End gives place and memory back.
+	// End frees the slot and the memory.
 	End func()
 }
 
-// Options configure Handlers. All fields are required but for Stats and Notes.
+// Options configure Handlers. All fields except Stats and Notes are required.
 type Options struct {
 	Index Index
-	// Begin waits for a place among the look-ups.
+	// Begin waits for a slot of the look-ups.
 	Begin func(r *http.Request) (*Lookup, error)
 	// Status is the HTTP status of an error of Begin or the index.
 	Status func(error) int
-	// Notes keeps annotations and descriptions; nil means that there are none, and that writes of them get 503.
+	// Notes stores annotations and descriptions. If it is nil, there are none, and writes of them get 503.
 	Notes *notes.Store
 	// Names are the rules of names.
 	Names *opentsdb.Names
-	// Stats makes the data points of /api/stats; nil means that there are none.
+	// Stats returns the data points of /api/stats; nil means that there are none.
 	Stats *stats.Source
 	// Flags are the command line's flags and their values, for /api/config.
 	Flags map[string]string
@@ -64,12 +64,12 @@ type Handlers struct{ opts Options }
 // New returns handlers.
 func New(o Options) *Handlers { return &Handlers{o} }
 
-// Endpoint is a path and who may use it.
+// Endpoint is a path with its required rights.
 type Endpoint struct {
 	Path string
 	// Below is set if all longer paths belong to the endpoint as well.
 	Below bool
-	// Name tells endpoints of one path apart.
+	// Name distinguishes endpoints of one path.
 	Name       string
 	Methods    []string
 	Scopes     principal.Scopes
@@ -86,7 +86,7 @@ func (h *Handlers) Endpoints() []Endpoint {
 	const get, post, put, remove = http.MethodGet, http.MethodPost, http.MethodPut, http.MethodDelete
 	var list []Endpoint
 	reads := func(path string, restricted bool, handle handler, methods ...string) {
-		whole := path == "/api/config" || path == "/api/stats/" // concern the whole server
+		whole := path == "/api/config" || path == "/api/stats/" // endpoints about the whole server
 		below := strings.HasSuffix(path, "/")
 		path = strings.TrimSuffix(path, "/")
 		list = append(list, Endpoint{
@@ -128,7 +128,7 @@ func (h *Handlers) Endpoints() []Endpoint {
 	return list
 }
 
-// handler answers a request, or returns what is wrong with it.
+// handler answers a request, or returns an error.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
 // answering turns errors into answers.
@@ -145,7 +145,7 @@ func (h *Handlers) notes(ctx context.Context) *notes.Store {
 	return h.opts.Notes.Of(principal.From(ctx).Prefix())
 }
 
-// noted refuses requests if the server keeps no notes, or if they read several tenants.
+// noted refuses requests if the server stores no notes, or if they read several tenants.
 func (h *Handlers) noted(handle handler) handler {
 	if h.opts.Notes != nil {
 		return func(w http.ResponseWriter, r *http.Request) error {

@@ -10,14 +10,14 @@ import (
 	"halite/api/receiver/opentsdb"
 )
 
-// Version is the version of OpenTSDB that the API is like.
+// Version is the version of OpenTSDB with which the API is compatible.
 const Version = "2.4.1"
 
 func (h *Handlers) aggregators(w http.ResponseWriter, _ *http.Request) error {
 	return respond(w, http.StatusOK, opentsdb.Aggregators())
 }
 
-// config answers the settings of OpenTSDB that clients look at, and the flags of the server.
+// config answers with the settings of OpenTSDB that clients read, and with the flags of the server.
 func (h *Handlers) config(w http.ResponseWriter, _ *http.Request) error {
 	out := map[string]string{
 		"tsd.core.auto_create_metrics": "true", "tsd.core.auto_create_tagks": "true", "tsd.core.auto_create_tagvs": "true",
@@ -38,14 +38,14 @@ type filterHelp struct {
 
 func filterHelps() map[string]filterHelp {
 	return map[string]filterHelp{
-		"literal_or":      {"host=literal_or(web01),  host=literal_or(web01|web02)", "Takes the listed values."},
-		"iliteral_or":     {"host=iliteral_or(WEB01|web02)", "Takes the listed values in any case."},
-		"not_literal_or":  {"host=not_literal_or(web01|web02)", "Takes all values but the listed ones."},
-		"not_iliteral_or": {"host=not_iliteral_or(WEB01)", "Takes all values but the listed ones, in any case."},
-		"wildcard":        {"host=wildcard(web*),  host=wildcard(web*.lga.*)", "Takes values with any text for each asterisk."},
-		"iwildcard":       {"host=iwildcard(WEB*)", "Takes values as wildcard does, in any case."},
-		"regexp":          {"host=regexp(web[0-9]+)", "Takes values in which the regular expression matches."},
-		"not_key":         {"host=not_key()", "Takes series without the tag."},
+		"literal_or":      {"host=literal_or(web01),  host=literal_or(web01|web02)", "Selects the listed values."},
+		"iliteral_or":     {"host=iliteral_or(WEB01|web02)", "Selects the listed values in any case."},
+		"not_literal_or":  {"host=not_literal_or(web01|web02)", "Selects all values except the listed ones."},
+		"not_iliteral_or": {"host=not_iliteral_or(WEB01)", "Selects all values except the listed ones, in any case."},
+		"wildcard":        {"host=wildcard(web*),  host=wildcard(web*.lga.*)", "Selects values with any text for each asterisk."},
+		"iwildcard":       {"host=iwildcard(WEB*)", "Selects values like wildcard, in any case."},
+		"regexp":          {"host=regexp(web[0-9]+)", "Selects values that contain a match of the regular expression."},
+		"not_key":         {"host=not_key()", "Selects series without the tag."},
 	}
 }
 
@@ -81,7 +81,7 @@ func (h *Handlers) status(w http.ResponseWriter, _ *http.Request) error {
 	return respond(w, http.StatusOK, map[string]string{"status": "ok"})
 }
 
-// dropCaches has nothing to drop: the server does not cache names.
+// dropCaches does nothing, because the server does not cache names.
 func (h *Handlers) dropCaches(w http.ResponseWriter, _ *http.Request) error {
 	return respond(w, http.StatusOK, map[string]string{"status": "200", "message": "Caches dropped"})
 }
@@ -100,13 +100,13 @@ func (h *Handlers) stats(w http.ResponseWriter, r *http.Request) error {
 		return respond(w, http.StatusOK, points)
 	case "jvm":
 		return respond(w, http.StatusOK, stats.Runtime())
-	case "threads", "region_clients": // Go has no threads to list, and the store no region servers
+	case "threads", "region_clients": // Go has no threads to list, and the store has no region servers
 		return respond(w, http.StatusOK, []string{})
 	}
 	return notFound("Endpoint not found")
 }
 
-// tree answers as a server without trees does.
+// tree answers like a server without trees.
 func (h *Handlers) tree(w http.ResponseWriter, r *http.Request) error {
 	var document struct {
 		TreeID word `json:"treeId"`

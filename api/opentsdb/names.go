@@ -134,7 +134,7 @@ type pair struct {
 	Value string `json:"value"`
 }
 
-// query is a search as it came, and as the answer repeats it.
+// query is a search. The answer repeats it.
 type query struct {
 	Type         string   `json:"type"`
 	Metric       string   `json:"metric"`
@@ -249,7 +249,7 @@ func parseSeries(text string) (metric string, tags []pair, err error) {
 	return metric, tags, nil
 }
 
-// find returns the series of a search. Tags with different keys must all match, and one of those with equal keys.
+// find returns the series of a search. All tags with different keys must match. Of tags with equal keys, one must match.
 func (l *lookup) find(q *query) ([]index.Series, error) {
 	var matchers []*labels.Matcher
 	if !isAny(q.Metric) {
@@ -301,7 +301,7 @@ func oneOf(key string, values []string) *labels.Matcher {
 	return labels.MustNewMatcher(labels.MatchRegexp, key, strings.Join(quoted, "|"))
 }
 
-// findLoose returns the series in which any tag has the first value, and others the others.
+// findLoose returns the series in which each value of the search is the value of some tag.
 func (l *lookup) findLoose(values []string) ([]index.Series, error) {
 	keys, err := l.keys()
 	if err != nil {
@@ -332,7 +332,7 @@ func hasValues(series labels.Labels, values []string) bool {
 	return true
 }
 
-// checkNames fails if a search names what no series has.
+// checkNames returns an error if no series has a name of the search.
 func (l *lookup) checkNames(q *query) error {
 	unknown := func(kind, name string) error {
 		return &failure{

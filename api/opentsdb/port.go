@@ -14,7 +14,7 @@ import (
 // apiVersion is the version of OpenTSDB's API.
 const apiVersion = 1
 
-// families returns the first segments of OpenTSDB's paths behind /api/.
+// families returns the first segments of OpenTSDB's paths after /api/.
 func families() []string {
 	return []string{
 		"aggregators", "annotation", "annotations", "config", "dropcaches", "histogram", "put", "query", "rollup", "search",
@@ -22,12 +22,12 @@ func families() []string {
 	}
 }
 
-// deepFamilies returns those that have paths below them.
+// deepFamilies returns the first segments that have paths below them.
 func deepFamilies() []string {
 	return []string{"annotation", "config", "query", "search", "stats", "tree", "uid"}
 }
 
-// bareFamilies returns those that OpenTSDB serves without /api/ as well.
+// bareFamilies returns the first segments that OpenTSDB also serves without /api/.
 func bareFamilies() []string { return []string{"aggregators", "stats", "suggest", "version"} }
 
 // Port returns the handler of OpenTSDB's own address. It passes OpenTSDB's paths to main, without their version, and answers 404
@@ -81,7 +81,7 @@ func ownPath(path string) (string, error) {
 		return "", nil
 	}
 	if !slices.Contains(deepFamilies(), segments[0]) {
-		segments = segments[:1] // OpenTSDB ignores what is behind it
+		segments = segments[:1] // OpenTSDB ignores the rest of the path
 	}
 	return "/api/" + strings.Join(segments, "/"), nil
 }

@@ -20,7 +20,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-// NewError returns an error that is answered with a status.
+// NewError returns an error with the status of its answer.
 func NewError(status int, message string) error { return &failure{status: status, message: message} }
 
 func badRequest(format string, args ...any) error {
@@ -48,7 +48,7 @@ func respond(w http.ResponseWriter, status int, document any) error {
 	return nil
 }
 
-// Method returns the method that a request means. A GET may name another one in the parameter method_override.
+// Method returns the effective method of a request. A GET may set another method by the parameter method_override.
 func Method(r *http.Request) (string, error) {
 	text, given := r.URL.Query()["method_override"]
 	if r.Method != http.MethodGet || !given {
@@ -63,7 +63,7 @@ func Method(r *http.Request) (string, error) {
 	return "", &failure{status: http.StatusMethodNotAllowed, message: "Unknown or unsupported method override value"}
 }
 
-// required returns a parameter of the URL that must be there.
+// required returns a parameter of the URL. It is an error if the parameter is missing.
 func required(r *http.Request, name string) (string, error) {
 	value := r.URL.Query().Get(name)
 	if value == "" {
@@ -117,13 +117,13 @@ func (h *Handlers) mustBody(w http.ResponseWriter, r *http.Request, into any) er
 	return err
 }
 
-// word is a JSON string, number or boolean as text, as OpenTSDB's clients mix them.
+// word is a JSON string, number or boolean as text, because OpenTSDB's clients mix them.
 type word string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (t *word) UnmarshalJSON(text []byte) error {
 	if len(text) == 0 || text[0] == '{' || text[0] == '[' {
-		return errors.New("a string or number must stand here")
+		return errors.New("a string or number is required here")
 	}
 	if text[0] == '"' {
 		var s string

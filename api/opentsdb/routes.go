@@ -8,8 +8,8 @@ import (
 // Routes are the handlers of one path by their methods.
 type Routes map[string]http.Handler
 
-// ServeHTTP hands a request to the handler of the method that it means. A request with another method goes to any of them, which
-// refuses it.
+// ServeHTTP passes a request to the handler of its effective method. For another method it calls any of the handlers, which
+// refuses the request.
 func (routes Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method, err := Method(r)
 	if err != nil {

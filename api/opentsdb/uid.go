@@ -16,7 +16,7 @@ import (
 	"halite/keyschema/tsuid"
 )
 
-// kindOf returns the kind of names that a word means.
+// kindOf returns the kind of names for a word of a request.
 func kindOf(text string) (tsuid.Kind, error) {
 	for _, kind := range []tsuid.Kind{tsuid.Metric, tsuid.Key, tsuid.Value} {
 		if strings.EqualFold(text, kind.String()) || strings.EqualFold(text, kind.String()+"s") {
@@ -31,7 +31,7 @@ func (h *Handlers) noUID(http.ResponseWriter, *http.Request) error {
 	return &failure{status: http.StatusNotImplemented, message: "Other UID endpoints have not been implemented yet"}
 }
 
-// assign answers /api/uid/assign. A UID needs no assignment; a name that series have is refused, as in OpenTSDB.
+// assign answers /api/uid/assign. A UID needs no assignment. As in OpenTSDB, it refuses a name that series have.
 func (h *Handlers) assign(w http.ResponseWriter, r *http.Request) error {
 	names := map[string][]string{}
 	if r.Method == http.MethodPost {
@@ -155,7 +155,7 @@ func (l *lookup) seriesOf(text string) (labels.Labels, error) {
 	return labels.EmptyLabels(), unknown
 }
 
-// description is what people write about a name or a series.
+// description is the text that people write about a name or a series.
 type description struct {
 	DisplayName string            `json:"displayName"`
 	Description string            `json:"description"`
@@ -199,13 +199,13 @@ func (h *Handlers) uidMeta(w http.ResponseWriter, r *http.Request) error {
 	return respond(w, http.StatusOK, m)
 }
 
-// uidDocument is what a change of a description names and contains. Nil fields stay.
+// uidDocument is the body of a request that changes a description. Nil fields do not change.
 type uidDocument struct {
 	UID, Type, TSUID *string
 	change
 }
 
-// change is new fields of a description. Nil fields stay, or become empty if the description is replaced.
+// change holds new fields of a description. Nil fields do not change, or become empty if the description is replaced.
 type change struct {
 	DisplayName *string           `json:"displayName"`
 	Description *string           `json:"description"`
@@ -244,7 +244,7 @@ func (c *change) apply(to *description, replace bool) bool {
 		!maps.Equal(to.Custom, before.Custom)
 }
 
-// uidOf returns the name that a document or the URL names.
+// uidOf returns the name whose UID is in a document or in the URL.
 func (h *Handlers) uidOf(r *http.Request, d uidDocument) (kind tsuid.Kind, id tsuid.UID, name string, err error) {
 	var text, word string
 	if d.UID != nil && d.Type != nil {
@@ -273,7 +273,7 @@ func (h *Handlers) uidOf(r *http.Request, d uidDocument) (kind tsuid.Kind, id ts
 	return kind, id, name, err
 }
 
-// errUnchanged means that a change changes nothing.
+// errUnchanged means that a change has no effect.
 var errUnchanged = errors.New("nothing changes")
 
 // changeUIDMeta answers POST, PUT and DELETE of /api/uid/uidmeta.

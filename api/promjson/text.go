@@ -9,8 +9,8 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON.
-// With html true, it also escapes the characters < > & and U+2028, U+2029, as Prometheus does everywhere but in labels.
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON. With html true,
+// it also escapes the characters < > & and U+2028, U+2029, as Prometheus does everywhere except in labels.
 func AppendString(dst []byte, s string, html bool) []byte {
 	dst = append(dst, '"')
 	if plainWords(s, html) {

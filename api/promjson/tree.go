@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// node is one node of an expression's tree. The names of its fields are those that Prometheus's web interface reads.
+// node is one node of an expression's tree. Prometheus's web interface reads its fields by their names.
 type node map[string]any
 
 // Tree describes an expression as a value for encoding/json. Durations are milliseconds; absent parts are null.
@@ -112,8 +112,8 @@ func selectorTree(e *parser.VectorSelector) node {
 	}
 }
 
-// durationTree describes a duration that was written as an expression. Only here, a number says whether it was written as a
-// duration.
+// durationTree describes a duration that was written as an expression. Only inside such an expression, a number has a field that
+// says whether it was written as a duration.
 func durationTree(e parser.Expr) any {
 	switch e := e.(type) {
 	case nil:

@@ -7,10 +7,10 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// SpillBytes is the buffered size from which a Writer passes its buffer on. So a large answer is not held twice.
+// SpillBytes is the buffered size from which a Writer passes on its buffer. So a large answer is not in memory twice.
 const SpillBytes = 64 << 10
 
-// Writer appends JSON to a buffer and passes the buffer on to w whenever it is large.
+// Writer appends JSON to a buffer, and writes the buffer to w whenever it is large.
 type Writer struct {
 	w       io.Writer
 	buf     []byte
@@ -21,10 +21,10 @@ type Writer struct {
 // NewWriter returns a Writer that appends to buf, which may be nil.
 func NewWriter(w io.Writer, buf []byte) *Writer { return &Writer{w: w, buf: buf} }
 
-// Raw appends text that is JSON already.
+// Raw appends text that already is JSON.
 func (j *Writer) Raw(text string) { j.buf = append(j.buf, text...) }
 
-// RawBytes appends text that is JSON already.
+// RawBytes appends text that already is JSON.
 func (j *Writer) RawBytes(text []byte) { j.buf = append(j.buf, text...) }
 
 // String appends a string.
@@ -56,7 +56,7 @@ func (j *Writer) List(n int, item func(i int)) {
 // Marshal appends v by its struct tags, for answers whose speed does not matter.
 func (j *Writer) Marshal(v any) { j.buf = append(j.buf, Marshal(v)...) }
 
-// Marshal encodes v by its struct tags. It panics if encoding/json does not know the type: that is a fault of the program.
+// Marshal encodes v by its struct tags. It panics if encoding/json does not support the type, which is a fault of the program.
 func Marshal(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -65,7 +65,7 @@ func Marshal(v any) []byte {
 	return b
 }
 
-// Flush passes the buffer on.
+// Flush writes the buffer to w.
 func (j *Writer) Flush() {
 	if j.err == nil {
 		_, j.err = j.w.Write(j.buf)
@@ -74,7 +74,7 @@ func (j *Writer) Flush() {
 	j.buf = j.buf[:0]
 }
 
-// Whole returns the length of the answer so far; ok is false if a part of it was passed on before.
+// Whole returns the length of the answer so far. ok is false if a part of it was already written to w.
 func (j *Writer) Whole() (bytes int, ok bool) { return len(j.buf), !j.spilled }
 
 // Buffer returns the buffer for reuse. The Writer must not be used afterwards.

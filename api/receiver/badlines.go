@@ -11,10 +11,10 @@ import (
 	"halite/ingest/batch"
 )
 
-// badLinesShown bounds the lines that an answer names.
+// badLinesShown bounds the bad lines in an answer.
 const badLinesShown = 10
 
-// BadLines counts the lines of a body, and collects those that a parser leaves out.
+// BadLines counts the lines of a body, and collects the lines that a parser leaves out.
 type BadLines struct {
 	number int
 	shown  []string

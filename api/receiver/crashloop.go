@@ -9,12 +9,12 @@ import (
 const (
 	// PanicsMax is the number of panics after which the server refuses a body for good.
 	PanicsMax = 3
-	// crashLoopsMax bounds the bodies that the server remembers.
+	// crashLoopsMax bounds the bodies whose panics are counted.
 	crashLoopsMax = 128
 )
 
-// CrashLoops counts the panics that each write request has caused. A sender repeats a request that was answered 500 forever,
-// and the requests behind it wait. After some repetitions it is better to drop that one request.
+// CrashLoops counts the panics that each write request has caused. A sender repeats a request with the answer 500 forever, and
+// its other requests wait. After some repetitions it is better to drop that one request.
 type CrashLoops struct {
 	mu     sync.Mutex
 	panics map[uint64]int // by hash of the body; empty unless the program has a fault

@@ -12,10 +12,10 @@ import (
 	"halite/api/remote"
 )
 
-// ErrEncoding means that the server does not know the encoding of a body.
+// ErrEncoding means that the server does not support the encoding of a body.
 var ErrEncoding = errors.New("content encoding is not accepted by this server; only gzip is acceptable")
 
-// ErrContentType means that a protocol does not know the type of a body.
+// ErrContentType means that a protocol does not support the type of a body.
 var ErrContentType = errors.New("the content type is not accepted by this server")
 
 // Decoder decompresses bodies. The zero value is ready. Its methods may be called concurrently.
@@ -48,7 +48,7 @@ func (d *Decoder) Open(encoding string, body io.Reader, bytesMax int64) (decoded
 	return z, func() { d.gzips.Put(z) }, nil
 }
 
-// limitedReader fails when its source is longer than left bytes.
+// limitedReader returns an error when its source is longer than left bytes.
 type limitedReader struct {
 	r    io.Reader
 	left int64

@@ -1,4 +1,4 @@
-// Package receiver is what all ways to write over HTTP share besides remote write: the interface of a protocol and the decoding
-// of bodies. Its sub-packages each know one protocol: how a request is checked and parsed, and what its answers look like.
-// Package api reads the bodies, calls the writer, and counts.
+// Package receiver is the common part of all write protocols over HTTP except remote write: the interface of a protocol and the
+// decoding of bodies. Each sub-package implements one protocol: it checks and parses requests, and makes the answers. Package api
+// reads the bodies, calls the writer, and counts.
 package receiver

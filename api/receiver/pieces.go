@@ -29,7 +29,7 @@ func NewPieces(body io.Reader, sizeBytes, bytesMax int64, reserve func(moreBytes
 	return &Pieces{body: body, bytesMax: bytesMax, reserve: reserve, buf: make([]byte, 0, sizeBytes)}
 }
 
-// SizeBytes is the memory that the pieces hold.
+// SizeBytes is the memory of the pieces.
 func (p *Pieces) SizeBytes() int64 { return int64(cap(p.buf)) }
 
 // Next returns some lines, or nothing at the end. They are valid until the next call. The error is remote.ErrBodyTooLarge,

@@ -14,7 +14,7 @@ type Open func(r *http.Request) Request
 type Request interface {
 	// Protocol is the name of the protocol in the list of senders.
 	Protocol() string
-	// Check returns what is wrong with the header or the URL; nil if nothing is.
+	// Check returns the fault of the header or the URL; nil if there is none.
 	Check() error
 	// Parse adds the series of a decoded body to a batch. The body is valid until the batch is reset. An error refuses the whole
 	// request.

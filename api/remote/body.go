@@ -15,8 +15,8 @@ var (
 	ErrBodyMemory   = errors.New("too many bytes of write requests are in memory")
 )
 
-// ReadBody reads a body of sizeBytes, or of any size up to bytesMax if sizeBytes is negative, into buf. It grows buf when it
-// is too small. If the size is unknown, grant must permit each growth; nil permits all.
+// ReadBody reads a body of sizeBytes into buf. If sizeBytes is negative, the body may have any size up to bytesMax. ReadBody
+// grows buf when it is too small. If the size is unknown, grant must permit each growth; nil permits all.
 func ReadBody(r io.Reader, buf *[]byte, sizeBytes, bytesMax int64, grant func(moreBytes int64) bool) error {
 	switch {
 	case sizeBytes > bytesMax:
@@ -51,7 +51,7 @@ func readUnknown(r io.Reader, buf *[]byte, bytesMax int64, grant func(moreBytes 
 	for {
 		if len(b) == cap(b) {
 			size := max(2*int64(cap(b)), BodyGrowBytes)
-			// One byte over the limit tells a body that is too large from one that just fits.
+			// Read one byte over the limit, to distinguish a body that is too large from one that just fits.
 			size = min(size, bytesMax+1)
 			if size <= int64(len(b)) {
 				return ErrBodyTooLarge

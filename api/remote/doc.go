@@ -1,6 +1,6 @@
-// Package remote knows the wire protocols of Prometheus's remote write 1.0 and 2.0 and remote read: content types, bodies,
-// queries, samples and frames. It knows neither the store nor the server's limits; callers pass both.
+// Package remote implements the wire protocols of Prometheus's remote write 1.0 and 2.0 and remote read: content types, bodies,
+// queries, samples and frames. Callers pass limits and read the store.
 //
-// Prometheus's own handler of remote read is not used. Its package brings service discovery and cloud clients along, 18 MB of
-// program, and it cannot break off a stream when the store fails in the middle.
+// Prometheus's own handler of remote read is not used, for two reasons. Its package imports service discovery and cloud clients,
+// 18 MB of program. And it cannot break off a stream when the store fails in the middle.
 package remote

@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Exposition returns a histogram as the exposition formats hold it, like Prometheus's federation: one with custom buckets as a
-// classic histogram, any other as a native one, which only the protobuf formats can hold.
+// Exposition converts a histogram for the exposition formats, like Prometheus's federation. A histogram with custom buckets
+// becomes a classic histogram. Any other becomes a native one, which only the protobuf formats can hold.
 func Exposition(h *histogram.FloatHistogram) *dto.Histogram {
 	out := &dto.Histogram{SampleCountFloat: proto.Float64(h.Count), SampleSum: proto.Float64(h.Sum)}
 	if h.UsesCustomBuckets() {

@@ -35,7 +35,7 @@ func DecodeRead(body []byte, bytesMax int64) (*prompb.ReadRequest, error) {
 	return req, nil
 }
 
-// ResponseType returns the first of the accepted types that this package knows. An empty list accepts whole samples.
+// ResponseType returns the first of the accepted types that this package supports. An empty list accepts whole samples.
 func ResponseType(accepted []prompb.ReadRequest_ResponseType) (prompb.ReadRequest_ResponseType, error) {
 	known := []prompb.ReadRequest_ResponseType{prompb.ReadRequest_SAMPLES, prompb.ReadRequest_STREAMED_XOR_CHUNKS}
 	if len(accepted) == 0 {

@@ -37,11 +37,11 @@ const (
 	inConfig      = "the file of --config.file, below limits"
 )
 
-// Fix says in words why something was refused, and which configuration mends it.
+// Fix explains a refusal, and names the configuration that fixes it.
 type Fix struct {
 	// Words are sentences with the cause, such as "the label values are too long".
 	Words string
-	// Line is the line of configuration, and Where its place; both are "" if no configuration mends it.
+	// Line is the line of configuration, and Where its place. Both are "" if no configuration fixes it.
 	Line, Where string
 }
 
@@ -59,7 +59,7 @@ func FixOf(reason string) Fix {
 func requestFix(reason string) (f Fix, ok bool) {
 	switch reason {
 	case ReasonContentType:
-		return Fix{"the server does not know this message or content type",
+		return Fix{"the server does not support this message or content type",
 			"protobuf_message: io.prometheus.write.v2.Request", inRemoteWrite}, true
 	case ReasonEncoding:
 		return Fix{"the body is not compressed with snappy", "-remoteWrite.forcePromProto", "the command line of vmagent"}, true
@@ -78,7 +78,7 @@ func requestFix(reason string) (f Fix, ok bool) {
 	case ReasonMalformed:
 		return Fix{Words: "the body is not a valid message of the protocol. The sender has a fault"}, true
 	case ReasonNoCredentials, ReasonBadCredentials:
-		return Fix{"the sender does not log in, or with a wrong password or token",
+		return Fix{"the sender has no credentials, or a wrong password or token",
 			"authorization: {credentials_file: /etc/prometheus/halite.token}", inRemoteWrite}, true
 	case ReasonScope, ReasonRestricted:
 		return Fix{"the user or token may not write", "scopes: [write]", "the entry in --web.access-file"}, true
@@ -86,7 +86,7 @@ func requestFix(reason string) (f Fix, ok bool) {
 		tenancy.ReasonDropping:
 		return Fix{"the user or token may not write for that tenant", "tenant: acme", "the entry in --web.access-file"}, true
 	case ReasonPasswordChecks:
-		return Fix{Words: "too many passwords waited for their check. Tokens take no such check"}, true
+		return Fix{Words: "too many passwords waited for their check. Tokens need no such check"}, true
 	case ReasonParameter:
 		return Fix{Words: "a parameter or header of the request is invalid. The sender's configuration has a fault"}, true
 	case ReasonCrashLoop, ReasonInternal:
@@ -150,7 +150,7 @@ func sampleFix(reason string) Fix {
 	case ingest.ReasonMalformedLine:
 		return Fix{Words: "the lines break the rules of the format. The sender has a fault"}
 	case ingest.ReasonNotNumeric:
-		return Fix{Words: "the fields are texts. Only numbers and booleans are stored"}
+		return Fix{Words: "the fields are strings. Only numbers and booleans are stored"}
 	case ingest.ReasonMerged:
 		return Fix{Words: "several samples of a series lie in one millisecond. The last one is stored"}
 	case ingest.ReasonHAClusters:

@@ -8,7 +8,7 @@ import (
 	"halite/api/remote"
 )
 
-// Protocols of senders. A request whose protocol the server does not know has ProtocolUnknown.
+// Protocols of senders. ProtocolUnknown stands for all protocols that the server does not know.
 const (
 	ProtocolV1      = "remote write 1.0"
 	ProtocolV2      = "remote write 2.0"
@@ -19,7 +19,7 @@ const (
 type Sender struct {
 	// Address is the remote address without its port.
 	Address string `json:"address"`
-	// UserAgent is the header of that name, cut to textBytesMax.
+	// UserAgent is the header of that name, shortened to textBytesMax.
 	UserAgent string `json:"userAgent"`
 	Protocol  string `json:"protocol"`
 }
@@ -53,7 +53,7 @@ func senderOf(r *http.Request, protocol string) Sender {
 	return Sender{Address: address, UserAgent: clip(r.UserAgent(), textBytesMax), Protocol: protocol}
 }
 
-// clip cuts a text to a size. The result is valid UTF-8.
+// clip shortens a text to a size. The result is valid UTF-8.
 func clip(s string, most int) string {
 	if len(s) <= most {
 		return strings.ToValidUTF8(s, "�")
@@ -74,22 +74,22 @@ func (c *Counts) add(o Counts) {
 	c.Exemplars += o.Exemplars
 }
 
-// Outcome is what came of one write request.
+// Outcome is the outcome of one write request.
 type Outcome struct {
 	// Protocol is the protocol of the request.
 	Protocol string
 	Accepted Counts
-	// Dropped samples were dropped by relabelling rules.
+	// Dropped counts samples that relabelling rules dropped.
 	Dropped Counts
-	// Deduplicated samples are of a replica that is not elected.
+	// Deduplicated counts samples of a replica that is not elected.
 	Deduplicated Counts
 	// Status is the status of the answer.
 	Status int
 	// Reason says why the whole request was refused; "" if it was not.
 	Reason string
-	// Samples counts samples that were not stored by reason, although the request was taken. Omitted counts what was left
-	// out without a word to the sender.
+	// Samples counts by reason the samples that were not stored although the request was accepted. Omitted counts data that was
+	// left out without a report to the sender.
 	Samples, Omitted map[string]int
-	// Example describes what was refused first.
+	// Example describes the first refusal.
 	Example string
 }

@@ -9,8 +9,8 @@ import (
 	"halite/ingest"
 )
 
-// kind is what one log line is about: requests or samples that were refused for a reason. The server defines the reasons, so
-// there are few kinds.
+// kind identifies refusals that share a log line: requests or samples that were refused for one reason. The server defines the
+// reasons, so there are few kinds.
 type kind struct {
 	reason  string
 	samples bool
@@ -26,7 +26,7 @@ const (
 // refusals counts the refusals of one kind.
 type refusals struct {
 	minutes [windowMinutes]uint64 // by minute since 1970, modulo
-	minute  int64                 // the newest one counted
+	minute  int64                 // the newest minute counted
 	example Example
 	sender  Sender
 
@@ -36,7 +36,7 @@ type refusals struct {
 	pending  bool // a timer will log them
 }
 
-// Refusal is what was refused for one reason in the past hour.
+// Refusal counts the refusals for one reason in the past hour.
 type Refusal struct {
 	Reason string
 	// Samples is set if Count counts samples, and not requests.
@@ -47,7 +47,7 @@ type Refusal struct {
 	From Sender
 }
 
-// What counts the refusals in words, as in "3 write requests".
+// What returns the count in words, as in "3 write requests".
 func (f *Refusal) What() string {
 	unit := "write request"
 	switch {
@@ -99,7 +99,7 @@ func (t *Tracker) refuse(k kind, requests, n uint64, sender Sender, example Exam
 	})
 }
 
-// log writes the line about the refusals since the last one. The caller holds mu.
+// log writes a line about the refusals since the last line. The caller holds mu.
 func (t *Tracker) log(k kind, f *refusals) {
 	text, attrs := "refused write requests", []any{"reason", k.reason, "status", f.example.Status, "requests", f.requests}
 	if k.samples {
@@ -115,7 +115,7 @@ func (t *Tracker) log(k kind, f *refusals) {
 
 func minuteOf(at time.Time) int64 { return at.Unix() / 60 }
 
-// advance makes minute the newest one. A clock that goes back counts in the newest minute.
+// advance makes minute the newest one. If the clock goes back, refusals count in the newest minute.
 func (f *refusals) advance(minute int64) {
 	if minute >= f.minute+windowMinutes {
 		clear(f.minutes[:])
@@ -127,7 +127,7 @@ func (f *refusals) advance(minute int64) {
 	}
 }
 
-// Refusals returns what was refused in the past hour, the most recent first.
+// Refusals returns the refusals of the past hour, the most recent first.
 func (t *Tracker) Refusals() []Refusal {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 
 // Options configure a Tracker.
 type Options struct {
-	// SendersMax bounds the senders remembered; the least recent one leaves. Default SendersMaxDefault.
+	// SendersMax bounds the tracked senders. A new sender replaces the least recent one. Default SendersMaxDefault.
 	SendersMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -20,10 +20,10 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// SendersMaxDefault is the default of Options.SendersMax. A sender takes about 1 KiB.
+// SendersMaxDefault is the default of Options.SendersMax. A sender needs about 1 KiB.
 const SendersMaxDefault = 1000
 
-// Tracker remembers senders. Its methods may be called concurrently.
+// Tracker keeps the status of senders. Its methods may be called concurrently.
 type Tracker struct {
 	most   int
 	now    func() time.Time
@@ -36,16 +36,16 @@ type Tracker struct {
 	refusals  map[kind]*refusals
 }
 
-// Status is what is known about a sender since the server started.
+// Status describes a sender since the server started.
 type Status struct {
 	Sender
 	// Version is the header X-Prometheus-Remote-Write-Version of the last request.
 	Version  string `json:"version"`
 	Requests uint64 `json:"requests"`
 	Accepted Counts `json:"accepted"`
-	// Dropped samples were dropped by relabelling rules. The sender counts them as written.
+	// Dropped counts samples that relabelling rules dropped. The sender counts them as written.
 	Dropped Counts `json:"dropped"`
-	// Deduplicated samples are of a replica that is not elected. The sender counts them as written.
+	// Deduplicated counts samples of a replica that is not elected. The sender counts them as written.
 	Deduplicated    Counts            `json:"deduplicated"`
 	RefusedRequests map[string]uint64 `json:"refusedRequests"`
 	RefusedSamples  map[string]uint64 `json:"refusedSamples"`
@@ -135,8 +135,8 @@ func (t *Tracker) find(sender Sender, now time.Time) *Status {
 	return s
 }
 
-// List returns at most the given number of senders, the most recent first, and the number of senders that were forgotten
-// because there were too many.
+// List returns at most the given number of senders, the most recent first. It also returns the number of senders that were
+// replaced because there were too many.
 func (t *Tracker) List(most int) (senders []Status, forgotten uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

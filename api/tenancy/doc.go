@@ -1,3 +1,3 @@
-// Package tenancy decides for which tenants a request is: of the token or user that sends it, or as the header
-// X-Scope-OrgID says if the sender may name tenants.
+// Package tenancy determines the tenants of a request. They follow from the token or user that sends it, or from the header
+// X-Scope-OrgID if the sender may name tenants.
 package tenancy

@@ -30,7 +30,7 @@ const (
 	ReasonInvalid = "bad_tenant"
 	// ReasonForbidden: the sender may not act for the tenant.
 	ReasonForbidden = "tenant"
-	// ReasonUnknown: the tenant is unknown, and writes do not make it.
+	// ReasonUnknown: the tenant is unknown, and writes do not create it.
 	ReasonUnknown = "unknown_tenant"
 	// ReasonDropping: the tenant is being dropped.
 	ReasonDropping = "tenant_dropping"
@@ -40,7 +40,7 @@ const (
 	ReasonStorage = "storage"
 )
 
-// Error is why a request is refused.
+// Error is the reason for which a request is refused.
 type Error struct {
 	// Status is the status code.
 	Status int
@@ -56,13 +56,13 @@ func (e *Error) Unwrap() error { return e.err }
 // Options configure Tenancy. List is required.
 type Options struct {
 	List *tenants.Registry
-	// Trusted are the addresses of proxies. Their requests name any tenants in the header. Default none.
+	// Trusted are the addresses of proxies. Their requests may name any tenants in the header. Default none.
 	Trusted []netip.Prefix
 	// SeveralMax bounds the tenants of a request. Default SeveralMaxDefault.
 	SeveralMax int
 }
 
-// Tenancy decides for which tenants requests are.
+// Tenancy determines the tenants of requests.
 type Tenancy struct{ opts Options }
 
 // New checks options.
@@ -74,7 +74,7 @@ func New(o Options) (*Tenancy, error) {
 	return &Tenancy{opts: o}, nil
 }
 
-// Use is what a route does with the series of tenants.
+// Use is the use that a route makes of the series of tenants.
 type Use uint8
 
 const (
@@ -100,11 +100,12 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 	switch {
 	case use == None && n > 0:
 		return nil, refuse(http.StatusForbidden, ReasonForbidden,
-			"%q acts for tenant %s; this concerns the whole server", p.Name, strings.Join(p.Tenants, "|"))
+			"%q acts for tenant %s; this affects the whole server", p.Name, strings.Join(p.Tenants, "|"))
 	case use == None, use == Look && n == 0:
 		return p, nil
 	case n == 0:
-		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s is not taken from here",
+		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s is not accepted from "+
+			"this address",
 			p.Name, Header)
 	case use != Read && n > 1:
 		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "this is for one tenant, not for %d; name it in the header %s",
@@ -128,7 +129,7 @@ func (t *Tenancy) chosen(r *http.Request, p *principal.Principal) (*principal.Pr
 	case len(values) == 0:
 		return p, nil
 	case len(values) > 1:
-		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "the header %s comes %d times", Header, len(values))
+		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "the header %s appears %d times", Header, len(values))
 	case len(p.Tenants) == 0 && !t.trusts(r.RemoteAddr):
 		return p, nil
 	}
@@ -142,7 +143,7 @@ func (t *Tenancy) chosen(r *http.Request, p *principal.Principal) (*principal.Pr
 			return nil, refuse(http.StatusBadRequest, ReasonInvalid, "header %s: %w", Header, err)
 		}
 		if slices.Contains(names[:i], name) {
-			return nil, refuse(http.StatusBadRequest, ReasonInvalid, "header %s: tenant %q comes twice", Header, name)
+			return nil, refuse(http.StatusBadRequest, ReasonInvalid, "header %s: tenant %q appears twice", Header, name)
 		}
 		if len(p.Tenants) > 0 && !slices.Contains(p.Tenants, name) {
 			return nil, refuse(http.StatusForbidden, ReasonForbidden, "%q may not act for tenant %q", p.Name, name)

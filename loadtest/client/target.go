@@ -70,7 +70,7 @@ func ParseTarget(text string) (Target, error) {
 	return t, t.Validate()
 }
 
-// Validate fills in deerrs and reports all errors at once.
+// Validate fills in defaults and reports all errors at once.
 func (t *Target) Validate() error {
 	t.QueryURL = strings.TrimRight(t.QueryURL, "/")
 	if t.Name == "" {

@@ -13,14 +13,14 @@ import (
 	"strings"
 )
 
-// Exchange is a request and Prometheus' answer to it, normalised; there is no body where only the status counts.
+// Exchange is a request with Prometheus's answer, normalised. It has no body if only the status is compared.
 type Exchange struct {
 	Request Request
 	Code    int
 	Body    json.RawMessage `json:",omitempty"`
 }
 
-// Record sends every request to Prometheus' handler.
+// Record sends every request to Prometheus's handler.
 func Record(prometheus http.Handler) ([]Exchange, error) {
 	var recorded []Exchange
 	for _, r := range Requests() {
@@ -46,7 +46,7 @@ func Write(w io.Writer, recorded []Exchange) error {
 	return nil
 }
 
-// Read reads what Write wrote.
+// Read reads the exchanges that Write wrote.
 func Read(b []byte) (recorded []Exchange, err error) {
 	lines := bufio.NewScanner(bytes.NewReader(b))
 	lines.Buffer(nil, len(b)+1)
@@ -60,7 +60,7 @@ func Read(b []byte) (recorded []Exchange, err error) {
 	return recorded, lines.Err()
 }
 
-// Differences sends every request to h and describes each answer that is not Prometheus'.
+// Differences sends every request to h and describes each answer that differs from Prometheus's.
 func Differences(h http.Handler, recorded []Exchange) (list []string) {
 	requests := Requests()
 	if len(requests) != len(recorded) {
@@ -88,11 +88,11 @@ func Differences(h http.Handler, recorded []Exchange) (list []string) {
 
 func cut(b []byte) []byte { return b[:min(len(b), 2000)] }
 
-// normalise writes an answer so that equal ones are equal bytes: series, where their order has no meaning, and warnings
-// sorted, times of the machine left out.
+// normalise rewrites an answer so that equal answers have equal bytes. It sorts warnings, and also series if their order has no
+// meaning. It leaves out times of the machine.
 func normalise(r Request, code int, body []byte) (json.RawMessage, error) {
 	if code == http.StatusNotFound || code == http.StatusMethodNotAllowed || len(body) == 0 {
-		// Prometheus answers these in plain text, so that the status is all there is to compare.
+		// Prometheus answers these requests in plain text, so only the status is compared.
 		return nil, nil
 	}
 	var answer map[string]any
@@ -100,7 +100,7 @@ func normalise(r Request, code int, body []byte) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%s: %w: %s", r, err, cut(body))
 	}
 	if text, ok := answer["error"].(string); ok {
-		// Our engine says which step would do.
+		// Our engine also suggests a step.
 		answer["error"] = regexp.MustCompile(`\(\?step=\w+\)`).ReplaceAllString(text, "(?step=XX)")
 	}
 	switch data := answer["data"].(type) {
@@ -139,7 +139,7 @@ func normaliseResult(r Request, data map[string]any) {
 
 func sortByText(list []any) {
 	slices.SortFunc(list, func(a, b any) int {
-		// Values that came out of JSON go back into it.
+		// Values that were decoded from JSON can be encoded again.
 		left, _ := json.Marshal(a)
 		right, _ := json.Marshal(b)
 		return bytes.Compare(left, right)

@@ -1,6 +1,6 @@
-// Package comparison holds what tests need to compare this database's HTTP API with Prometheus's: samples, the
-// requests that are sent to both, and what it means for two answers to be equal.
+// Package comparison has the parts for tests that compare this database's HTTP API with Prometheus's: samples, requests for both,
+// and the rules by which two answers are equal.
 //
-// Only tests import it. Prometheus' answers are recorded in testdata, so that the comparison needs no Prometheus; the
-// module in api/testdata/reference runs Prometheus' own handler beside ours and records them again.
+// Only tests import it. Prometheus's answers are recorded in testdata, so the comparison needs no Prometheus. The module in
+// api/testdata/reference runs Prometheus's own handler beside ours and records its answers again.
 package comparison

@@ -89,7 +89,7 @@ func expressionRequests() (list []Request) {
 	return list
 }
 
-// timeRequests write times, steps and durations in all their forms.
+// timeRequests have times, steps and durations in all their forms.
 func timeRequests() []Request {
 	return []Request{
 		get("query", "query", "time()", "time", "2023-11-14T22:15:00Z"),
@@ -123,7 +123,7 @@ func timeRequests() []Request {
 	}
 }
 
-// badQueryRequests are refused.
+// badQueryRequests are query requests that are refused.
 func badQueryRequests() []Request {
 	return []Request{
 		get("query"), get("query", "query", ""), get("query", "query", "up{"), get("query", "query", "up and"),
@@ -191,7 +191,7 @@ func lookupRequests() (list []Request) {
 	} {
 		list = append(list, get("labels", pairs...), post("labels", pairs...))
 		if limited := len(pairs) > 1 && pairs[0] == "limit" && len(pairs[1]) == 1 && pairs[1] != "0"; !limited {
-			// Which values Prometheus drops depends on the order of its maps.
+			// The order of Prometheus's maps decides which values it drops.
 			list = append(list, get("label/instance/values", pairs...), get("label/__name__/values", pairs...))
 		}
 		if slices.Contains(pairs, "match[]") {
@@ -209,7 +209,7 @@ func lookupRequests() (list []Request) {
 		get("label/label%20with%20space/values"), get("label/dot.ted/values"))
 }
 
-// badLookupRequests are refused.
+// badLookupRequests are look-up requests that are refused.
 func badLookupRequests() (list []Request) {
 	for _, pairs := range [][]string{
 		{"match[]", "up{"}, {"match[]", `{a=""}`}, {"match[]", `{a=~".*"}`}, {"match[]", `{}`}, {"match[]", ""},
@@ -221,7 +221,7 @@ func badLookupRequests() (list []Request) {
 	return append(list, get("series"), post("series"), get("label/%FF/values"), get("label/U__/values"))
 }
 
-// syntaxRequests only parse.
+// syntaxRequests only parse expressions.
 func syntaxRequests() (list []Request) {
 	for _, expr := range []string{
 		"up", "1", "1.5e300", "-up", `"s<>"`, "(up)", "sum by(a,b)(up)", "topk(3,up)", "sum without(a)(rate(up[5m]))",

@@ -19,7 +19,7 @@ const (
 // Now is the clock of both sides.
 func Now() time.Time { return time.Unix(End, 0).UTC() }
 
-// curve is a series of the comparison: its value at step i of the grid, or false where it has no sample.
+// curve is a series of the comparison. It returns the value at step i of the grid, or false if there is no sample.
 type curve struct {
 	labels labels.Labels
 	at     func(i int) (float64, bool)
@@ -85,5 +85,5 @@ func Samples() []Sample {
 	return list
 }
 
-// at is a time of the comparison, in seconds after its start, as a parameter.
+// at returns a time as a parameter. Its argument is in seconds after the start of the comparison.
 func at(seconds float64) string { return fmt.Sprintf("%.3f", Start+seconds) }

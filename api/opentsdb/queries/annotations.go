@@ -14,15 +14,15 @@ import (
 // annotationsMax bounds the annotations of each series in an answer. It also bounds the global annotations.
 const annotationsMax = 10_000
 
-// annotations are the annotations in the range of a query: of series by their tsuids, and global ones.
+// annotations holds the annotations in the range of a query: of series by their tsuids, and global ones.
 type annotations struct {
 	store   *notes.Store
-	noted   map[string]bool // the series that have any
+	noted   map[string]bool // only series with annotations
 	series  map[string][]notes.Annotation
 	globals []notes.Annotation
 }
 
-// annotations reads the annotations that a query wants. Global ones show more than the series of a restricted principal.
+// annotations reads the annotations that a query asks for. A restricted principal gets no global annotations.
 func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found annotations, err error) {
 	if h.opts.Notes == nil || q.NoAnnotations {
 		return found, nil

@@ -16,11 +16,11 @@ import (
 
 var (
 	errNoDeletion = errors.New("only /api/query deletes")
-	errSeveral    = errors.New("a deletion names one tenant, not several")
+	errSeveral    = errors.New("a deletion is for one tenant, not for several")
 	errNoBody     = errors.New("the query is the body of a POST request")
 )
 
-// mayDelete fails unless the request may delete what it reads.
+// mayDelete returns an error unless the request may delete the samples that it reads.
 func (h *Handlers) mayDelete(r *http.Request) error {
 	if h.opts.Deleter == nil {
 		return &failure{http.StatusBadRequest, errors.New("deleting data is not enabled (web.enable-admin-api)")}

@@ -2,7 +2,7 @@ package queries
 
 import "halite/query/opentsdb/request"
 
-// echo is a sub-query as show_query answers it.
+// echo is a sub-query in the answer to show_query.
 type echo struct {
 	Aggregator   string            `json:"aggregator"`
 	Metric       *string           `json:"metric"`

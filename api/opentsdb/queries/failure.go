@@ -24,10 +24,10 @@ func (f *failure) Error() string { return f.err.Error() }
 
 func (f *failure) Unwrap() error { return f.err }
 
-// statusClientClosed is the status of a request whose client has left.
+// statusClientClosed is the status of a request whose client has closed the connection.
 const statusClientClosed = 499
 
-// statusOf places an error. OpenTSDB answers 413 to queries that are too large or take too long.
+// statusOf returns the status for an error. OpenTSDB answers 413 to queries that are too large or take too long.
 func statusOf(err error) int {
 	var (
 		placed *failure

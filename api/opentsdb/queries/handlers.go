@@ -25,7 +25,7 @@ type Engine interface {
 	Functions(ctx context.Context, q *request.Query, calls []*request.Call, c opentsdb.Client) (*opentsdb.Answer, error)
 	Expressions(ctx context.Context, x *request.Expressions, c opentsdb.Client) ([]opentsdb.Output, *opentsdb.Answer, error)
 	Last(ctx context.Context, q *request.Last, nowMs int64, c opentsdb.Client) (*opentsdb.LastAnswer, error)
-	// Selectors selects exactly the series that a sub-query reads.
+	// Selectors returns selectors of exactly the series that a sub-query reads.
 	Selectors(ctx context.Context, q *request.Query, c opentsdb.Client) ([]opentsdb.Selector, error)
 }
 
@@ -41,10 +41,10 @@ const contentType = "application/json; charset=UTF-8"
 type Options struct {
 	// Engine is required.
 	Engine Engine
-	// Deleter deletes what a query asks for; nil refuses deletions.
+	// Deleter deletes the samples of a query; nil refuses deletions.
 	Deleter Deleter
-	// SameOrigin fails for requests that a browser sends for a page of another origin, whatever their method. Required with
-	// Deleter.
+	// SameOrigin returns an error for requests that a browser sends for a page of another origin, whatever their method. Required
+	// with Deleter.
 	SameOrigin func(*http.Request) error
 	// Notes keeps annotations; nil means that there are none.
 	Notes *notes.Store
@@ -52,7 +52,7 @@ type Options struct {
 	BodyBytesMax int64
 	// SubQueriesMax bounds the sub-queries of a request; 1000.
 	SubQueriesMax int
-	// Now is the present; time.Now.
+	// Now is the clock; time.Now.
 	Now func() time.Time
 }
 
@@ -80,7 +80,7 @@ func New(o Options) (*Handlers, error) {
 	return &Handlers{opts: o, parser: request.NewParser(o.Now, request.Limits{SubQueriesMax: o.SubQueriesMax})}, nil
 }
 
-// Methods are the methods that all handlers take.
+// Methods returns the methods that all handlers accept.
 func Methods() []string {
 	return []string{http.MethodGet, http.MethodPost, http.MethodDelete}
 }
@@ -95,7 +95,7 @@ func (h *Handlers) Paths() map[string]http.HandlerFunc {
 	}
 }
 
-// answering returns a handler that answers the error of handle, if it fails.
+// answering returns a handler that calls handle and answers its error.
 func (h *Handlers) answering(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := handle(w, r); err != nil {

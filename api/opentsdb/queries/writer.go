@@ -62,7 +62,7 @@ func (w *writer) series(s *opentsdb.Series) {
 		w.json.Raw(`,"query":`)
 		w.json.Marshal(echoOf(s.Sub))
 	}
-	if w.query.ShowTSUIDs { // they may be there for annotations
+	if w.query.ShowTSUIDs { // annotations may need them
 		w.json.Raw(`,"tsuids":`)
 		w.json.Strings(s.TSUIDs)
 	}
@@ -76,8 +76,8 @@ func (w *writer) series(s *opentsdb.Series) {
 	w.json.Raw(`}`)
 }
 
-// points writes points as an object, or as arrays. Of several points in a second, an object in seconds has the last one, since
-// its keys differ.
+// points writes points as an object, or as arrays. An object with times in seconds has only the last of several points in a
+// second, because its keys must differ.
 func (w *writer) points(s *opentsdb.Series) {
 	open, closing := byte('{'), byte('}')
 	if w.arrays {

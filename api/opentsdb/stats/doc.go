@@ -1,2 +1,2 @@
-// Package stats turns the server's own metrics into the data points of OpenTSDB's stats.
+// Package stats converts the server's own metrics into the data points of OpenTSDB's stats.
 package stats

@@ -21,7 +21,7 @@ type Point struct {
 	tagText   string
 }
 
-// Source makes the data points.
+// Source returns the data points.
 type Source struct {
 	Gatherer prometheus.Gatherer
 	// Host is the value of tag host.
@@ -92,7 +92,7 @@ func legal(text string) string {
 	}, text)
 }
 
-// AppendLine appends a data point as a line that put takes behind its command.
+// AppendLine appends a data point as a line of telnet, without the command put.
 func (p *Point) AppendLine(dst []byte) []byte {
 	dst = append(append(dst, p.Metric...), ' ')
 	dst = append(strconv.AppendInt(dst, p.Timestamp, 10), ' ')

@@ -7,15 +7,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// answers sends the answers of a connection in a goroutine of their own, which begins with the first answer. So a client that
-// does not read them is served nevertheless.
+// answers sends the answers of a connection in a separate goroutine, which starts with the first answer. So the server also
+// serves a client that does not read the answers.
 type answers struct {
 	conn   net.Conn
 	unsent prometheus.Counter
 	once   sync.Once
 	queue  chan []byte
 	done   chan struct{}
-	// failed is closed when the client takes no more.
+	// failed is closed when the client accepts no more answers.
 	failed chan struct{}
 }
 
@@ -55,7 +55,7 @@ func (a *answers) send(text []byte) {
 	}
 }
 
-// sendAll queues an answer that the client waits for. It returns false if the client takes no more answers.
+// sendAll queues an answer for which the client waits. It returns false if the client accepts no more answers.
 func (a *answers) sendAll(text []byte) bool {
 	a.once.Do(func() { go a.run() })
 	select {
@@ -66,7 +66,7 @@ func (a *answers) sendAll(text []byte) bool {
 	}
 }
 
-// close sends what waits.
+// close sends the queued answers.
 func (a *answers) close() {
 	started := true
 	a.once.Do(func() { started = false })

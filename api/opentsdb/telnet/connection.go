@@ -33,7 +33,7 @@ type connection struct {
 	from   *http.Request // for the list of senders
 	out    *answers
 	buf    []byte
-	// discarding is set behind the begin of a line that is too long.
+	// discarding is set while the rest of a line that is too long is discarded.
 	discarding bool
 }
 
@@ -54,7 +54,7 @@ func (c *connection) recovered() {
 	}
 }
 
-// serve reads and answers until the client leaves or the server closes.
+// serve reads lines and answers them until the client or the server closes the connection.
 func (c *connection) serve() {
 	defer c.out.close()
 	for {
@@ -68,7 +68,7 @@ func (c *connection) serve() {
 	}
 }
 
-// makeRoom lets the buffer of a busy connection grow, and shrinks the one of an idle connection.
+// makeRoom grows the buffer of a busy connection, and shrinks the buffer of an idle one.
 func (c *connection) makeRoom() {
 	switch {
 	case len(c.buf) == cap(c.buf):
@@ -120,7 +120,7 @@ func (c *connection) refuseLong() {
 	c.buf, c.discarding = c.buf[:0], true
 }
 
-// write stores the data points at the begin of a text, and answers to bad lines. It returns the length of these lines.
+// write stores the data points at the beginning of a text, and answers bad lines. It returns the length of these lines.
 func (c *connection) write(text []byte) (used int) {
 	s := c.server
 	pause, until := retryMin, time.Now().Add(s.opts.WriteWait)
@@ -145,7 +145,7 @@ func (c *connection) write(text []byte) (used int) {
 	}
 }
 
-// answer tells client and list of senders what was not stored.
+// answer reports to the client and to the list of senders the lines that were not stored.
 func (c *connection) answer(result *ingest.Result) {
 	status := http.StatusNoContent
 	if result.Rejected > 0 {
@@ -168,7 +168,7 @@ func (c *connection) answer(result *ingest.Result) {
 	c.out.send(text)
 }
 
-// lose answers that the data points at the begin of a text are not stored. It returns the length of these lines.
+// lose answers that the data points at the beginning of a text are not stored. It returns the length of these lines.
 func (c *connection) lose(text []byte, err error) (used int) {
 	lines := 0
 	for rest := text; opentsdb.HoldsData(rest); rest = text[used:] {

@@ -1,5 +1,5 @@
-// Package telnet serves OpenTSDB's telnet protocol, and tells it from HTTP on the same port by the first byte.
+// Package telnet serves OpenTSDB's telnet protocol. By the first byte it distinguishes telnet from HTTP on the same port.
 //
-// A connection is served by one goroutine. It writes all data points that have arrived as one request, so that many lines share
-// one wait for the log. While the writer has no room, it does not read, so the sender waits as well.
+// One goroutine serves a connection. It writes all received data points as one request, so that many lines share one wait for the
+// log. While the writer is overloaded, it does not read from the connection, so the sender waits as well.
 package telnet

@@ -28,15 +28,15 @@ func newMetrics(r prometheus.Registerer, connections func() float64) (metrics, e
 	}
 	m := metrics{
 		commands: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "tsdb_opentsdb_telnet_commands_total", Help: "Telnet commands that hold no data point, by command.",
+			Name: "tsdb_opentsdb_telnet_commands_total", Help: "Telnet commands without a data point, by command.",
 		}, []string{"command"}),
 		lost: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_opentsdb_telnet_lines_lost_total",
-			Help: "Telnet lines that were not read or not stored: too long, no room in time, or another error.",
+			Help: "Telnet lines that were not read or not stored: too long, overload, or another error.",
 		}, []string{"reason"}),
-		throttled: counter("throttled_total", "Times that a connection stopped reading because the writer had no room."),
-		unsent:    counter("answers_unsent_total", "Answers to bad lines that the client did not take in time."),
-		panics:    counter("panics_total", "Connections that a fault of the server has ended."),
+		throttled: counter("throttled_total", "Times that a connection stopped reading because the writer was overloaded."),
+		unsent:    counter("answers_unsent_total", "Answers to bad lines that the client did not read in time."),
+		panics:    counter("panics_total", "Connections that ended because of a fault of the server."),
 	}
 	for _, reason := range []string{lostLong, lostOverload, lostError} {
 		m.lost.WithLabelValues(reason)

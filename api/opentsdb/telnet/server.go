@@ -29,15 +29,15 @@ type Options struct {
 	Names   *opentsdb.Names
 	// LineBytesMax bounds a line. Default 16 KiB.
 	LineBytesMax int
-	// WriteWait is how long the server tries again to store lines for which the writer has no room. After that they are lost, and
-	// the client gets an error. Default 1 min.
+	// WriteWait is the time for which the server retries to store lines while the writer is overloaded. After that the lines are
+	// lost, and the client gets an error. Default 1 min.
 	WriteWait time.Duration
-	// Stats returns the answer to stats, and Version that to version.
+	// Stats returns the answer to stats, and Version the answer to version.
 	Stats   func() ([]byte, error)
 	Version string
-	// Registerer takes the metrics; nil means that they are counted but not registered.
+	// Registerer registers the metrics; nil means that they are counted but not registered.
 	Registerer prometheus.Registerer
-	// Logger takes panics; nil discards them.
+	// Logger logs panics; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -106,7 +106,7 @@ func (s *Server) connections() float64 {
 	return float64(len(s.open))
 }
 
-// Serve serves a connection until the client leaves or the server closes.
+// Serve serves a connection until the client closes it or the server closes.
 func (s *Server) Serve(conn *netlimit.Conn) {
 	if !s.add(conn) {
 		_ = conn.Close() // the server closes

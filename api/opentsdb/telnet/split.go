@@ -8,7 +8,8 @@ import (
 	"halite/api/netlimit"
 )
 
-// Split is a listener of the HTTP connections among all that another listener accepts. It hands the others to a function.
+// Split is a listener of the HTTP connections among all connections that another listener accepts. It passes the other
+// connections to a function.
 type Split struct {
 	net.Listener
 	http   chan net.Conn

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Names of columns that are no labels.
+// Names of columns other than labels.
 const (
 	timestampColumn = "__timestamp__"
 	valueColumn     = "__value__"
@@ -20,7 +20,7 @@ const (
 // columnsMax bounds the columns of a row.
 const columnsMax = 1 << 12
 
-// kind is what a column holds.
+// kind is the kind of values in a column.
 type kind uint8
 
 const (
@@ -54,7 +54,7 @@ func (f timeFormat) check() error {
 	return fmt.Errorf("time format %q is unknown: use unix_s, unix_ms, unix_ns, rfc3339 or custom:LAYOUT", string(f))
 }
 
-// parse returns a time in milliseconds since 1970. What is finer is cut off.
+// parse returns a time in milliseconds since 1970. Smaller fractions are cut off.
 func (f timeFormat) parse(text string) (int64, error) {
 	layout := time.RFC3339
 	switch {
@@ -63,7 +63,7 @@ func (f timeFormat) parse(text string) (int64, error) {
 	case f != "rfc3339":
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return 0, errors.New("the timestamp is no whole number")
+			return 0, errors.New("the timestamp is not a whole number")
 		}
 		switch {
 		case f == "unix_ns":
@@ -110,7 +110,7 @@ func parseFormat(text string) ([]column, error) {
 		}
 		at, err := strconv.Atoi(parts[0])
 		if err != nil || at < 1 || at > columnsMax {
-			return nil, fmt.Errorf("column %q: the position is no number from 1 to %d", each, columnsMax)
+			return nil, fmt.Errorf("column %q: the position is not a number from 1 to %d", each, columnsMax)
 		}
 		for len(columns) < at {
 			columns = append(columns, column{})
@@ -175,7 +175,7 @@ func parseNames(names []string) ([]column, error) {
 	return columns, checkOne(columns)
 }
 
-// checkOne refuses several columns with times, and labels that come twice.
+// checkOne refuses several columns with times, and duplicate labels.
 func checkOne(columns []column) error {
 	times, seen := 0, make(map[string]struct{})
 	for _, c := range columns {

@@ -78,8 +78,8 @@ func TestBadRows(t *testing.T) {
 	t.Parallel()
 	format := url.Values{"format": {"1:label:host,2:metric:temp,3:time:unix_ms"}}
 	for _, c := range []struct{ row, fault string }{
-		{"a,1", "line 4: 2 columns, and the format has 3"}, {"a,x,1", "line 4: column 2: the value is no number"},
-		{"a,1,1.5", "line 4: column 3: the timestamp is no whole number"}, {"a\"b,1,1", "line 4: bare"},
+		{"a,1", "line 4: 2 columns, and the format has 3"}, {"a,x,1", "line 4: column 2: the value is not a number"},
+		{"a,1,1.5", "line 4: column 3: the timestamp is not a whole number"}, {"a\"b,1,1", "line 4: bare"},
 	} {
 		got, rejected := parse(t, format, "a,1,1\na,1,2\n", "a,1,3\n"+c.row+"\na,1,5\n")
 		require.Len(t, got, 4, c.row)
@@ -88,7 +88,7 @@ func TestBadRows(t *testing.T) {
 		require.Contains(t, rejected[0].Detail, c.fault)
 	}
 	for _, c := range []struct{ format, fault string }{
-		{"1:label", "not of the form"}, {"0:label:a", "no number from 1"}, {"1:x:a,2:metric:b", `kind "x" is unknown`},
+		{"1:label", "not of the form"}, {"0:label:a", "not a number from 1"}, {"1:x:a,2:metric:b", `kind "x" is unknown`},
 		{"1:label:a", "no column of the kind metric"}, {"1:metric:a,1:label:b", "described twice"},
 		{"1:time:x,2:metric:a", `time format "x" is unknown`}, {"1:metric:a,2:time:unix_s,3:time:unix_s", "2 columns have times"},
 		{"1:metric:a,2:label:x,3:label:x", `two columns have the label "x"`},

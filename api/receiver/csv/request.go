@@ -39,7 +39,7 @@ type request struct {
 
 // sample is a value of a row.
 type sample struct {
-	metric string // "" if a label has it
+	metric string // "" if a label has the name
 	value  float64
 }
 
@@ -125,7 +125,7 @@ func (x *request) row(row []string) (tsMs int64, err error) {
 		case value:
 			v, err := strconv.ParseFloat(text, 64)
 			if err != nil {
-				return 0, fmt.Errorf("column %d: the value is no number", n+1)
+				return 0, fmt.Errorf("column %d: the value is not a number", n+1)
 			}
 			x.values = append(x.values, sample{metric: c.name, value: v})
 		}
@@ -164,7 +164,7 @@ func set(ls []labels.Label, l labels.Label) []labels.Label {
 	return append(ls, l)
 }
 
-// Answer names the rows and samples that were left out.
+// Answer lists the rows and samples that were left out.
 func (x *request) Answer(result *ingest.Result) receiver.Answer { return x.bad.Answer(result) }
 
 func (x *request) Refuse(status int, err error) receiver.Answer {

@@ -1,5 +1,5 @@
-// Package exposition receives what programs expose for Prometheus: the text format, OpenMetrics, and Prometheus's protobuf
-// format. Clients post it to the path of an import, or as to a Pushgateway.
+// Package exposition receives the exposition formats: the text format, OpenMetrics, and Prometheus's protobuf format. Clients
+// post them to the path of an import, or to the paths of a Pushgateway.
 //
-// Prometheus's own parser reads the body, so all that a scrape accepts is accepted here.
+// Prometheus's own parser reads the body, so it accepts everything that a scrape accepts.
 package exposition

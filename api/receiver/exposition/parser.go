@@ -21,7 +21,7 @@ import (
 type Parser struct {
 	// ContentType is the header of that name. Anything but OpenMetrics and protobuf is read as the text format.
 	ContentType string
-	// TsMs is the time of samples that have none, in milliseconds since 1970.
+	// TsMs is the time of samples without a timestamp, in milliseconds since 1970.
 	TsMs int64
 	// OwnTimeOnly refuses samples that have a time.
 	OwnTimeOnly bool
@@ -39,7 +39,7 @@ type Parser struct {
 
 type label struct{ name, value string }
 
-// format is the format of a body, as the keys have it.
+// format is the format of a body, as encoded in the keys.
 type format byte
 
 const (
@@ -56,7 +56,7 @@ const (
 
 // Parse adds the series of a body to a batch. The error names the line.
 func (p *Parser) Parse(body []byte, b *batch.Batch) error {
-	body = append(body, '\n')[:len(body)] // the parser appends as well, and its parts stay parts of body
+	body = append(body, '\n')[:len(body)] // the parser appends too, and its results must stay slices of body
 	p.lines, p.key[0] = lines{body: body}, keyMark
 	switch media, _, _ := strings.Cut(p.ContentType, ";"); strings.TrimSpace(media) {
 	case "application/openmetrics-text":
@@ -170,8 +170,8 @@ func (p *Parser) time(ts *int64) (int64, error) {
 	return *ts, nil
 }
 
-// start returns the start timestamp of the current sample, 0 if there is none. In OpenMetrics they are series of their own, as in
-// Prometheus. Its parser could find them, but for each sample it would read on to the end of the metric.
+// start returns the start timestamp of the current sample, 0 if there is none. In OpenMetrics start timestamps are separate
+// series, as in Prometheus. Prometheus's parser could assign them, but for each sample it would read to the end of the metric.
 func (p *Parser) start(parser textparse.Parser) int64 {
 	if p.format != formatProtobuf {
 		return 0
@@ -196,7 +196,7 @@ func (p *Parser) describe(b *batch.Batch, metric []byte) {
 // exemplars adds the exemplars of the current sample.
 func (p *Parser) exemplars(parser textparse.Parser, tsMs int64, b *batch.Batch) {
 	if p.format == formatText {
-		return // has none
+		return // the parser returns no exemplar
 	}
 	var e promexemplar.Exemplar
 	for parser.Exemplar(&e) {
@@ -208,7 +208,7 @@ func (p *Parser) exemplars(parser textparse.Parser, tsMs int64, b *batch.Batch) 
 	}
 }
 
-// begin begins a series. Its key is its text. In protobuf there is none, so there it is its labels.
+// begin begins a series. Its key is its text. Protobuf has no text, so there the key has the labels.
 func (p *Parser) begin(parser textparse.Parser, series []byte, b *batch.Batch) error {
 	if p.format != formatProtobuf {
 		return b.Begin([]byte{keyMark, byte(p.format), numbersOf(p.types)}, p.prefix, series)
@@ -274,7 +274,7 @@ func (p *Parser) appendFields(dst, key []byte) ([]byte, error) {
 	return p.appendLabels(dst, ls), nil
 }
 
-// appendLabels appends the label fields of a series, with the labels of all series in place of its own ones.
+// appendLabels appends the label fields of a series. The extra labels replace its own labels of the same name.
 func (p *Parser) appendLabels(dst []byte, ls labels.Labels) []byte {
 	if len(p.extra) == 0 {
 		return remotewrite.AppendFields(dst, ls)
@@ -289,14 +289,14 @@ func (p *Parser) appendLabels(dst []byte, ls labels.Labels) []byte {
 // lines finds the numbers of lines.
 type lines struct {
 	body []byte
-	last []byte // of the last series that was read
+	last []byte // offset of the last series read
 }
 
 func (l *lines) at(series []byte) { l.last = series }
 
 // number returns the number of the line after the last series, or 1.
 func (l *lines) number() int {
-	// Parts of one array have the same end.
+	// Slices of one array have the same end.
 	from := cap(l.body) - cap(l.last)
 	if l.last == nil || from < 0 || from > len(l.body) {
 		return 1
@@ -304,7 +304,7 @@ func (l *lines) number() int {
 	return 2 + bytes.Count(l.body[:from], []byte("\n"))
 }
 
-// place describes where a series is.
+// place describes the place of a series.
 func (l *lines) place(series []byte) string {
 	line := 1 + bytes.Count(l.body[:max(0, bytes.Index(l.body, series))], []byte("\n"))
 	return fmt.Sprintf("line %d: series %.200q", line, series)

@@ -40,7 +40,7 @@ func Import(now func() time.Time) receiver.Open {
 		if text := r.URL.Query().Get("timestamp"); text != "" {
 			ms, err := strconv.ParseInt(text, 10, 64)
 			if err != nil {
-				x.fault = fmt.Errorf("parameter timestamp: %q is no number of milliseconds since 1970", text)
+				x.fault = fmt.Errorf("parameter timestamp: %q is not a number of milliseconds since 1970", text)
 			}
 			x.parser.TsMs = ms
 		}
@@ -55,7 +55,7 @@ func Import(now func() time.Time) receiver.Open {
 	}
 }
 
-// PushPath is where the paths of a Pushgateway begin.
+// PushPath begins the paths of a Pushgateway.
 const PushPath = "/metrics/job"
 
 // Push returns the protocol of a Pushgateway. The labels in the path win over those in the body, and all samples have the time of
@@ -86,7 +86,7 @@ func (p *Parser) addGroup(parts []string) error {
 		}
 		if plain, ok := strings.CutSuffix(name, "@base64"); ok {
 			if value, err = decodeBase64(value); err != nil {
-				return fmt.Errorf("value of label %q in the path is no base64: %w", plain, err)
+				return fmt.Errorf("value of label %q in the path is not base64: %w", plain, err)
 			}
 			name = plain
 		}
@@ -120,7 +120,7 @@ func (x *request) Refuse(status int, err error) receiver.Answer {
 	return receiver.Text(status, err.Error())
 }
 
-// addLabel adds a label to all series, instead of what the series itself says. A label without a value is absent.
+// addLabel adds a label to all series. It replaces a label of that name in a series. A label without a value is absent.
 func (p *Parser) addLabel(name, value string) {
 	p.extra = append(p.extra, label{name, value})
 	p.prefix = remotewrite.AppendField(p.prefix, name, value)

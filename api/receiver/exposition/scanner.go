@@ -13,7 +13,7 @@ import (
 
 // scanText adds the samples of a body in the text format to a batch, up to the first line that is not plain. It returns the rest.
 // A plain line has a series, a value and perhaps a time, with one space between them. scanText does not parse the series of a
-// line. If the writer does not know it, appendFields does, and an invalid one makes the whole request bad.
+// line. If the writer does not know the series, appendFields parses it. An invalid series makes the whole request bad.
 func (p *Parser) scanText(body []byte, b *batch.Batch) (rest []byte, err error) {
 	for len(body) > 0 {
 		line, next := body, []byte(nil)
@@ -82,7 +82,7 @@ func beginsSeries(c byte) bool {
 	return c == '{' || c == '_' || c == ':' || 'a' <= c|0x20 && c|0x20 <= 'z'
 }
 
-// closesQuotes reports whether no quoted text goes on behind the series.
+// closesQuotes reports whether all quoted texts end within the series.
 func closesQuotes(series []byte) bool {
 	if bytes.IndexByte(series, '\\') < 0 {
 		return bytes.Count(series, []byte{'"'})%2 == 0
@@ -102,7 +102,7 @@ func closesQuotes(series []byte) bool {
 // parseValue parses a value as Prometheus's parser does.
 func parseValue(text []byte) (float64, bool) {
 	for _, c := range text {
-		if c == 'p' || c == 'P' || c == '_' { // forms of Go
+		if c == 'p' || c == 'P' || c == '_' { // forms that only Go accepts
 			return 0, false
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"halite/api/receiver"
 )
 
-// Ping answers clients of InfluxDB 1 that ask whether the server is there.
+// Ping answers clients of InfluxDB 1 that check whether the server is up.
 func Ping(w http.ResponseWriter, r *http.Request) {
 	answer := receiver.Answer{Status: http.StatusNoContent, Header: versionHeader()}
 	if verbose := r.URL.Query().Get("verbose"); verbose != "" && verbose != "0" && verbose != "false" {
@@ -15,7 +15,7 @@ func Ping(w http.ResponseWriter, r *http.Request) {
 	answer.Write(w)
 }
 
-// Health answers clients of InfluxDB 2 that ask whether the server takes writes. Its caller knows that it does.
+// Health answers clients of InfluxDB 2 that check whether the server accepts writes. Call it only if the server does.
 func Health(w http.ResponseWriter, _ *http.Request) {
 	answer := receiver.Answer{Status: http.StatusOK, Type: "application/json", Header: versionHeader(), Body: []byte(
 		`{"name":"halite","message":"ready for writes","status":"pass","checks":[],"version":"` + Version + `"}`)}

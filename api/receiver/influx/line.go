@@ -13,7 +13,7 @@ import (
 type line struct {
 	head   []byte // measurement and tags, as written
 	fields []field
-	// strings is the number of fields that are texts. They have no value here.
+	// strings is the number of fields with strings. They are not stored.
 	strings int
 	// time is the timestamp in the unit of the request.
 	time    int64
@@ -39,7 +39,7 @@ var (
 	errTime        = errors.New("bad timestamp")
 )
 
-// cut returns the first line of a text, and the rest behind its line break. A line break in a quoted field belongs to the line.
+// cut returns the first line of a text, and the rest after its line break. A line break in a quoted field belongs to the line.
 func cut(text []byte) (first, rest []byte) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {
@@ -48,7 +48,7 @@ func cut(text []byte) (first, rest []byte) {
 	if bytes.IndexByte(text[:end], '"') < 0 || text[0] == '#' {
 		return text[:end], text[end+1:]
 	}
-	// Quotes count in values of fields only, that is, behind the first free space.
+	// Quotes count only in values of fields, which come after the first unescaped space.
 	at, _ := until(text, 0, ' ', ' ')
 	if at > end {
 		return text[:end], text[end+1:]
@@ -111,7 +111,7 @@ func (l *line) parse(text []byte) error {
 	return nil
 }
 
-// parseHead checks measurement and tags. It returns the position of the space behind them.
+// parseHead checks measurement and tags. It returns the position of the space after them.
 func (l *line) parseHead(text []byte) (int, error) {
 	at, stop := until(text, 0, ',', ' ')
 	if at == 0 {
@@ -140,7 +140,7 @@ func (l *line) parseHead(text []byte) (int, error) {
 	return at, nil
 }
 
-// parseField reads one field and returns the position behind it: of a comma, a space, or the end.
+// parseField reads one field and returns the position after it: of a comma, a space, or the end.
 func (l *line) parseField(text []byte, from int) (int, error) {
 	if from == len(text) {
 		return 0, errFields
@@ -173,7 +173,7 @@ func (l *line) parseField(text []byte, from int) (int, error) {
 	return at, nil
 }
 
-// endOfString returns the position behind the quote that ends a text.
+// endOfString returns the position after the quote that ends a string.
 func endOfString(text []byte, at int) (int, error) {
 	for ; at < len(text); at++ {
 		switch text[at] {
@@ -190,7 +190,7 @@ func endOfString(text []byte, at int) (int, error) {
 	return 0, errQuotes
 }
 
-// parseValue reads a number or a boolean, which is 0 or 1.
+// parseValue reads a number or a boolean. A boolean becomes 0 or 1.
 func parseValue(text []byte) (float64, error) {
 	switch c := text[0]; {
 	case c == 't' || c == 'T' || c == 'f' || c == 'F':
@@ -226,10 +226,10 @@ func parseValue(text []byte) (float64, error) {
 	return v, nil
 }
 
-// text64 is a short text for strconv, without a copy.
+// text64 returns a short text for strconv, without a copy.
 func text64(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// lineError names a line that was left out.
+// lineError is the error of a line that was left out.
 func lineError(number int, text []byte, err error) string {
 	const shown = 100
 	if len(text) > shown {

@@ -24,7 +24,7 @@ const (
 	Version    = "1.8.10"
 )
 
-// linesShown bounds the lines that an answer names.
+// linesShown bounds the bad lines in an answer.
 const linesShown = 10
 
 // DatabaseLabel is the label of the database or bucket.
@@ -40,7 +40,7 @@ type request struct {
 
 	prefix []byte // begins all keys
 	line   line
-	// bad and badLines are the lines that were left out, and how many.
+	// bad counts the lines that were left out. badLines are their errors.
 	bad      []string
 	firstBad int
 	badLines int
@@ -123,7 +123,7 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	return nil
 }
 
-// milliseconds turns a timestamp into milliseconds since 1970. What is finer is cut off.
+// milliseconds converts a timestamp into milliseconds since 1970. Smaller fractions are cut off.
 func (x *request) milliseconds(ts int64, b *batch.Batch) (int64, error) {
 	if x.unit.ms > 0 {
 		if ts > math.MaxInt64/x.unit.ms || ts < math.MinInt64/x.unit.ms {

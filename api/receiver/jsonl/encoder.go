@@ -51,7 +51,7 @@ func (e *Encoder) Histogram(tsMs int64, h *histogram.Histogram, fh *histogram.Fl
 	return nil
 }
 
-// HistogramText is the JSON of a native histogram of integers, or of floats if h is nil.
+// HistogramText returns the JSON of a native histogram of integers, or of floats if h is nil.
 func HistogramText(h *histogram.Histogram, fh *histogram.FloatHistogram) (string, error) {
 	document := (*nativeHistogram)(nil)
 	if h != nil {
@@ -112,7 +112,7 @@ func appendValue(dst []byte, v float64) []byte {
 	return strconv.AppendFloat(dst, v, 'f', -1, 64)
 }
 
-// appendText writes a text as JSON. The texts of labels are valid UTF-8.
+// appendText writes a string as JSON. Labels are valid UTF-8.
 func appendText(dst []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -32,7 +32,7 @@ type nativeHistogram struct {
 // span is [offset, length].
 type span [2]int64
 
-// number is a float64. Numbers that JSON lacks are texts, and null is a staleness marker.
+// number is a float64. Numbers that JSON lacks are strings, and null is a staleness marker.
 type number float64
 
 // MarshalJSON implements json.Marshaler.
@@ -53,7 +53,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	}
 	v, ok := special(word)
 	if !ok {
-		return errors.New("a number is neither a number nor Infinity, -Infinity or NaN")
+		return errors.New("a value is neither a number nor Infinity, -Infinity or NaN")
 	}
 	*n = number(v)
 	return nil
@@ -94,7 +94,7 @@ func ofFloats(h *histogram.FloatHistogram) *nativeHistogram {
 	}
 }
 
-// spans turns spans out of JSON into Prometheus's. A span that does not fit becomes one that the writer refuses.
+// spans converts spans from JSON into Prometheus's. A span that does not fit becomes an invalid span, which the writer refuses.
 func spans(list []span) (out []histogram.Span) {
 	for _, s := range list {
 		if s[0] != int64(int32(s[0])) || s[1] != int64(uint32(s[1])) {

@@ -70,11 +70,11 @@ func TestBadLines(t *testing.T) {
 		{`{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]`, ""},
 		{`{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]} x`, "text after the JSON object"},
 		{`{"metric":{},"values":[1],"timestamps":[1]}`, "no labels in metric"},
-		{`{"metric":{"a":1},"values":[1],"timestamps":[1]}`, `the value of label "a" is no string`},
+		{`{"metric":{"a":1},"values":[1],"timestamps":[1]}`, `the value of label "a" is not a string`},
 		{`{"metric":{"a":"b"},"values":[1,2],"timestamps":[1]}`, "2 values and 1 timestamps"},
 		{`{"metric":{"a":"b"},"values":[],"timestamps":[]}`, "0 values and 0 timestamps"},
 		{`{"metric":{"a":"b"},"values":["x"],"timestamps":[1]}`, "neither a number nor Infinity"},
-		{`{"metric":{"a":"b"},"values":[true],"timestamps":[1]}`, "a value is no number"},
+		{`{"metric":{"a":"b"},"values":[true],"timestamps":[1]}`, "a value is not a number"},
 		{`{"metric":{"a":"b"},"values":[1],"timestamps":[1.5]}`, ""},
 		{`{"metric":{"a":"b"},"values":1,"timestamps":[1]}`, ""},
 	} {

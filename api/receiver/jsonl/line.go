@@ -17,7 +17,7 @@ import (
 	"halite/ingest/remotewrite"
 )
 
-// line is a line of a body. Its memory serves the next one.
+// line is a line of a body. The next line reuses its memory.
 type line struct {
 	labels     []labels.Label
 	values     []float64
@@ -50,7 +50,7 @@ func (l *line) parse(it *jsoniter.Iterator, text []byte) error {
 	return nil
 }
 
-// plain takes the context out of an error of the JSON library, which may be a huge line.
+// plain removes the context from an error of the JSON library. The context may be a huge line.
 func plain(err error) error {
 	text, _, _ := strings.Cut(err.Error(), ", error found in")
 	return errors.New(text)
@@ -75,7 +75,7 @@ func (l *line) member(it *jsoniter.Iterator, name string) bool {
 
 func (l *line) label(it *jsoniter.Iterator, name string) bool {
 	if it.WhatIsNext() != jsoniter.StringValue {
-		it.ReportError("metric", fmt.Sprintf("the value of label %q is no string", name))
+		it.ReportError("metric", fmt.Sprintf("the value of label %q is not a string", name))
 		return false
 	}
 	if text := it.ReadString(); name != "" && text != "" {
@@ -98,12 +98,12 @@ func (l *line) value(it *jsoniter.Iterator) bool {
 		}
 		l.values = append(l.values, v)
 	default:
-		it.ReportError("values", "a value is no number")
+		it.ReportError("values", "a value is not a number")
 	}
 	return it.Error == nil
 }
 
-// special returns the value of a text that stands for a number that JSON lacks.
+// special returns the value of a string for a number that JSON lacks.
 func special(text string) (float64, bool) {
 	switch strings.ToLower(text) {
 	case "infinity", "inf":

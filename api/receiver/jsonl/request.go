@@ -57,7 +57,7 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	return nil
 }
 
-// Answer names the lines and samples that were left out.
+// Answer lists the lines and samples that were left out.
 func (x *request) Answer(result *ingest.Result) receiver.Answer { return x.bad.Answer(result) }
 
 func (x *request) Refuse(status int, err error) receiver.Answer {

@@ -69,7 +69,7 @@ func (s *scanner) count() (uint64, error) {
 	return n, nil
 }
 
-// readTags reads the tags. The last one of equal keys counts, as in OpenTSDB.
+// readTags reads the tags. Of tags with equal keys the last one wins, as in OpenTSDB.
 func (d *document) readTags(s *scanner) error {
 	if s.peek() == 'n' {
 		_, err := s.scalar()
@@ -113,7 +113,7 @@ func (d *document) readBuckets(s *scanner) error {
 	})
 }
 
-// check returns what is wrong with a data point of the kind, in OpenTSDB's words.
+// check returns the fault of a data point of the kind, in OpenTSDB's words.
 func (d *document) check(kind kind, names *Names) error {
 	if len(d.metric) == 0 {
 		return argument("Metric name was empty")
@@ -189,7 +189,7 @@ type shown struct {
 	GroupByAggregator string            `json:"groupByAggregator,omitempty"`
 }
 
-// shown returns the data point as it came.
+// shown returns the data point in the form of the request.
 func (d *document) shown() shown {
 	out := shown{
 		Metric: clip(d.metric), Value: clip(d.value),

@@ -26,7 +26,7 @@ type bucket struct {
 // buckets is a histogram of OpenTSDB's codec SimpleHistogramDecoder.
 type buckets struct {
 	list []bucket
-	// under and over count the values outside of all buckets.
+	// under and over count the values below and above all buckets.
 	under, over uint64
 }
 
@@ -127,7 +127,7 @@ func (h *buckets) add(bounds string, count uint64) error {
 	return nil
 }
 
-var errBinary = errors.New("the bytes are no histogram of the codec SimpleHistogramDecoder")
+var errBinary = errors.New("the bytes are not a histogram of the codec SimpleHistogramDecoder")
 
 // decode reads the base64 of a binary histogram: the number of buckets in two bytes, for each its bounds as float32 and its
 // count as a varint, then the counts outside. All is big-endian.
@@ -156,10 +156,10 @@ func (h *buckets) decode(text []byte) error {
 	return nil
 }
 
-// widen reads a float32. It returns the float64 with the shortest decimals that mean the float32, as a text of it would.
+// widen reads a float32. It returns the float64 of the shortest decimal text of that float32.
 func widen(raw []byte) float64 {
 	short := math.Float32frombits(binary.BigEndian.Uint32(raw))
-	v, _ := strconv.ParseFloat(strconv.FormatFloat(float64(short), 'g', -1, 32), 64) // what FormatFloat writes always parses
+	v, _ := strconv.ParseFloat(strconv.FormatFloat(float64(short), 'g', -1, 32), 64) // a text of FormatFloat always parses
 	return v
 }
 
@@ -192,7 +192,7 @@ func (h *buckets) store(key []byte, tsMs int64, b *batch.Batch) (fault, err erro
 }
 
 // native returns the native histogram. It is a gauge, because each histogram of OpenTSDB counts its own values. Its sum is NaN,
-// because OpenTSDB keeps none. Values between two buckets cannot exist, so such a gap is an empty bucket.
+// because OpenTSDB has no sum. A gap between two buckets becomes an empty bucket, because it has no values.
 func (h *buckets) native() (*histogram.Histogram, error) {
 	if len(h.list) == 0 {
 		return nil, argument("Histogram buckets cannot be null or empty if 'value' is empty.")
@@ -203,7 +203,7 @@ func (h *buckets) native() (*histogram.Histogram, error) {
 	for n := range list {
 		b := &list[n]
 		last := bounds[len(bounds)-1]
-		if n > 0 && b.lower == list[n-1].lower && b.upper == list[n-1].upper { // the later one counts
+		if n > 0 && b.lower == list[n-1].lower && b.upper == list[n-1].upper { // the later one wins
 			counts[len(counts)-1] = b.count
 			continue
 		}

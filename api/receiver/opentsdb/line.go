@@ -33,14 +33,14 @@ const errorBytesMax = 32 << 10
 // NewLines returns a parser of lines with at most bytesMax bytes.
 func NewLines(names *Names, bytesMax int) *Lines { return &Lines{names: names, bytesMax: bytesMax} }
 
-// HoldsData reports whether a text begins with a line that holds a data point, and not another command.
+// HoldsData reports whether a text begins with a line that holds a data point. Other lines hold commands.
 func HoldsData(text []byte) bool {
 	word, _ := command(text)
 	return word != nil
 }
 
-// command returns the command of the first line of a text if it holds a data point, and the position behind the command and its
-// space. Without one it returns nil.
+// command returns the command of the first line of a text, and the position after the command and its space. If the line holds no
+// data point, it returns nil.
 func command(text []byte) (word []byte, end int) {
 	for _, known := range [...]string{"put", "rollup", "histogram"} {
 		if len(text) >= len(known) && string(text[:len(known)]) == known {
@@ -81,7 +81,7 @@ func (l *Lines) Parse(text []byte, b *batch.Batch) error {
 	return nil
 }
 
-// parseLine adds the data point of a line, or the answer to a bad line. arguments is the line behind the command.
+// parseLine adds the data point of a line, or the answer to a bad line. arguments is the line after the command.
 func (l *Lines) parseLine(word, arguments []byte, b *batch.Batch) (err error) {
 	var fault error
 	switch {
@@ -112,7 +112,7 @@ func (l *Lines) refuse(word []byte, fault error, b *batch.Batch) {
 	l.Errors = append(append(l.Errors, answer...), '\n')
 }
 
-// reasonOf is the reason that counts a faulty data point.
+// reasonOf returns the rejection reason of a faulty data point.
 func reasonOf(fault error) string {
 	if f, ok := fault.(*Fault); ok && f.Number {
 		return ingest.ReasonNotNumeric
@@ -120,7 +120,7 @@ func reasonOf(fault error) string {
 	return ingest.ReasonMalformedLine
 }
 
-// answerTo is OpenTSDB's answer to a bad line, without a line break.
+// answerTo returns OpenTSDB's answer to a bad line, without a line break.
 func answerTo(word string, fault error) string {
 	if f, ok := fault.(*Fault); ok && f.Number {
 		return word + ": invalid value: " + fault.Error()
@@ -131,7 +131,7 @@ func answerTo(word string, fault error) string {
 	return word + ": illegal argument: " + fault.Error()
 }
 
-// words returns the next words of a line, and what is behind them. It fails if there are fewer.
+// words returns the next words of a line, and the rest after them. It is an error if there are fewer.
 func words(line []byte, into ...*[]byte) (rest []byte, ok bool) {
 	for n, word := range into {
 		at := bytes.IndexByte(line, ' ')
@@ -181,7 +181,7 @@ func (l *Lines) put(line []byte, b *batch.Batch) (fault, err error) {
 	}
 	if l.repeats {
 		l.key, rest = appendKey(l.key[:0], metric, l.tags), nil
-	} else { // this differs from appendKey in spaces at most
+	} else { // this differs from appendKey only in spaces
 		l.key = append(append(append(l.key[:0], keyMark), metric...), ' ')
 	}
 	if err := b.Begin(l.key, rest); err != nil {
@@ -191,7 +191,7 @@ func (l *Lines) put(line []byte, b *batch.Batch) (fault, err error) {
 	return nil, nil
 }
 
-// tooFew says how many arguments a line lacks.
+// tooFew returns the error of a line with too few arguments.
 func tooFew(line []byte, needs int) error {
 	got := 0
 	if len(line) > 0 {
@@ -204,7 +204,7 @@ func tooFew(line []byte, needs int) error {
 func (l *Lines) parseTags(text, metric []byte) error {
 	l.tags, l.repeats = l.tags[:0], false
 	legal := &l.names.legal
-	plain := true // all characters are legal, as far as the loops look
+	plain := true // the loops below only see legal characters
 	for _, c := range metric {
 		plain = plain && c < 0x80 && legal[c]
 	}

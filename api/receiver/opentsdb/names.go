@@ -22,19 +22,19 @@ type Names struct {
 	tagsMax int
 }
 
-// TagsMaxDefault is the most tags of a data point by default.
+// TagsMaxDefault is the default bound of the tags of a data point.
 const TagsMaxDefault = 512
 
-// DefaultNames returns OpenTSDB's rules, but for the number of tags.
+// DefaultNames returns OpenTSDB's rules, with TagsMaxDefault tags.
 func DefaultNames() *Names {
-	names, _ := NewNames("", TagsMaxDefault) // only special characters can be wrong
+	names, _ := NewNames("", TagsMaxDefault) // only special characters can cause an error
 	return names
 }
 
 // reservedChars separate tags in a line and in keys.
 const reservedChars = " =\n\r\x00"
 
-// NewNames returns the rules of OpenTSDB with the characters of special besides. tagsMax bounds the tags of a data point.
+// NewNames returns the rules of OpenTSDB, and also allows the characters in special. tagsMax bounds the tags of a data point.
 func NewNames(special string, tagsMax int) (*Names, error) {
 	n := &Names{tagsMax: tagsMax}
 	for c := range n.legal {
@@ -76,7 +76,7 @@ func (n *Names) illegal(name []byte) (c rune, found bool) {
 // tag is a tag of a data point. Its slices are parts of the request, or copies without escapes.
 type tag struct{ key, value []byte }
 
-// check returns what is wrong with the names of a data point.
+// check returns the fault of the names of a data point.
 func (n *Names) check(metric []byte, tags []tag) error {
 	if c, bad := n.illegal(metric); bad {
 		return illegalError("metric name", metric, c)
@@ -92,7 +92,7 @@ func (n *Names) check(metric []byte, tags []tag) error {
 	return nil
 }
 
-// Check returns what is wrong with a name. what says what it names.
+// Check returns the fault of a name. what is the kind of the name.
 func (n *Names) Check(what, name string) error {
 	if name == "" {
 		return argument("Invalid %s: empty string", what)
@@ -103,7 +103,7 @@ func (n *Names) Check(what, name string) error {
 	return nil
 }
 
-// checkFilled is check for data points whose names may be empty.
+// checkFilled is check for data points with possibly empty names.
 func (n *Names) checkFilled(metric []byte, tags []tag) error {
 	for i := range tags {
 		if len(tags[i].key) == 0 {
@@ -123,7 +123,7 @@ func illegalError(what string, name []byte, c rune) error {
 // textShown bounds the part of a bad line that an error repeats.
 const textShown = 200
 
-// clip cuts a text for an error. The result is valid UTF-8.
+// clip shortens a text for an error. The result is valid UTF-8.
 func clip(text []byte) string {
 	if len(text) > textShown {
 		return string(bytes.ToValidUTF8(text[:textShown], []byte("?"))) + "…"
@@ -131,10 +131,10 @@ func clip(text []byte) string {
 	return string(bytes.ToValidUTF8(text, []byte("?")))
 }
 
-// Shown cuts a text of a client for an answer.
+// Shown shortens a text of a client for an answer.
 func Shown(text string) string { return clip([]byte(text)) }
 
-// add adds a tag to the others. A tag with a known key must have the value that is known.
+// add adds a tag to the others. A tag with a known key must have the known value.
 func (n *Names) add(tags []tag, key, value []byte) ([]tag, error) {
 	for i := range tags {
 		if !bytes.Equal(tags[i].key, key) {
@@ -164,7 +164,7 @@ func appendKey(dst, metric []byte, tags []tag) []byte {
 	return dst
 }
 
-// appendFields appends the label fields of the series with a key. Spaces at its end or beside each other do not count.
+// appendFields appends the label fields of the series with a key. It ignores spaces at the end of the key, and repeated spaces.
 func appendFields(dst, key []byte) ([]byte, error) {
 	metric, rest, _ := bytes.Cut(key[1:], []byte{' '})
 	dst = remotewrite.AppendField(dst, []byte(model.MetricNameLabel), metric)

@@ -202,8 +202,8 @@ func TestBadBodies(t *testing.T) {
 		"[{]":           `Unable to parse the given JSON: byte 2: ']' instead of '"'`,
 		"{}}":           "Unable to parse the given JSON: byte 2: more text behind the data points",
 		`{"metric":"`:   "Unable to parse the given JSON: byte 11: unexpected end in a string",
-		`{"value":[1]}`: "Unable to parse the given JSON: byte 9: a string or number must stand here",
-		`{"value":NaN}`: `Unable to parse the given JSON: byte 12: "NaN" is no value`,
+		`{"value":[1]}`: "Unable to parse the given JSON: byte 9: a string or number is required here",
+		`{"value":NaN}`: `Unable to parse the given JSON: byte 12: "NaN" is not a value`,
 	} {
 		_, _, x, err := parsedBody(t, Put(names), "", body)
 		var own *Error

@@ -16,13 +16,13 @@ import (
 	"halite/ingest/batch"
 )
 
-// Protocols in the list of senders.
+// Names of the protocols in the list of senders.
 const (
 	ProtocolHTTP   = "OpenTSDB HTTP"
 	ProtocolTelnet = "OpenTSDB telnet"
 )
 
-// kind is what a path takes.
+// kind is the kind of data points that a path accepts.
 type kind int
 
 const (
@@ -40,7 +40,7 @@ func Rollup(names *Names) receiver.Open { return open(kindRollup, names) }
 // Histogram returns the protocol of /api/histogram.
 func Histogram(names *Names) receiver.Open { return open(kindHistogram, names) }
 
-// detailsMax bounds the data points that an answer names.
+// detailsMax bounds the bad data points in an answer.
 const detailsMax = 1000
 
 // request is one write of data points in JSON.
@@ -54,10 +54,10 @@ type request struct {
 	point document
 	key   []byte
 	bad   []detail
-	count int // of bad ones
+	count int // of bad data points
 }
 
-// detail is why a data point was refused.
+// detail is a refused data point with the reason.
 type detail struct {
 	Datapoint *shown `json:"datapoint,omitempty"`
 	Error     string `json:"error"`
@@ -70,7 +70,7 @@ func open(kind kind, names *Names) receiver.Open {
 		if text := q.Get("sync_timeout"); q.Has("sync_timeout") {
 			n, err := strconv.Atoi(text)
 			if err != nil {
-				x.fault = &Error{Message: fmt.Sprintf("sync_timeout=%q is no number of milliseconds", text)}
+				x.fault = &Error{Message: fmt.Sprintf("sync_timeout=%q is not a number of milliseconds", text)}
 			}
 			x.timeouts = n > 0
 		}
@@ -208,7 +208,7 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 	}
 	if x.details {
 		list := append([]detail{}, x.bad...)
-		if result.Rejected > x.count { // the rules of storage refused some
+		if result.Rejected > x.count { // the writer rejected some data points
 			list = append(list, detail{Error: Refused(result, x.count)})
 		}
 		out.Errors = &list
@@ -216,7 +216,7 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 	return JSON(status, out)
 }
 
-// Refused says what the rules of storage refused, when the parser refused bad data points before.
+// Refused returns the error for data points that the writer rejects.
 func Refused(result *ingest.Result, bad int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d data points are not stored", result.Rejected-bad)
@@ -256,7 +256,7 @@ func Failure(status int, message, details string) receiver.Answer {
 func JSON(status int, v any) receiver.Answer {
 	body, err := json.Marshal(v)
 	if err != nil {
-		body = []byte(`{}`) // texts and numbers always encode
+		body = []byte(`{}`) // strings and numbers always encode
 	}
 	return receiver.Answer{Status: status, Type: "application/json; charset=UTF-8", Body: body}
 }

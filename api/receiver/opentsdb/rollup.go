@@ -11,18 +11,18 @@ import (
 	"halite/keyschema/tsuid"
 )
 
-// aggregate says what a data point of a rollup is. Empty fields are absent.
+// aggregate describes a data point of a rollup. Empty fields are absent.
 type aggregate struct {
 	// interval and aggregator belong to a rollup, such as 1h and SUM. group is the aggregator of a pre-aggregate.
 	interval, aggregator, group string
 }
 
-// noRollupError means that there is no such rollup.
+// noRollupError means that a rollup with that interval or aggregator does not exist.
 type noRollupError struct{ text string }
 
 func (e *noRollupError) Error() string { return e.text }
 
-// check returns what is wrong with an aggregate. It puts aggregators in capitals.
+// check returns the fault of an aggregate. It converts aggregators to upper case.
 func (a *aggregate) check() error {
 	a.aggregator, a.group = strings.ToUpper(a.aggregator), strings.ToUpper(a.group)
 	if a.interval == "" && a.group == "" {
@@ -42,7 +42,7 @@ func (a *aggregate) check() error {
 	return nil
 }
 
-// checkAggregator refuses aggregators that nobody knows, and those that cannot be computed from other aggregates.
+// checkAggregator refuses unknown aggregators, and aggregators that cannot be computed from other aggregates.
 func checkAggregator(what, name string) error {
 	switch {
 	case name == "AVG" || name == "DEV":

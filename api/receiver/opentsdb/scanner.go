@@ -18,14 +18,14 @@ const depthMax = 100
 var (
 	errEnd    = errors.New("unexpected end")
 	errDepth  = errors.New("too many levels")
-	errScalar = errors.New("a string or number must stand here")
+	errScalar = errors.New("a string or number is required here")
 )
 
 func (s *scanner) failf(format string, args ...any) error {
 	return fmt.Errorf("byte %d: %w", s.at, fmt.Errorf(format, args...))
 }
 
-// peek returns the first byte behind free space, 0 at the end.
+// peek skips white space and returns the next byte, 0 at the end.
 func (s *scanner) peek() byte {
 	for ; s.at < len(s.text); s.at++ {
 		switch c := s.text[s.at]; c {
@@ -37,7 +37,7 @@ func (s *scanner) peek() byte {
 	return 0
 }
 
-// expect reads a byte behind free space.
+// expect skips white space and reads the given byte.
 func (s *scanner) expect(c byte) error {
 	switch found := s.peek(); {
 	case found == c:
@@ -130,7 +130,7 @@ func (s *scanner) scalar() ([]byte, error) {
 	return s.literal(s.text[from:])
 }
 
-// literal checks a text that is no string.
+// literal checks a number, boolean or null.
 func (s *scanner) literal(text []byte) ([]byte, error) {
 	digits := len(text) > 0
 	for n, c := range text {
@@ -144,7 +144,7 @@ func (s *scanner) literal(text []byte) ([]byte, error) {
 	case string(text) == "null":
 		return nil, nil
 	case !json.Valid(text):
-		return nil, s.failf("%q is no value", clip(text))
+		return nil, s.failf("%q is not a value", clip(text))
 	}
 	return text, nil
 }

@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// Fault is what is wrong with a data point, in OpenTSDB's words.
+// Fault is the fault of a data point, in OpenTSDB's words.
 type Fault struct {
 	// Number is set if a number does not parse. Otherwise an argument is illegal.
 	Number bool
@@ -31,7 +31,7 @@ const (
 	millisecondsMax = 9_999_999_999_999
 )
 
-// milliseconds turns a timestamp in seconds or milliseconds since 1970 into milliseconds.
+// milliseconds converts a timestamp in seconds or milliseconds since 1970 into milliseconds.
 func milliseconds(ts int64) (int64, error) {
 	switch {
 	case ts <= 0:
@@ -104,10 +104,10 @@ func parseLong(text []byte) (int64, error) {
 	return 0, number("Value too long: %s", clip(text))
 }
 
-// exactMax is the largest whole number up to which a float64 holds all.
+// exactMax is the largest number up to which a float64 represents all whole numbers.
 const exactMax = 1 << 53
 
-// parseValue reads a value. rounded is set if a float64 does not hold a whole number exactly.
+// parseValue reads a value. rounded is set if a float64 does not represent a whole number exactly.
 func parseValue(text []byte) (v float64, rounded bool, err error) {
 	decimal, hexadecimal := false, false
 	for _, c := range text {
@@ -135,5 +135,5 @@ func parseValue(text []byte) (v float64, rounded bool, err error) {
 	return v, false, nil
 }
 
-// short is a short text for strconv, without a copy.
+// short returns a short text for strconv, without a copy.
 func short(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,3 +1,3 @@
-// Package otlp receives metrics of OpenTelemetry by OTLP over HTTP, as protobuf or JSON. Prometheus's own translation makes
-// series of them.
+// Package otlp receives metrics of OpenTelemetry by OTLP over HTTP, as protobuf or JSON. Prometheus's own translation turns them
+// into series.
 package otlp

@@ -38,7 +38,7 @@ type request struct {
 	contentType string
 	fault       error
 	settings    prometheusremotewrite.Settings
-	dropped     string // what the translation left out
+	dropped     string // metrics that the translation left out
 }
 
 // Options are options of the translation. The zero value is not valid; see DefaultOptions.
@@ -46,7 +46,7 @@ type Options struct {
 	config.OTLPConfig
 	// StoreDelta stores sums and histograms of delta temporality as they are. Otherwise they are left out.
 	StoreDelta bool
-	// Lookback is the look-back of queries. Samples of target_info come twice in that time.
+	// Lookback is the look-back of queries. The translation adds samples of target_info twice in that time.
 	Lookback time.Duration
 }
 
