@@ -373,7 +373,7 @@ func TestTenantsOfTokens(t *testing.T) {
 		"tenant: a&b":                   "tokens[0].tenant: bad name of a tenant",
 		"tenants: [a, '..']":            "tokens[0].tenants: bad name of a tenant",
 		"tenants: [a, a]":               "is listed twice",
-		"tenant: a, tenants: [b]":       "stands beside tenant",
+		"tenant: a, tenants: [b]":       "cannot be combined with tenant",
 		"tenants: {a: b}":               "line 1",
 		"match: '{a=\"b\"}', tenant: a": "leave out the scope write",
 	} {
