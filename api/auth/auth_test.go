@@ -149,7 +149,7 @@ func TestBadFiles(t *testing.T) {
 		{"tokens:\n  - name: a\n    scopes: [read, read]", `line 3: tokens[0].scopes: scope "read" is given twice`},
 		{"tokens:\n  - name: a", "line 2: tokens[0].scopes: there is no scope"},
 		{"tokens:\n  - {name: a, scopes: [read], match: 'x{'}", "line 2: tokens[0].match: must be a selector"},
-		{"tokens:\n  - {name: a, scopes: [write], match: x}", "line 2: tokens[0].match: restricts what is read"},
+		{"tokens:\n  - {name: a, scopes: [write], match: x}", "line 2: tokens[0].match: restricts reads"},
 		{"tokens: [{name: a, scopes: [read], sha256: " + sum("x") + "}, {name: b, scopes: [read], sha256: " + sum("x") + "}]",
 			"line 1: tokens[1].sha256: another token has the same hash"},
 		{"users: [{name: a, scopes: [read]}, {name: a, scopes: [read]}]", `users[1].name: user "a" is listed twice`},
