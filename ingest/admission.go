@@ -18,6 +18,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
 // refusedLogInterval is the least time between two log lines about writes that are refused because the log failed.
@@ -54,46 +55,51 @@ func (a *admission) init(limits Limits, memory memoryBudget, logger *slog.Logger
 }
 
 // admit reserves memory and a slot for a request of a decoded size, or refuses the request. A request of a tenant waits for a
-// slot of the tenant first. The caller must call leave, and Leave of the tenant.
-func (a *admission) admit(ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int) (err error) {
+// slot of the tenant first. The caller must call leave, and Leave of the tenant's slot.
+func (a *admission) admit(
+	ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int,
+) (slot tenantlimits.Slot, err error) {
 	if resource, reason := a.lacks(); resource != "" {
-		return a.overload(resource, reason)
+		return slot, a.overload(resource, reason)
 	}
-	if err := a.enterTenant(ctx, tenant, sizeBytes); err != nil {
-		return err
+	if slot, err = a.enterTenant(ctx, tenant, sizeBytes); err != nil {
+		return slot, err
 	}
 	defer func() {
 		if err != nil {
-			tenant.Leave(sizeBytes)
+			slot.Leave()
 		}
 	}()
 	if err := a.grow(sizeBytes); err != nil {
-		return err
+		return slot, err
 	}
 	select {
 	case a.slots <- struct{}{}:
-		return nil
+		return slot, nil
 	default:
 	}
 	err = a.awaitSlot(ctx)
 	if err != nil {
 		a.inFlight.Add(int64(-sizeBytes))
 	}
-	return err
+	return slot, err
 }
 
 // enterTenant reserves a slot and memory in the share of a tenant.
-func (a *admission) enterTenant(ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int) error {
+func (a *admission) enterTenant(
+	ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int,
+) (slot tenantlimits.Slot, err error) {
 	if tenant == nil {
-		return nil
+		return slot, nil
 	}
-	if tenant.Enter(ctx, sizeBytes, a.limits.QueueWaitMax) {
-		return nil
+	slot, ok := tenant.Enter(ctx, sizeBytes, a.limits.QueueWaitMax, principal.From(ctx).Shares())
+	if ok {
+		return slot, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return err
+		return slot, err
 	}
-	return a.overload(resourceTenant, "the tenant has too many requests at once")
+	return slot, a.overload(resourceTenant, "the tenant has too many requests at once")
 }
 
 // checkRate refuses a request while the samples per second exceed their limit. over is set if the limit has a dry run.

@@ -119,6 +119,9 @@ type Limits struct {
 	InFlightBytesMax int64
 	// ConcurrencyMax bounds the requests that are decoded and stored at once; default four for each CPU.
 	ConcurrencyMax int
+	// SharedConcurrencyMax bounds them for one tenant while other tenants are active; default three quarters of the CPUs, at
+	// least 1.
+	SharedConcurrencyMax int
 	// QueueWaitMax is the longest time that a request waits for a slot before it is refused; default 5 s.
 	QueueWaitMax time.Duration
 	// MetadataBytesMax bounds type, help and unit of one metric together; default 4096.
@@ -197,6 +200,7 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.AheadMax = cmp.Or(l.AheadMax, AheadMaxDefault)
 	l.InFlightBytesMax = cmp.Or(l.InFlightBytesMax, 256<<20)
 	l.ConcurrencyMax = cmp.Or(l.ConcurrencyMax, 4*cpus)
+	l.SharedConcurrencyMax = cmp.Or(l.SharedConcurrencyMax, max(1, cpus*3/4))
 	l.QueueWaitMax = cmp.Or(l.QueueWaitMax, 5*time.Second)
 	l.MetadataBytesMax = cmp.Or(l.MetadataBytesMax, 4096)
 	l.MetadataMetricsMax = cmp.Or(l.MetadataMetricsMax, 100_000)
@@ -289,6 +293,7 @@ func (l Limits) Validate() error {
 		{"RequestSymbolsMax", int64(l.RequestSymbolsMax)}, {"DecodedHistogramBytesMax", int64(l.DecodedHistogramBytesMax)},
 		{"HistogramBytesMax", int64(l.HistogramBytesMax)}, {"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
 		{"InFlightBytesMax", l.InFlightBytesMax}, {"ConcurrencyMax", int64(l.ConcurrencyMax)},
+		{"SharedConcurrencyMax", int64(l.SharedConcurrencyMax)},
 		{"QueueWaitMax", int64(l.QueueWaitMax)}, {"MetadataBytesMax", int64(l.MetadataBytesMax)},
 		{"MetadataMetricsMax", int64(l.MetadataMetricsMax)}, {"RelabelledSeriesMax", int64(l.RelabelledSeriesMax)},
 	} {

@@ -55,20 +55,20 @@ type unknownSeries struct {
 // Request is the state of one write; pooled. Its phases are: Begin admits it, Read decodes it, finds known series and creates
 // the others, the caller stores the samples, Finish returns the result.
 type Request struct {
-	w             *Writer
-	in            Input
-	tenant        string // what the stored names of metrics begin with
-	limits        *tenantlimits.Tenant
-	admittedBytes int      // of the body, which count for the tenant
-	overTenant    bool     // as overRate, for the limit of the tenant
-	space         head.Key // separates the keys of the tenant's series from all others; zero for the default tenant
-	sizeBytes     int      // admitted: of the body and of the decoded histograms of a series
-	histograms    histogramMemory
-	admitted      bool
-	overRate      bool               // a dry run of the limit of samples per second would have refused it
-	minMs, maxMs  int64              // timestamps accepted of all metrics
-	cutoffs       *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
-	aheadMs       int64              // how far maxMs lies ahead of the clock
+	w            *Writer
+	in           Input
+	tenant       string // what the stored names of metrics begin with
+	limits       *tenantlimits.Tenant
+	slot         tenantlimits.Slot
+	overTenant   bool     // as overRate, for the limit of the tenant
+	space        head.Key // separates the keys of the tenant's series from all others; zero for the default tenant
+	sizeBytes    int      // admitted: of the body and of the decoded histograms of a series
+	histograms   histogramMemory
+	admitted     bool
+	overRate     bool               // a dry run of the limit of samples per second would have refused it
+	minMs, maxMs int64              // timestamps accepted of all metrics
+	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
+	aheadMs      int64              // how far maxMs lies ahead of the clock
 	// histogramsMs is minMs for native histograms. histogramCutoffs are computed when a histogram needs them.
 	histogramsMs     int64
 	histogramCutoffs *keyschema.Cutoffs
@@ -128,6 +128,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	if in.Parse == nil {
 		sizeBytes, err = w.admission.bodyBytes(in.Body)
 	}
+	slot := tenantlimits.Slot{}
 	over, overTenant, prefix, tenant := false, false, "", (*tenantlimits.Tenant)(nil)
 	if who := principal.From(ctx); who != nil && len(who.Tenants) > 0 {
 		prefix = who.Prefix()
@@ -140,7 +141,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 		overTenant, err = w.admission.checkRate(w.now(), tenant.CheckRate)
 	}
 	if err == nil {
-		err = w.admission.admit(ctx, tenant, sizeBytes)
+		slot, err = w.admission.admit(ctx, tenant, sizeBytes)
 	}
 	if err != nil {
 		w.Exit()
@@ -149,7 +150,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	r := requests.Get().(*Request)
 	r.reset(w, in)
 	r.tenant, r.limits, r.overTenant = prefix, tenant, overTenant
-	r.sizeBytes, r.admittedBytes, r.admitted, r.overRate = sizeBytes, sizeBytes, true, over
+	r.sizeBytes, r.slot, r.admitted, r.overRate = sizeBytes, slot, true, over
 	r.replicas.ctx = ctx
 	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(sizeBytes)}
 	return r, nil
@@ -192,7 +193,7 @@ func (r *Request) Leave() {
 	if r.admitted {
 		r.admitted = false
 		r.w.admission.leave(r.sizeBytes)
-		r.limits.Leave(r.admittedBytes)
+		r.slot.Leave()
 	}
 }
 

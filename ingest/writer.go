@@ -111,6 +111,7 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	slots := cap(w.admission.slots)
 	w.tenants = tenantlimits.New(tenantlimits.Options{
 		SlotsMax: max(1, slots-slots/tenantShare), BytesMax: w.limits.InFlightBytesMax - w.limits.InFlightBytesMax/tenantShare,
+		SharedMax:  w.limits.SharedConcurrencyMax,
 		EachMetric: func(fn func(metric string, series int)) { w.index.EachMetric(1, fn) }, Now: w.now,
 	})
 	l := &w.seriesLimits

@@ -20,6 +20,7 @@ type evaluation struct {
 	listed    *activeEntry
 	timeout   time.Duration
 	consumed  *consumed
+	single    bool // it uses one CPU
 }
 
 // consumed is the work and memory that a request has used.
@@ -97,11 +98,12 @@ func (ev *evaluation) enter(ctx context.Context, kind costKind) (leave func(), e
 	if err != nil {
 		return nil, err
 	}
-	leaveSlot, err := ev.engine.slots.enter(ctx, kind)
+	leaveSlot, single, err := ev.engine.slots.enter(ctx, kind)
 	if err != nil {
 		leaveLimits()
 		return nil, err
 	}
+	ev.single = single
 	return func() {
 		leaveSlot()
 		leaveLimits()
@@ -113,6 +115,9 @@ func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, 
 	h, columns := qry.(*columnarQuery)
 	if columns {
 		ev.listed.session.Store(h.session)
+		if ev.single {
+			h.session.UseOneCPU()
+		}
 	}
 	began := time.Now()
 	res := qry.Exec(ctx)

@@ -44,6 +44,9 @@ type Options struct {
 	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4. More queries would compete
 	// for the CPUs and hold their memory longer.
 	ConcurrencyMax int
+	// SharedConcurrencyMax is the number of queries of one tenant evaluated at once while other tenants are active; three quarters
+	// of the CPUs, at least 1. Each of these queries uses one CPU. ConcurrencyMax or more has no effect.
+	SharedConcurrencyMax int
 	// CheapSamplesMax is the estimated number of samples up to which a query counts as cheap; 10,000,000. Larger queries cannot
 	// use a quarter of the slots. Another quarter prefers larger queries.
 	CheapSamplesMax int64
@@ -129,7 +132,8 @@ func (o Options) Validate() error {
 		value int
 	}{
 		{"SamplesMax", o.SamplesMax}, {"EngineSamplesMax", o.EngineSamplesMax},
-		{"ConcurrencyMax", o.ConcurrencyMax}, {"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
+		{"ConcurrencyMax", o.ConcurrencyMax}, {"SharedConcurrencyMax", o.SharedConcurrencyMax},
+		{"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
 		{"QueryBytesMax", o.QueryBytesMax}, {"SubqueryPointsMax", int(o.SubqueryPointsMax)},
 		{"SubqueryStepsMax", int(o.SubqueryStepsMax)}, {"DepthMax", o.DepthMax},
 		{"LabelGrowthMax", o.LabelGrowthMax}, {"CheapSamplesMax", int(o.CheapSamplesMax)},
@@ -149,6 +153,7 @@ func (o Options) withDefaults() Options {
 	o.SamplesMax = cmp.Or(o.SamplesMax, 50_000_000)
 	o.EngineSamplesMax = cmp.Or(o.EngineSamplesMax, o.SamplesMax)
 	o.ConcurrencyMax = cmp.Or(o.ConcurrencyMax, DefaultConcurrencyMax())
+	o.SharedConcurrencyMax = cmp.Or(o.SharedConcurrencyMax, max(1, runtime.GOMAXPROCS(0)*3/4))
 	o.CheapSamplesMax = cmp.Or(o.CheapSamplesMax, 10_000_000)
 	o.QueueMax = cmp.Or(o.QueueMax, 1000)
 	o.QueueWait = cmp.Or(o.QueueWait, 30*time.Second)

@@ -19,9 +19,12 @@ import (
 // With a single slot, queries are admitted in the order of their arrival.
 //
 // On a server with tenants, a free slot goes to the tenant that holds the fewest, and a tenant leaves a quarter of the slots to
-// others. So the queries of one tenant do not fill the slots, nor the queues, in front of the queries of another.
+// others. So the queries of one tenant do not fill the slots, nor the queues, in front of the queries of another. While several
+// tenants are active, each of them holds fewer slots than there are CPUs, and each query uses one
+// CPU. So a CPU is free for others.
 type slots struct {
 	total    int
+	shared   int // slots that a tenant may hold while others are active
 	reserved int // slots for each kind
 	wait     time.Duration
 	queueMax int
@@ -49,44 +52,50 @@ func (k costKind) String() string { return [kinds]string{"cheap", "large"}[k] }
 type turn struct {
 	kind    costKind
 	tenant  string // whose query it is; "" on a server without tenants
+	who     *principal.Principal
+	single  bool // it uses one CPU; valid once it has a slot
 	arrival uint64
 	element *list.Element // nil once the query has a slot
 	granted chan struct{} // closed once the query has a slot
 }
 
 func newSlots(o Options, m *metrics) *slots {
-	s := &slots{held: map[string]int{}, total: o.ConcurrencyMax, wait: o.QueueWait, queueMax: o.QueueMax, metrics: m}
+	s := &slots{
+		held: map[string]int{}, total: o.ConcurrencyMax, shared: o.SharedConcurrencyMax, wait: o.QueueWait,
+		queueMax: o.QueueMax, metrics: m,
+	}
 	if s.total > 1 {
 		s.reserved = max(1, s.total/4)
 	}
 	return s
 }
 
-// enter returns once the query has a slot; leave gives the slot back. It fails with ErrBusy or with the error of ctx.
-func (s *slots) enter(ctx context.Context, kind costKind) (leave func(), err error) {
+// enter returns once the query has a slot; leave gives the slot back. single says that the query shall use one CPU. enter fails
+// with ErrBusy or with the error of ctx.
+func (s *slots) enter(ctx context.Context, kind costKind) (leave func(), single bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	t, err := s.arrive(kind, principal.From(ctx).Tenancy())
+	t, err := s.arrive(kind, principal.From(ctx))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	if err := s.await(ctx, t); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	s.metrics.active.Inc()
 	return func() {
 		s.metrics.active.Dec()
 		s.leave(t)
-	}, nil
+	}, t.single, nil
 }
 
-// arrive takes a slot for a query of a tenant or queues it.
-func (s *slots) arrive(kind costKind, tenant string) (*turn, error) {
+// arrive takes a slot for a query or queues it.
+func (s *slots) arrive(kind costKind, who *principal.Principal) (*turn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.arrived++
-	t := &turn{kind: kind, tenant: tenant, arrival: s.arrived, granted: make(chan struct{})}
+	t := &turn{kind: kind, tenant: who.Tenancy(), who: who, arrival: s.arrived, granted: make(chan struct{})}
 	queue := &s.queues[kind]
 	t.element = queue.PushBack(t)
 	s.admit()
@@ -151,6 +160,7 @@ func (s *slots) admit() {
 	for t := s.next(); t != nil; t = s.next() {
 		s.queues[t.kind].Remove(t.element)
 		t.element = nil
+		t.single = s.shares(t)
 		s.running[t.kind]++
 		s.held[t.tenant]++
 		close(t.granted)
@@ -182,11 +192,31 @@ func (s *slots) first(kind costKind) (first *turn) {
 		if t.tenant == "" {
 			return t
 		}
-		if s.held[t.tenant] < s.total-s.reserved && (first == nil || s.held[t.tenant] < s.held[first.tenant]) {
+		if first != nil && s.held[t.tenant] >= s.held[first.tenant] {
+			continue
+		}
+		if s.held[t.tenant] < s.most(t) {
 			first = t
 		}
 	}
 	return first
+}
+
+// most is the number of slots that the tenant of a query may hold.
+func (s *slots) most(t *turn) int {
+	if s.shares(t) {
+		return min(s.shared, s.total-s.reserved)
+	}
+	return s.total - s.reserved
+}
+
+// shares reports whether another tenant is active.
+func (s *slots) shares(t *turn) bool {
+	others := len(s.held)
+	if s.held[t.tenant] > 0 {
+		others--
+	}
+	return t.tenant != "" && s.shared < s.total && (others > 0 || t.who.Shares())
 }
 
 // waiting is the number of queries of the same kind and tenant that wait.

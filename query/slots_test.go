@@ -11,16 +11,19 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/query/expression"
+	"halite/storage/principal"
 )
 
 func newTestSlots(t *testing.T, slots, queueMax int) *slots {
 	m, err := newMetrics(nil)
 	require.NoError(t, err)
-	return newSlots(Options{ConcurrencyMax: slots, QueueMax: queueMax, QueueWait: time.Minute}, m)
+	return newSlots(Options{ConcurrencyMax: slots, SharedConcurrencyMax: slots, QueueMax: queueMax, QueueWait: time.Minute}, m)
 }
 
+func asTenant(name string) *principal.Principal { return &principal.Principal{Tenants: []string{name}} }
+
 func (g *slots) mustArrive(t *testing.T, kind costKind) *turn {
-	turn, err := g.arrive(kind, "")
+	turn, err := g.arrive(kind, nil)
 	require.NoError(t, err)
 	return turn
 }
@@ -94,7 +97,7 @@ func TestSingleSlotIsFirstComeFirstServed(t *testing.T) {
 func TestSlotsOfTenants(t *testing.T) {
 	g := newTestSlots(t, 8, 100)
 	arrive := func(tenant string) *turn {
-		turn, err := g.arrive(cheap, tenant)
+		turn, err := g.arrive(cheap, asTenant(tenant))
 		require.NoError(t, err)
 		return turn
 	}
@@ -103,7 +106,7 @@ func TestSlotsOfTenants(t *testing.T) {
 		flood = append(flood, arrive("flood"))
 	}
 	require.Equal(t, map[string]int{"flood": 6}, g.held)
-	_, err := g.arrive(cheap, "flood")
+	_, err := g.arrive(cheap, asTenant("flood"))
 	require.ErrorIs(t, err, ErrBusy, "the queue of this tenant is full")
 	one, other := arrive("one"), arrive("one")
 	require.True(t, one.has() && other.has())
@@ -124,13 +127,13 @@ func TestFullQueueRefusesItsOwnKind(t *testing.T) {
 	for range 5 {
 		g.mustArrive(t, large)
 	}
-	_, err := g.arrive(large, "")
+	_, err := g.arrive(large, nil)
 	require.ErrorIs(t, err, ErrBusy)
 	require.ErrorContains(t, err, "2 large queries wait for one of 3 slots already (query.max-queue)")
 	for range 3 {
 		g.mustArrive(t, cheap)
 	}
-	_, err = g.arrive(cheap, "")
+	_, err = g.arrive(cheap, nil)
 	require.ErrorContains(t, err, "2 cheap queries wait for one of 4 slots already (query.max-queue)")
 }
 
@@ -144,7 +147,7 @@ func TestSlotsCountRight(t *testing.T) {
 		for range 5000 {
 			switch i := r.IntN(3); {
 			case i == 0 || len(turns) == 0:
-				if turn, err := g.arrive(costKind(r.IntN(int(kinds))), ""); err == nil {
+				if turn, err := g.arrive(costKind(r.IntN(int(kinds))), nil); err == nil {
 					turns = append(turns, turn)
 				}
 			default:
@@ -218,4 +221,37 @@ func TestKindFollowsEstimate(t *testing.T) {
 	require.Equal(t, cheap, newEngine(t, few, limit).opts.kindOf(t.Context(), p, instant))
 	require.Equal(t, large, newEngine(t, many, limit).opts.kindOf(t.Context(), p, instant))
 	require.Equal(t, cheap, newEngine(t, newWaiting(), limit).opts.kindOf(t.Context(), p, instant), "there is no estimate")
+}
+
+// TestSharedSlots: while another tenant is active, a tenant holds few slots and each of its queries uses one CPU.
+func TestSharedSlots(t *testing.T) {
+	g := newTestSlots(t, 8, 1000)
+	g.shared = 2
+	now := time.Unix(1_800_000_000, 0)
+	activity := principal.NewActivity(func() time.Time { return now })
+	arrive := func(tenant string) *turn {
+		turn, err := g.arrive(cheap, activity.Of(asTenant(tenant)))
+		require.NoError(t, err)
+		return turn
+	}
+	var flood []*turn
+	for range 20 {
+		flood = append(flood, arrive("flood"))
+	}
+	require.True(t, flood[5].has() && !flood[6].has(), "alone, a tenant holds three quarters")
+	require.False(t, flood[5].single)
+	one := arrive("one")
+	require.True(t, one.has() && one.single)
+	for _, turn := range flood[:5] {
+		g.leave(turn)
+		require.False(t, flood[7].has())
+	}
+	require.True(t, flood[6].has() && flood[6].single, "it holds two")
+	g.leave(one)
+	g.leave(flood[5])
+	require.True(t, flood[7].has() && flood[7].single, "the other one was active some seconds ago")
+	require.False(t, flood[8].has())
+	now = now.Add(time.Minute)
+	g.leave(flood[6])
+	require.True(t, flood[12].has() && !flood[12].single && !flood[13].has(), "alone again")
 }

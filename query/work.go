@@ -90,6 +90,9 @@ func (ev *evaluation) compute(
 	b := reader.BudgetOf(ctx)
 	session := reader.SessionWith(b)
 	ev.listed.session.Store(session)
+	if ev.single {
+		session.UseOneCPU()
+	}
 	answerBytes, err := compute(ctx, &Reading{Session: session, samplesMax: ev.engine.opts.SamplesMax})
 	figures := session.Figures()
 	ev.consumed.samples, ev.consumed.peakBytes = figures.Samples, figures.BytesPeak

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"halite/keyschema"
 	"halite/storage"
@@ -63,7 +64,10 @@ type Options struct {
 }
 
 // Tenancy determines the tenants of requests.
-type Tenancy struct{ opts Options }
+type Tenancy struct {
+	opts     Options
+	activity *principal.Activity
+}
 
 // New checks options.
 func New(o Options) (*Tenancy, error) {
@@ -71,7 +75,7 @@ func New(o Options) (*Tenancy, error) {
 		return nil, errors.New("tenancy: List is required, and SeveralMax must not be negative")
 	}
 	o.SeveralMax = cmp.Or(o.SeveralMax, SeveralMaxDefault)
-	return &Tenancy{opts: o}, nil
+	return &Tenancy{opts: o, activity: principal.NewActivity(time.Now)}, nil
 }
 
 // Use is the use that a route makes of the series of tenants.
@@ -116,7 +120,7 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 			return nil, err
 		}
 	}
-	return p, nil
+	return t.activity.Of(p), nil
 }
 
 // chosen returns the principal with the tenants that the header chooses.

@@ -25,9 +25,21 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 		DecodedHistogramBytesMax: int(c.decodedHistMax), RequestSymbolsMax: c.symbolsMax,
 		RelabelledSeriesMax: c.relabelledMax,
 		SeriesMax:           c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
-		InFlightBytesMax: c.inFlightBytesMax,
+		InFlightBytesMax: c.inFlightBytesMax, SharedConcurrencyMax: c.sharedMax(c.web.tenants.sharedWrites),
 	}
 }
+
+// sharedMax is what a tenant may do at once while others are active. In Bigtable requests wait for the network, and not for CPUs,
+// so there is no bound by default.
+func (c *serveConfig) sharedMax(flag int) int {
+	if flag == 0 && c.engine == tables.EngineBigtable {
+		return sharedUnbounded
+	}
+	return flag
+}
+
+// sharedUnbounded is above all numbers of queries and writes at once.
+const sharedUnbounded = 1 << 20
 
 // openDirect opens the index and the writer of mode direct. Queries cache no rows, because other servers write.
 func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.Options) (err error) {

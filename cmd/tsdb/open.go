@@ -281,7 +281,8 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 	return query.Options{
 		Queryable: promadapter.New(db.reader), Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
 		EngineSamplesMax: c.engineSamplesMax, ConcurrencyMax: c.queryConcurrency,
-		CheapSamplesMax: c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
+		SharedConcurrencyMax: c.sharedMax(c.web.tenants.sharedQueries),
+		CheapSamplesMax:      c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
 		Retention: time.Duration(ages.Longest()), RetentionByMetric: ages, DepthMax: c.queryDepthMax,

@@ -19,9 +19,17 @@ import (
 
 // BenchmarkTenantFlood measures small queries and writes of one tenant alone, and while another tenant has 30 range queries over
 // 2,000 series, or 30 writes, under way. p50 and p95 are of the small requests, flood/s is the rate of the other tenant.
+// "bound" has the bounds of a tenant while others are active, "free" has none.
 func BenchmarkTenantFlood(b *testing.B) {
+	b.Run("free", func(b *testing.B) {
+		tenantFlood(b, "--tenants.max-shared-queries=1000", "--tenants.max-shared-writes=1000")
+	})
+	b.Run("bound", func(b *testing.B) { tenantFlood(b) })
+}
+
+func tenantFlood(b *testing.B, flags ...string) {
 	const clients, asked = 30, 300
-	s := startTenants(b, b.TempDir(), "--no-web.self-scrape")
+	s := startTenants(b, b.TempDir(), append(flags, "--no-web.self-scrape")...)
 	now := time.Now().Truncate(time.Minute)
 	text := func(series, from int, at time.Time) string {
 		var out strings.Builder

@@ -58,6 +58,8 @@ type tenantConfig struct {
 	create     bool
 	max        int
 	severalMax int
+	// sharedQueries and sharedWrites are the queries and writes of a tenant at once while others are active; 0 is the default.
+	sharedQueries, sharedWrites int
 }
 
 func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -68,6 +70,11 @@ func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("tenants.create", "Create a tenant with its first write. Otherwise a write for an unknown tenant gets 403.").
 		Default("true").BoolVar(&c.create)
 	cmd.Flag("tenants.max", "Maximum number of tenants besides the default one.").Default("1000").IntVar(&c.max)
+	cmd.Flag("tenants.max-shared-queries", "Maximum number of queries of one tenant at once while others are active. Each of them "+
+		"uses one CPU. 0 means three quarters of the CPUs, at least 1, and no bound with Bigtable.").
+		Default("0").IntVar(&c.sharedQueries)
+	cmd.Flag("tenants.max-shared-writes", "Maximum number of writes of one tenant at once while others are active. 0 means three "+
+		"quarters of the CPUs, at least 1, and no bound with Bigtable.").Default("0").IntVar(&c.sharedWrites)
 	cmd.Flag("tenants.max-in-query", "Maximum number of tenants that one query reads.").Default("16").IntVar(&c.severalMax)
 }
 
@@ -93,6 +100,9 @@ func (c *tenantConfig) Validate() error {
 	var faults []error
 	if c.max <= 0 || c.severalMax <= 0 {
 		faults = append(faults, errors.New("--tenants.max and --tenants.max-in-query must be above 0"))
+	}
+	if c.sharedQueries < 0 || c.sharedWrites < 0 {
+		faults = append(faults, errors.New("--tenants.max-shared-queries and --tenants.max-shared-writes must not be negative"))
 	}
 	if len(c.proxies) > 0 && !c.on {
 		faults = append(faults, errors.New("--tenants.trust-header needs --tenants"))

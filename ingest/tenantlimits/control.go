@@ -33,7 +33,9 @@ type Control struct {
 type Options struct {
 	// SlotsMax bounds the concurrent requests of one tenant, BytesMax their memory.
 	SlotsMax int
-	BytesMax int64
+	// SharedMax bounds them while other tenants are active.
+	SharedMax int
+	BytesMax  int64
 	// EachMetric calls fn with the stored name of each metric and the number of its active series.
 	EachMetric func(fn func(metric string, series int))
 	// Now is the clock.
@@ -78,7 +80,8 @@ func (c *Control) Of(prefix string) *Tenant {
 	defer c.mu.Unlock()
 	t := c.tenants[prefix]
 	if t == nil {
-		t = &Tenant{Name: keyschema.TenantOf(prefix), control: c, slots: make(chan struct{}, c.opts.SlotsMax)}
+		t = &Tenant{Name: keyschema.TenantOf(prefix), control: c, slots: make(chan struct{}, c.opts.SlotsMax),
+			shared: make(chan struct{}, c.opts.SharedMax)}
 		c.tenants[prefix] = t
 		c.apply(t)
 	}
@@ -165,6 +168,7 @@ type Tenant struct {
 	seriesLimit atomic.Pointer[ratelimit.Options]
 	samples     atomic.Int64
 	slots       chan struct{}
+	shared      chan struct{} // slots while other tenants are active
 	bytes       atomic.Int64
 	closed      atomic.Bool
 
@@ -190,49 +194,71 @@ func (t *Tenant) Add(samples int, over bool, now time.Time) {
 	t.rate.Add(samples, over, now)
 }
 
-// Enter reserves a slot and memory in the tenant's share. ok is false if the memory is used up, if no slot becomes free within
-// the wait, if ctx ends first, or after Close.
-func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration) (ok bool) {
-	if t == nil {
-		return true
-	}
-	if !t.enter(ctx, sizeBytes, wait) {
-		return false
-	}
-	if t.closed.Load() {
-		t.Leave(sizeBytes)
-		return false
-	}
-	return true
+// Slot is the part of a tenant's share that a request uses. The zero value uses nothing.
+type Slot struct {
+	tenant    *Tenant
+	sizeBytes int
+	shared    bool
 }
 
-// enter is Enter also after Close.
-func (t *Tenant) enter(ctx context.Context, sizeBytes int, wait time.Duration) (ok bool) {
-	if t.bytes.Add(int64(sizeBytes)) <= t.control.opts.BytesMax {
-		select {
-		case t.slots <- struct{}{}:
-			return true
-		default:
-		}
-		timer := time.NewTimer(wait)
-		defer timer.Stop()
-		select {
-		case t.slots <- struct{}{}:
-			return true
-		case <-timer.C:
-		case <-ctx.Done():
-		}
+// Enter reserves a slot and memory in the tenant's share, which is smaller if shares is set, because other tenants are active. ok
+// is false if the memory is used up, if no slot becomes free within the wait, if ctx ends first, or after Close.
+func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration, shares bool) (slot Slot, ok bool) {
+	if t == nil {
+		return Slot{}, true
 	}
-	t.bytes.Add(int64(-sizeBytes))
+	slot = Slot{t, sizeBytes, shares}
+	if t.bytes.Add(int64(sizeBytes)) > t.control.opts.BytesMax {
+		t.bytes.Add(int64(-sizeBytes))
+		return Slot{}, false
+	}
+	if shares && !enter(ctx, t.shared, wait) {
+		t.bytes.Add(int64(-sizeBytes))
+		return Slot{}, false
+	}
+	if !enter(ctx, t.slots, wait) {
+		if shares {
+			<-t.shared
+		}
+		t.bytes.Add(int64(-sizeBytes))
+		return Slot{}, false
+	}
+	if t.closed.Load() {
+		slot.Leave()
+		return Slot{}, false
+	}
+	return slot, true
+}
+
+// enter takes one of the slots. It reports false if none becomes free within the wait, or if ctx ends first.
+func enter(ctx context.Context, slots chan struct{}, wait time.Duration) bool {
+	select {
+	case slots <- struct{}{}:
+		return true
+	default:
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case slots <- struct{}{}:
+		return true
+	case <-timer.C:
+	case <-ctx.Done():
+	}
 	return false
 }
 
-// Leave frees what Enter reserved.
-func (t *Tenant) Leave(sizeBytes int) {
-	if t != nil {
-		<-t.slots
-		t.bytes.Add(int64(-sizeBytes))
+// Leave frees the slot and its memory.
+func (s Slot) Leave() {
+	t := s.tenant
+	if t == nil {
+		return
 	}
+	<-t.slots
+	if s.shared {
+		<-t.shared
+	}
+	t.bytes.Add(int64(-s.sizeBytes))
 }
 
 // Close lets no more requests enter, and waits until all have left. After an error some may not have left.

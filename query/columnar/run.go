@@ -28,6 +28,7 @@ type Run struct {
 // Begin prepares the evaluation of a plan. states is nil if there are no rollups.
 func (p *Plan) Begin(ctx context.Context, s *read.Session, states *rollups.Session) *Run {
 	r := &Run{plan: p, state: operator.State{Context: ctx, Session: s, Budget: s.Budget(), Rollups: states, Opts: p.opts}}
+	r.state.Opts.Concurrency = s.Concurrency(p.opts.Concurrency)
 	r.eval = operator.NewEval(&r.state, p.grid)
 	return r
 }

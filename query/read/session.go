@@ -69,6 +69,7 @@ type Session struct {
 	reader  *Reader
 	budget  *budget.Budget
 	figures figures
+	single  bool
 }
 
 type figures struct {
@@ -81,6 +82,17 @@ func (r *Reader) Session() *Session { return r.SessionWith(r.Budget()) }
 
 // SessionWith begins a query with a budget.
 func (r *Reader) SessionWith(b *budget.Budget) *Session { return &Session{reader: r, budget: b} }
+
+// UseOneCPU makes the query read with one goroutine. Call it before the first read.
+func (s *Session) UseOneCPU() { s.single = true }
+
+// Concurrency is the number of goroutines of the query that read at once, at most most.
+func (s *Session) Concurrency(most int) int {
+	if s.single {
+		return 1
+	}
+	return most
+}
 
 // Metrics lists the metrics of the series that match and have samples within the bounds of the windows, sorted.
 func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Matcher) ([]string, error) {

@@ -120,7 +120,8 @@ func (t *timeSlice) lookUp(ctx context.Context) error {
 // readRows reads the missing rows, days concurrently as far as Concurrency allows.
 func (t *timeSlice) readRows(ctx context.Context) error {
 	r := t.batch.sel.session.reader
-	reads := planReads(t.prefixes(), t.missingOf, t.batch.sel.hours != nil, r.opts.Concurrency)
+	concurrency := t.batch.sel.session.Concurrency(r.opts.Concurrency)
+	reads := planReads(t.prefixes(), t.missingOf, t.batch.sel.hours != nil, concurrency)
 	if len(reads) == 0 {
 		return nil
 	}
@@ -129,7 +130,7 @@ func (t *timeSlice) readRows(ctx context.Context) error {
 			return err
 		}
 	}
-	workers := min(r.opts.Concurrency, len(reads))
+	workers := min(concurrency, len(reads))
 	first := len(t.parts)
 	for range workers {
 		t.parts = append(t.parts, r.buffers.Get(0))

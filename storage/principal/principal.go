@@ -74,6 +74,8 @@ type Principal struct {
 	// Tenants are whose series the Principal writes and reads, without repetition. A server without tenants has none. On a server
 	// with tenants, a Principal without any sees no series; it may look after the server.
 	Tenants []string
+
+	activity *Activity // nil on a server without tenants
 }
 
 // Restricted reports whether matchers restrict what the Principal reads. Nil is not restricted.

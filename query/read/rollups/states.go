@@ -191,7 +191,7 @@ func (r *stateReader) lackHours(series int, n int64) {
 // groupPrefixes lists each prefix once. Several workers may read only if no two of them read the same series.
 func (r *stateReader) groupPrefixes() {
 	seen := make([]bool, len(r.series))
-	r.workers = r.session.reader.opts.Concurrency
+	r.workers = r.session.read.Concurrency(r.session.reader.opts.Concurrency)
 	for i := range r.prefixes {
 		p := &r.prefixes[i]
 		if seen[p.Series] {

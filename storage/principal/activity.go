@@ -1,0 +1,60 @@
+package principal
+
+import (
+	"sync"
+	"time"
+)
+
+// activeFor is the time after its last request for which a tenant counts as active.
+const activeFor = 30 * time.Second
+
+// Activity knows which tenants were active last. It is safe for concurrent use.
+type Activity struct {
+	now func() time.Time
+
+	mu sync.Mutex
+	// latest is the last request, other the last request of any other tenant.
+	latest, other seen
+}
+
+// seen is the last request of a tenant.
+type seen struct {
+	tenants string
+	at      time.Time
+}
+
+// NewActivity returns an Activity with a clock.
+func NewActivity(now func() time.Time) *Activity { return &Activity{now: now} }
+
+// Of notes a request of the Principal and returns the Principal with the Activity, for Shares. A Principal without tenants stays
+// as it is.
+func (a *Activity) Of(p *Principal) *Principal {
+	tenants := p.Tenancy()
+	if a == nil || tenants == "" {
+		return p
+	}
+	a.mu.Lock()
+	if a.latest.tenants != tenants {
+		a.other = a.latest
+	}
+	a.latest = seen{tenants, a.now()}
+	a.mu.Unlock()
+	own := *p
+	own.activity = a
+	return &own
+}
+
+// Shares reports whether another tenant was active within the last 30 seconds. Then a tenant takes less of the server.
+func (p *Principal) Shares() bool {
+	if p == nil || p.activity == nil {
+		return false
+	}
+	a, tenants := p.activity, p.Tenancy()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	last := a.latest
+	if last.tenants == tenants {
+		last = a.other
+	}
+	return last.tenants != "" && a.now().Sub(last.at) < activeFor
+}
