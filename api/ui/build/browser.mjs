@@ -10,6 +10,10 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { visits } from './visits.mjs';
 
+// IMAGES is a folder that takes the pictures of the documents.
+const images = process.env.IMAGES;
+// VISITS chooses the visits whose names contain it.
+const chosen = process.env.VISITS ?? '';
 const [program, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const faults = [];
@@ -83,8 +87,9 @@ async function visitAll(browser, url) {
     const page = await context.newPage();
     let name = '';
     watch(page, () => name);
-    for (const visit of visits(hostile)) {
+    for (const visit of visits(hostile).filter((v) => v.name.includes(chosen))) {
       name = `${visit.name} ${look}`;
+      const undo = await visit.before?.(page);
       await page.goto(`${url}#/${visit.hash}`);
       await settle(page);
       if (visit.act) {
@@ -92,7 +97,9 @@ async function visitAll(browser, url) {
         await settle(page);
       }
       await check(page, name);
-      if (folder) await page.screenshot({ path: join(folder, `${visit.name}-${look}.png`), fullPage: look !== 'light' || !visit.crop });
+      await undo?.();
+      if (folder) await page.screenshot({ path: join(folder, `${visit.name}-${look}.png`), fullPage: true });
+      if (images && visit.image && look === 'light') await page.screenshot({ path: join(images, `${visit.image}.png`) });
     }
     await context.close();
   }

@@ -9,13 +9,29 @@ async function expectText(page, fault, text) {
 }
 
 export function visits(hostile) {
+  const shows = (text) => (page, fault) => expectText(page, fault, text);
+  const buckets = 'sum by (le) (rate(app_request_duration_seconds_bucket[5m]))';
   return [
-    { name: 'overview', hash: '', act: (page, fault) => expectText(page, fault, hostile) },
-    { name: 'query', hash: query(rate, '&range=6h'), crop: true },
+    { name: 'overview', hash: '', act: shows(hostile) },
+    { name: 'query', hash: query('sum by (region) (rate(demo_requests_total[5m]))', '&range=6h'), image: 'ui-query' },
     { name: 'query-stacked', hash: query(rate, '&range=6h&tab=stacked') },
-    { name: 'query-table', hash: query(`{job="<script>alert(2)</script>"}`, '&tab=table'), act: (page, fault) => expectText(page, fault, hostile) },
+    { name: 'query-heatmap', hash: query(buckets, '&range=6h&tab=heatmap') },
+    { name: 'query-table', hash: query(`{job="<script>alert(2)</script>"}`, '&tab=table'), act: shows(hostile) },
     { name: 'query-raw', hash: query('demo_requests_total{instance=~"host-0000.*"}', '&tab=raw&range=5m') },
+    { name: 'query-plan', hash: query(rate, '&range=6h&tab=plan'), act: shows('aggregate sum by (instance)') },
     { name: 'query-type', hash: 'query', act: typeQuery },
+    { name: 'explore', hash: 'explore', act: shows(hostile) },
+    { name: 'explore-metric', hash: 'explore?metric=app_requests_total&label=service', act: shows('Rate a second by service') },
+    { name: 'explore-hostile', hash: `explore?${new URLSearchParams({ metric: hostile })}`, act: shows(hostile) },
+    { name: 'keymap', hash: 'keymap', act: pinCell },
+    { name: 'keymap-two', hash: 'keymap?second=read_rows&range=3600', act: shows('Rows read'), image: 'ui-keymap' },
+    { name: 'keymap-pixels', hash: 'keymap?metric=errors', before: mockMap, act: checkPixels },
+    { name: 'cardinality', hash: 'cardinality?limit=1000', act: shows(hostile) },
+    { name: 'tablets', hash: 'tablets', act: shows('Schema rules') },
+    { name: 'retention', hash: 'retention?raw=1d', act: shows('Would free') },
+    { name: 'queries', hash: 'queries', act: shows('Limits of queries') },
+    { name: 'senders', hash: 'senders', act: shows(hostile) },
+    { name: 'status', hash: 'status?flag=retention', act: shows('--storage.retention') },
   ];
 }
 
@@ -36,4 +52,60 @@ async function typeQuery(page, fault) {
   await page.waitForTimeout(500);
   await expectText(page, fault, 'demo_requests_total');
   if (!page.url().includes('demo_requests_total')) fault('the URL does not hold the expression');
+}
+
+/** pinCell moves the cursor of the key map by keyboard and shows the details of a cell. */
+async function pinCell(page, fault) {
+  await page.waitForSelector('canvas');
+  await page.focus('canvas');
+  for (const key of ['ArrowDown', 'ArrowDown', 'ArrowLeft']) await page.keyboard.press(key);
+  const text = await page.locator('[aria-live=polite]').innerText();
+  if (!/\d{4}-\d\d-\d\d .*cells\/s/.test(text)) fault(`the cursor says ${JSON.stringify(text)}`);
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('[aria-label="Details of a cell"]');
+}
+
+/** mockedRows and mockedCols are the size of a map with known values. */
+const mockedRows = 4;
+const mockedCols = 5;
+
+/** mockMap answers with a map whose cell n, column by column, has the value 1.3 to the power n. */
+async function mockMap(page) {
+  const key = (r) => Buffer.from('row' + r).toString('base64url');
+  const now = Math.floor(Date.now() / 1000);
+  const data = {
+    metric: 'errors', unit: 'errors/s', columns: Array.from({ length: mockedCols + 1 }, (_, c) => now - 3600 + c * 600), missing: [],
+    rows: Array.from({ length: mockedRows }, (_, r) => ({ key: 'row' + r, start: key(r), labels: ['metric:one'], border: '' })),
+    values: { encoding: 'json', shape: [mockedCols, mockedRows], data: Array.from({ length: mockedCols * mockedRows }, (_, n) => 1.3 ** n) },
+    tablets: [], rowTotals: [1, 2, 3, 4], colTotals: [1, 2, 3, 4, 5], max: 1, p99: 1, approximate: false, scaled: true,
+    diagnostics: [{ id: 'hot-range', level: 'danger', time: [now - 1800, now - 600], key: [key(1), key(2)], share: 0.7, text: 'A <b>hot</b> range.' }],
+  };
+  const json = JSON.stringify({ status: 'success', data });
+  await page.route('**/keyviz/heatmap*', (route) => route.fulfill({ contentType: 'application/json', body: json }));
+  return () => page.unroute('**/keyviz/heatmap*');
+}
+
+/** checkPixels reads the 20 cells of the map back: a larger value is lighter on a dark page, and darker on a light one. */
+async function checkPixels(page, fault, look) {
+  await expectText(page, fault, 'A <b>hot</b> range.');
+  // A cursor would cover cells. It goes when the mouse leaves the map.
+  await page.hover('canvas');
+  await page.mouse.move(5, 5);
+  await page.waitForTimeout(200);
+  const light = await page.evaluate(([cols, rows]) => {
+    const canvas = document.querySelector('canvas');
+    const ratio = canvas.width / canvas.clientWidth;
+    const sums = canvas.clientWidth > 500 ? 44 : 0;
+    const [w, h] = [canvas.clientWidth - sums, canvas.clientHeight - sums - 20];
+    const ctx = canvas.getContext('2d');
+    return Array.from({ length: cols * rows }, (_, n) => {
+      const [c, r] = [Math.floor(n / rows), n % rows];
+      const [red, green, blue] = ctx.getImageData(((c + 0.5) / cols) * w * ratio, ((r + 0.5) / rows) * h * ratio, 1, 1).data;
+      return 0.3 * red + 0.59 * green + 0.11 * blue;
+    });
+  }, [mockedCols, mockedRows]);
+  const sign = look === 'dark' ? 1 : -1;
+  for (let n = 1; n < light.length; n++) {
+    if ((light[n] - light[n - 1]) * sign <= 0) fault(`cell ${n} has lightness ${light[n]}, the smaller one before it ${light[n - 1]}`);
+  }
 }

@@ -15,4 +15,12 @@ export interface Page {
 export const pages: Page[] = [
   { path: '', title: 'Overview', server: true, load: async () => Overview },
   { path: 'query', title: 'Query', server: false, load: async () => QueryPage },
+  { path: 'explore', title: 'Explore', server: false, load: async () => (await import('./explore')).Explore },
+  { path: 'keymap', title: 'Key map', server: false, load: async () => (await import('../keymap/page')).KeyMapPage },
+  { path: 'cardinality', title: 'Cardinality', server: true, load: async () => (await import('./cardinality')).Cardinality },
+  { path: 'tablets', title: 'Tablets', server: true, load: async () => (await import('./tablets')).Tablets },
+  { path: 'retention', title: 'Retention', server: true, load: async () => (await import('./retention')).Retention },
+  { path: 'queries', title: 'Queries', server: true, load: async () => (await import('./queries')).Queries },
+  { path: 'senders', title: 'Senders', server: true, load: async () => (await import('./senders')).Senders },
+  { path: 'status', title: 'Status', server: true, load: async () => (await import('./status')).Status },
 ];

@@ -20,7 +20,12 @@ interface ExemplarSeries {
 }
 
 /** Graph draws the series of all expressions. */
-export function Graph({ outcomes, span, stacked }: { outcomes: Outcome[]; span: Span; stacked: boolean }) {
+export function Graph({ outcomes, span, stacked, zoomable = true }: {
+  outcomes: Outcome[];
+  span: Span;
+  stacked: boolean;
+  zoomable?: boolean;
+}) {
   const [hidden, setHidden] = useState<Set<number>>(new Set());
   const [most, setMost] = useState(linesMax);
   const [exemplars, setExemplars] = useState(false);
@@ -43,7 +48,7 @@ export function Graph({ outcomes, span, stacked }: { outcomes: Outcome[]; span: 
   if (!drawable.length) return <p class="quiet">{all.length ? 'These series have histograms only: see the heat map.' : 'The result is empty.'}</p>;
   return (
     <>
-      <Chart label={`Graph of ${lines.length} series. The table has the same values.`} times={times} lines={lines} marks={marks} stacked={stacked} zoom={zoom} />
+      <Chart label={`Graph of ${lines.length} series. The table has the same values.`} times={times} lines={lines} marks={marks} stacked={stacked} zoom={zoomable ? zoom : undefined} />
       <div class="bar">
         <label><input type="checkbox" checked={exemplars} onChange={(e) => setExemplars(e.currentTarget.checked)} /> Exemplars</label>
         {exemplars && <span class="quiet">{marks.length} found</span>}

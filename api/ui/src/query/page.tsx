@@ -1,6 +1,8 @@
 import { useEffect, useState } from 'preact/hooks';
+import { lazy } from '../lib/lazy';
 import { useLoad } from '../lib/load';
 import { route } from '../lib/route';
+import { seesServer } from '../lib/session';
 import { number, seconds } from '../lib/format';
 import { ErrorBox } from '../parts/errorbox';
 import { Tabs } from '../parts/tabs';
@@ -61,11 +63,15 @@ export function QueryPage() {
 
 function tabs() {
   const list = [
-    { id: 'graph', title: 'Graph' }, { id: 'stacked', title: 'Stacked' },
+    { id: 'graph', title: 'Graph' }, { id: 'stacked', title: 'Stacked' }, { id: 'heatmap', title: 'Heat map' },
     { id: 'table', title: 'Table' }, { id: 'raw', title: 'Raw samples' },
   ];
-  return list;
+  // A plan shows row keys, which restricted users may not see.
+  return seesServer() ? [...list, { id: 'plan', title: 'Plan' }] : list;
 }
+
+const Plan = lazy(async () => (await import('./plan')).PlanView);
+const Heat = lazy(async () => (await import('./histograms')).Histograms);
 
 function Hint() {
   return <p class="quiet">Type an expression and press Enter. Ctrl+Space completes names. Shift+Enter begins a new line.</p>;
@@ -78,6 +84,7 @@ function View({ state, turn }: { state: QueryState; turn: number }) {
     const at = (endMs || Date.now()) / 1000;
     switch (tab) {
       case 'table': return { tab, span, outcomes: await runInstant(exprs, at, signal) };
+      case 'plan': return { tab, span, outcomes: [] };
       case 'raw': return { tab, span, outcomes: await runInstant(exprs.map((e) => rawOf(e, rangeSeconds)), at, signal) };
       default: return { tab, span, outcomes: await runRange(exprs, span, signal) };
     }
@@ -88,8 +95,8 @@ function View({ state, turn }: { state: QueryState; turn: number }) {
   return (
     <div aria-busy={load.loading}>
       {outcomes.map((o, n) => <Notes key={n} outcome={o} />)}
-      <Results tab={tab} outcomes={outcomes} span={span} />
-      <div class="bar">
+      {tab === 'plan' ? <Plan exprs={exprs} span={span} turn={turn} /> : <Results tab={tab} outcomes={outcomes} span={span} />}
+      <div class="bar" hidden={tab === 'plan'}>
         <button type="button" onClick={() => exportCSV(outcomes)}>Download CSV</button>
         <button type="button" onClick={() => exportJSON(outcomes)}>Download JSON</button>
       </div>
@@ -108,6 +115,7 @@ function Results({ tab, outcomes, span }: { tab: Tab; outcomes: Outcome[]; span:
     return <>{outcomes.filter((o) => !o.error).map((o, n) => <ResultTable key={n} outcome={o} />)}</>;
   }
   if (outcomes.every((o) => o.error)) return null;
+  if (tab === 'heatmap') return <Heat outcomes={outcomes} span={span} />;
   return <Graph outcomes={outcomes} span={span} stacked={tab === 'stacked'} />;
 }
 

@@ -1,0 +1,70 @@
+import { useMemo } from 'preact/hooks';
+import { HeatMap } from '../heat/map';
+import { number, time } from '../lib/format';
+import { ErrorBox } from '../parts/errorbox';
+import { columnAt, gridOf, keyBytes, rowAt } from './decode';
+import type { Point, Window } from './page';
+import { groupsOf, places } from './prefix';
+import { type KeyMap, metrics } from './types';
+
+const height = 480;
+
+/** labelGap is the least distance of labels, in pixels. */
+const labelGap = 17;
+
+/** OneMap shows the map of one metric with the names of its key ranges. */
+export function OneMap({ map, brightness, point, move, pin, show, out }: {
+  map: KeyMap;
+  brightness: number;
+  point: Point | null;
+  move: (p: Point | null) => void;
+  pin: (p: Point) => void;
+  show: (w: Partial<Window>) => void;
+  out: () => void;
+}) {
+  const decoded = useMemo(() => decode(map), [map]);
+  if (decoded instanceof Error) return <ErrorBox error={decoded} />;
+  const { grid, starts, groups, borders } = decoded;
+  if (!grid.cols || !grid.rows) return <p class="quiet">The server has counted nothing in this window yet.</p>;
+  const cell = point && { c: columnAt(map.columns, point.at), r: rowAt(starts, keyBytes(point.start)) };
+  const pointAt = ({ c, r }: { c: number; r: number }): Point => ({ at: (map.columns[c] + map.columns[c + 1]) / 2, start: map.rows[r].start });
+  const keyAfter = (r: number) => map.rows[r + 1]?.start ?? '';
+  const title = metrics[map.metric] ?? map.metric;
+  return (
+    <section class="keymap" aria-label={title}>
+      <h2>{title} <span class="quiet">{map.unit}, at most {number(map.max)}{map.approximate && ', approximate'}</span></h2>
+      <div class="withlabels">
+        <div class="prefixes" style={{ height: `${height - 64}px` }}>
+          {places(groups, grid.rows, labelGap / (height - 64)).map(({ group, top }) => (
+            <button key={group.from} type="button" class="plain" title={`Show only ${group.text}`} style={{ top: `${top * 100}%` }}
+              onClick={() => show({ startKey: map.rows[group.from].start, endKey: keyAfter(group.to - 1) })}>
+              {group.text}
+            </button>
+          ))}
+        </div>
+        <HeatMap label={`Heat map: ${title}. Arrow keys move over cells, Enter shows details, Escape zooms out. The table below lists the hottest ranges.`}
+          grid={grid} times={map.columns} rowSums={map.rowTotals} colSums={map.colTotals} borders={borders} missing={map.missing}
+          brightness={brightness} height={height} cursor={cell} move={(at) => move(at && pointAt(at))} pin={(at) => pin(pointAt(at))} out={out}
+          zoom={({ from, to }) => show({
+            start: map.columns[from.c], end: map.columns[to.c + 1], startKey: map.rows[from.r].start, endKey: keyAfter(to.r),
+          })} />
+      </div>
+      <p class="readout mono" aria-live="polite">
+        {cell ? `${time(map.columns[cell.c] * 1000)}  ${number(grid.values[cell.c * grid.rows + cell.r])} ${map.unit}  ${map.rows[cell.r].labels.join(' ') || map.rows[cell.r].key}`
+          : 'Move over the map to read cells. Drag a box to zoom, click for details.'}
+      </p>
+    </section>
+  );
+}
+
+function decode(map: KeyMap) {
+  try {
+    const groups = groupsOf(map.rows);
+    return {
+      grid: gridOf(map), starts: map.rows.map((r) => keyBytes(r.start)), groups,
+      borders: groups.map((g) => g.from).filter((r) => r > 0),
+    };
+  } catch (error) {
+    return error as Error;
+  }
+}

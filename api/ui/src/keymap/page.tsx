@@ -1,0 +1,118 @@
+import { useState } from 'preact/hooks';
+import { get } from '../lib/api';
+import { formatDuration } from '../lib/duration';
+import { time } from '../lib/format';
+import { useLoad } from '../lib/load';
+import { route, setParam, setParams } from '../lib/route';
+import { ErrorBox } from '../parts/errorbox';
+import { CellBox } from './cellbox';
+import { Diagnoses } from './diagnoses';
+import { OneMap } from './onemap';
+import { RangeTable } from './ranges';
+import { type KeyMap, metrics } from './types';
+
+/** Point is where the cursor stands: a time in unix seconds, and a key as base64url. Both maps follow it. */
+export interface Point {
+  at: number;
+  start: string;
+}
+
+/** Window is the part of time and keys that the maps show. */
+export interface Window {
+  start: number;
+  end: number;
+  startKey: string;
+  endKey: string;
+}
+
+const ranges: Record<string, number> = { '1 h': 3600, '6 h': 21600, '1 d': 86400, '4 d': 345600, '28 d': 2419200 };
+const followMs = 60000;
+
+function readWindow(params: URLSearchParams): Window {
+  const end = Number(params.get('end')) || Math.ceil(Date.now() / 60000) * 60;
+  const start = Number(params.get('start')) || end - (Number(params.get('range')) || 21600);
+  return { start, end, startKey: params.get('from') ?? '', endKey: params.get('to') ?? '' };
+}
+
+/** KeyMapPage shows load by row key and time. */
+export function KeyMapPage() {
+  const params = route.value.params;
+  const window = readWindow(params);
+  const chosen = params.get('metric') ?? 'write_cells';
+  const second = params.get('second') ?? '';
+  const [point, setPoint] = useState<Point | null>(null);
+  const [pinned, setPinned] = useState<Point | null>(null);
+  const [brightness, setBrightness] = useState(1);
+  const live = !params.get('end');
+  const load = useLoad(async (signal) => {
+    const ask = (metric: string) => get<KeyMap>('keyviz/heatmap', {
+      metric, start: window.start, end: window.end, start_key: window.startKey, end_key: window.endKey, format: 'f32', rows: 256, cols: 360,
+    }, signal);
+    return (await Promise.all([chosen, second].filter(Boolean).map(ask))).map((a) => a.data);
+  }, [params.toString()], live ? followMs : 0);
+  const show = (w: Partial<Window>) => {
+    const next = new URLSearchParams(params);
+    for (const [name, value] of Object.entries({ start: w.start, end: w.end, from: w.startKey, to: w.endKey })) {
+      if (value) next.set(name, String(value));
+      else if (value === '') next.delete(name);
+    }
+    setParams(next);
+  };
+  const out = () => {
+    const next = new URLSearchParams(params);
+    for (const name of ['start', 'end', 'from', 'to']) next.delete(name);
+    setParams(next);
+  };
+  return (
+    <>
+      <h1>Key map</h1>
+      <p class="quiet">Time goes from left to right, row keys from top to bottom, and colour is load. A good schema gives even noise. A bright band is a
+        hot range, a diagonal a key that grows with time, a vertical line a scan of all keys.</p>
+      <Controls {...{ chosen, second, brightness, setBrightness, out }} zoomed={params.has('start') || params.has('from')} window={window} />
+      {load.error && <ErrorBox error={load.error} />}
+      {!load.data && !load.error && <p class="quiet">Loading …</p>}
+      {load.data?.[0] && <Diagnoses list={load.data[0].diagnostics} show={show} />}
+      {load.data?.map((m) => (
+        <OneMap key={m.metric} map={m} brightness={brightness} point={point} move={setPoint} pin={setPinned} show={show} out={out} />
+      ))}
+      <CellBox point={pinned} close={() => setPinned(null)} />
+      {load.data && <RangeTable metric={chosen} window={window} show={show} />}
+    </>
+  );
+}
+
+function Controls({ chosen, second, brightness, setBrightness, out, zoomed, window }: {
+  chosen: string;
+  second: string;
+  brightness: number;
+  setBrightness: (b: number) => void;
+  out: () => void;
+  zoomed: boolean;
+  window: Window;
+}) {
+  const range = route.value.params.get('range') ?? '21600';
+  const options = Object.entries(metrics).map(([id, title]) => <option key={id} value={id}>{title}</option>);
+  return (
+    <div class="bar">
+      <label>Load
+        <select value={chosen} onChange={(e) => setParam('metric', e.currentTarget.value)}>{options}</select>
+      </label>
+      <label>Below it
+        <select value={second} onChange={(e) => setParam('second', e.currentTarget.value)}>
+          <option value="">nothing</option>
+          {options}
+        </select>
+      </label>
+      <label>Time
+        <select value={range} onChange={(e) => { out(); setParam('range', e.currentTarget.value); }}>
+          {Object.entries(ranges).map(([title, s]) => <option key={s} value={String(s)}>{title}</option>)}
+        </select>
+      </label>
+      <label>Brightness
+        <input type="range" min="0.4" max="3" step="0.1" value={brightness} onInput={(e) => setBrightness(Number(e.currentTarget.value))} />
+      </label>
+      <button type="button" onClick={out} disabled={!zoomed}>Zoom out</button>
+      <span class="quiet">{time(window.start * 1000)}, {formatDuration(window.end - window.start)}</span>
+    </div>
+  );
+}

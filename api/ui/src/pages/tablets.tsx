@@ -1,0 +1,102 @@
+import { get } from '../lib/api';
+import { bytes, whole } from '../lib/format';
+import { useLoad } from '../lib/load';
+import { route, setParam } from '../lib/route';
+import { Bar } from '../parts/bar';
+import { ErrorBox } from '../parts/errorbox';
+import { Table } from '../parts/table';
+
+interface Tablet {
+  start: string;
+  end: string;
+  sizeBytes: number;
+  rowsWritten: number;
+  rowsRead: number;
+  bytesWritten: number;
+  bytesRead: number;
+}
+
+interface TableStatus {
+  name: string;
+  tablets: Tablet[];
+}
+
+interface Rule {
+  pattern: string;
+  from_hour: number;
+  salts: number;
+  basis: string;
+  salt_tags?: number;
+  promoted?: string[];
+  reversed_domains?: string[];
+}
+
+/** Tablets shows the tables with their row ranges, and the rules that make row keys. */
+export function Tablets() {
+  const load = useLoad(async (signal) => {
+    const [tables, schema] = await Promise.all([
+      get<{ tables: TableStatus[] }>('status/tablets', {}, signal), get<{ rules: Rule[]; hour: number }>('status/schema', {}, signal),
+    ]);
+    return { tables: tables.data.tables, rules: schema.data.rules, hour: schema.data.hour };
+  }, [], 10000);
+  const d = load.data;
+  return (
+    <>
+      <h1>Tablets and schema</h1>
+      {load.error && <ErrorBox error={load.error} />}
+      {!d && !load.error && <p class="quiet">Loading …</p>}
+      {d && <Tables tables={d.tables} />}
+      {d && <Rules rules={d.rules} hour={d.hour} />}
+    </>
+  );
+}
+
+const sum = (t: TableStatus, of: keyof Tablet) => t.tablets.reduce((s, x) => s + (x[of] as number), 0);
+
+function Tables({ tables }: { tables: TableStatus[] }) {
+  const chosen = route.value.params.get('table') ?? 'data';
+  const table = tables.find((t) => t.name === chosen);
+  const rows = (t: Tablet) => t.rowsRead + t.rowsWritten;
+  const all = table ? sum(table, 'rowsRead') + sum(table, 'rowsWritten') : 0;
+  return (
+    <>
+      <p>A tablet is a contiguous range of rows. Rows come to a table when their hour is flushed: samples in memory are not counted.</p>
+      <Table caption="Tables" rows={tables} columns={[
+        { title: 'Table', value: (t) => t.name, show: (t) => <button type="button" class={t.name === chosen ? 'on' : ''} aria-pressed={t.name === chosen} onClick={() => setParam('table', t.name)}>{t.name}</button> },
+        { title: 'Tablets', value: (t) => t.tablets.length, numeric: true },
+        { title: 'Size', value: (t) => sum(t, 'sizeBytes'), show: (t) => bytes(sum(t, 'sizeBytes')), numeric: true },
+        { title: 'Rows written', value: (t) => sum(t, 'rowsWritten'), show: (t) => whole(sum(t, 'rowsWritten')), numeric: true },
+        { title: 'Rows read', value: (t) => sum(t, 'rowsRead'), show: (t) => whole(sum(t, 'rowsRead')), numeric: true },
+      ]} />
+      {table && (
+        <Table caption={`Tablets of ${table.name}`} rows={table.tablets} columns={[
+          { title: 'First key', value: (t) => t.start, show: (t) => <code>{t.start || 'the first'}</code> },
+          { title: 'Before key', value: (t) => t.end, show: (t) => <code>{t.end || 'the end'}</code> },
+          { title: 'Size', value: (t) => t.sizeBytes, show: (t) => bytes(t.sizeBytes), numeric: true },
+          { title: 'Written', value: (t) => t.rowsWritten, show: (t) => `${whole(t.rowsWritten)} rows, ${bytes(t.bytesWritten)}`, numeric: true },
+          { title: 'Read', value: (t) => t.rowsRead, show: (t) => `${whole(t.rowsRead)} rows, ${bytes(t.bytesRead)}`, numeric: true },
+          { title: 'Share of rows', value: rows, show: (t) => <Bar share={all ? rows(t) / all : 0} label={`Share of the tablet from ${t.start || 'the first key'}`} /> },
+        ]} />
+      )}
+    </>
+  );
+}
+
+const hourText = (hour: number) => new Date(hour * 3600000).toISOString().slice(0, 16).replace('T', ' ') + ' UTC';
+
+function Rules({ rules, hour }: { rules: Rule[]; hour: number }) {
+  return (
+    <>
+      <h2>Schema rules</h2>
+      <p>A row key is <code>metric#salt#tags#reversed-hour</code>. The first rule whose pattern matches a metric makes its keys. The present hour is {hourText(hour)}.</p>
+      <Table caption="Schema rules" rows={rules} columns={[
+        { title: 'Pattern', value: (r) => r.pattern, show: (r) => <code>{r.pattern}</code> },
+        { title: 'From', value: (r) => r.from_hour, show: (r) => (r.from_hour ? `${hourText(r.from_hour)}${r.from_hour > hour ? ' (to come)' : ''}` : 'always') },
+        { title: 'Salts', value: (r) => r.salts, numeric: true },
+        { title: 'Salt from', value: (r) => r.basis, show: (r) => r.basis + (r.salt_tags ? `, ${r.salt_tags} of them` : '') },
+        { title: 'Promoted labels', value: (r) => (r.promoted ?? []).join(', ') || '–' },
+        { title: 'Reversed domains', value: (r) => (r.reversed_domains ?? []).join(', ') || '–' },
+      ]} />
+    </>
+  );
+}
