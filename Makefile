@@ -54,6 +54,6 @@ realwrite: ## CPU time of remote write 1.0 and 2.0, beside Prometheus (VICTORIA_
 		go test -tags realinput -run TestRealWriteCPU -v -timeout 30m ./cmd/tsdb
 
 golden: ## rewrite golden files; read the diff before you commit it
-	go test ./keyschema/... ./rollup/cell -rewrite
+	go test ./keyschema/... ./rollup/cell ./storage/keyviz/heat -rewrite
 
 .PHONY: help build run test race lint fuzz crash differential reference bench prometheus3 realinput realsizes realwrite golden

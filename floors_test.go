@@ -71,6 +71,7 @@ var floors = map[string]int{
 	"storage/keyviz/heat":         5,
 	"storage/keyviz/ranges":       10,
 	"storage/keyviz":              40,
+	"storage/keyviz/diagnosis":    41,
 	"rollup":                      0,
 	"rollup/histograms":           16,
 	"rollup/cell":                 20,

@@ -67,6 +67,8 @@ type Options struct {
 	Tablets TabletSource
 	// Keyviz answers /api/v1/keyviz; nil answers that it is off.
 	Keyviz *keyviz.Collector
+	// Tombstones counts the deletions whose rows are not cleaned, for the diagnosis of /api/v1/keyviz; nil means none.
+	Tombstones func() int
 	// Retention answers /api/v1/status/retention; nil answers with nothing.
 	Retention RetentionSource
 

@@ -15,6 +15,7 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/keyviz"
+	"halite/storage/keyviz/diagnosis"
 	"halite/storage/keyviz/heat"
 	"halite/storage/principal"
 )
@@ -39,6 +40,8 @@ type Options struct {
 	Collector *keyviz.Collector
 	// Tablets lists the tablets of the data table; nil lists none.
 	Tablets func(ctx context.Context) ([]storage.Tablet, error)
+	// Tombstones counts the deletions whose rows are not cleaned; nil means none.
+	Tombstones func() int
 	// ParseTime parses a time.
 	ParseTime func(text string) (time.Time, error)
 }
@@ -63,11 +66,12 @@ type Heatmap struct {
 	// Tablets are those of the data table at the time of the answer.
 	Tablets []Tablet `json:"tablets"`
 	// RowTotals and ColTotals add up counts, not rates. Of maxima they are the largest.
-	RowTotals   []float64 `json:"rowTotals"`
-	ColTotals   []float64 `json:"colTotals"`
-	Max         float64   `json:"max"`
-	P99         float64   `json:"p99"`
-	Diagnostics []any     `json:"diagnostics"`
+	RowTotals []float64 `json:"rowTotals"`
+	ColTotals []float64 `json:"colTotals"`
+	Max       float64   `json:"max"`
+	P99       float64   `json:"p99"`
+	// Diagnostics says in words what the map shows, the worst first.
+	Diagnostics []Finding `json:"diagnostics"`
 	// Approximate says that counts of a range were divided or added up. Scaled says that rows differ in their number of keys.
 	Approximate bool `json:"approximate"`
 	Scaled      bool `json:"scaled"`
@@ -91,6 +95,36 @@ type Values struct {
 	Data     any    `json:"data"`
 }
 
+// Finding is something that the map shows. Time has its start and end, Key its first key and the key behind its last one.
+type Finding struct {
+	ID    string     `json:"id"`
+	Level string     `json:"level"`
+	Time  [2]float64 `json:"time"`
+	Key   [2]string  `json:"key"`
+	// Range has the same keys as base64url.
+	Range [2]string `json:"range"`
+	Share float64   `json:"share"`
+	Text  string    `json:"text"`
+	// Docs is the place in the documents.
+	Docs string `json:"docs"`
+}
+
+func (h *Handler) findings(ctx context.Context, m *keyviz.Map) []Finding {
+	tombstones := 0
+	if p := principal.From(ctx); h.opts.Tombstones != nil && (p == nil || len(p.Tenants) == 0) {
+		tombstones = h.opts.Tombstones()
+	}
+	out := []Finding{}
+	for _, f := range diagnosis.Find(m, tombstones) {
+		out = append(out, Finding{
+			ID: f.ID, Level: string(f.Level), Time: [2]float64{seconds(f.FromMs), seconds(f.ToMs)},
+			Key: [2]string{keyText(f.Start), keyText(f.End)}, Range: [2]string{encodeKey(f.Start), encodeKey(f.End)}, Share: f.Share,
+			Text: f.Text, Docs: "docs/keyviz.md#" + f.ID,
+		})
+	}
+	return out
+}
+
 // Tablet is a tablet of the data table.
 type Tablet struct {
 	Start string `json:"start"`
@@ -111,7 +145,7 @@ func (h *Handler) Heatmap(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out := &Heatmap{
-		Metric: m.Metric.String(), Unit: m.Metric.Unit(), Rows: rowsOf(m), Diagnostics: []any{}, Missing: []int{},
+		Metric: m.Metric.String(), Unit: m.Metric.Unit(), Rows: rowsOf(m), Diagnostics: h.findings(r.Context(), m), Missing: []int{},
 		Approximate: m.Approximate, Scaled: true, Tablets: []Tablet{},
 	}
 	for _, ms := range m.TimesMs {

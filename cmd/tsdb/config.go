@@ -37,6 +37,7 @@ type serveConfig struct {
 	memtableBytes      int64
 	tabletBytes        int64
 	keyvizBytes        int64
+	demoRules          []keyschema.Rule // of a demo; nil otherwise
 	tabletRows         int64
 	indexBytes         int64
 	headBytesMax       int64

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"halite/ingest"
+	"halite/keyschema"
 	"halite/loadtest/fleet"
 	"halite/storage/periodic"
 )
@@ -39,7 +40,18 @@ const (
 	demoSpanMin      = 5 * time.Minute
 	demoHostsDefault = "30"
 	demoSpanDefault  = "6h"
+
+	// demoBurst is the number of additional samples of demo_requests_total in a step of the host that has the hot spot.
+	demoBurst = 59
 )
+
+// demoRules leave the keys of demo_requests_total in the order of the hosts. So the hot spot moves through the keys, and the key
+// heat map shows it as a diagonal. This is what salts prevent.
+func demoRules() []keyschema.Rule {
+	return []keyschema.Rule{
+		{Pattern: demoRequests, Salts: 1, Promoted: []string{"instance"}},
+	}
+}
 
 // demoConfig holds the flags of `tsdb demo`: the flags of serve and two more.
 type demoConfig struct {
@@ -86,6 +98,7 @@ func runDemo(c *demoConfig, out io.Writer) (err error) {
 		return fmt.Errorf("--storage.path: %s is not empty: a demo needs an empty directory (tsdb serve continues an earlier demo)",
 			c.serve.storagePath)
 	}
+	c.serve.demoRules = demoRules()
 	c.serve.background = func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error {
 		d, err := newDemo(c, w, time.Now())
 		if err != nil {
@@ -245,10 +258,21 @@ func (h *demoHost) steps(batch []ingest.Sample, end int, startMs int64) []ingest
 		}
 		heat := h.heat(tsMs)
 		noise := fleet.Unit01(fleet.Mix(h.seed, uint64(h.step), 1))
+		batch = h.burst(batch, tsMs, heat, h.labels[len(values)])
 		h.requests += math.Floor((20 + 380*heat) * demoStep.Seconds() * (0.9 + 0.2*noise))
 		batch = append(batch,
 			ingest.Sample{Labels: h.labels[len(values)], TsMs: tsMs, Value: h.requests},
 			ingest.Sample{Labels: h.labels[len(values)+1], TsMs: tsMs, Value: (20 + math.Round(300*heat+10*noise)) / 1000})
+	}
+	return batch
+}
+
+// burst appends the samples that the counter of a busy host has between two steps: as many as the hot spot is close.
+func (h *demoHost) burst(batch []ingest.Sample, tsMs int64, heat float64, ls labels.Labels) []ingest.Sample {
+	more := int64(demoBurst * heat)
+	gap := demoStep.Milliseconds() / (more + 1)
+	for i := range more {
+		batch = append(batch, ingest.Sample{Labels: ls, TsMs: tsMs - (more-i)*gap, Value: h.requests})
 	}
 	return batch
 }

@@ -46,10 +46,11 @@ func (c *serveConfig) readConfig() (*config.Config, error) {
 	return read, nil
 }
 
-// wantedRules returns the rules of a configuration. Without a file it returns nil, and the stored rules stay in force.
+// wantedRules returns the rules of a configuration. Without a file it returns those of a demo, or nil, and the stored rules stay
+// in force.
 func (c *serveConfig) wantedRules(read *config.Config) []keyschema.Rule {
 	if c.configFile == "" {
-		return nil
+		return c.demoRules
 	}
 	return append([]keyschema.Rule{}, read.Rules()...)
 }

@@ -293,7 +293,7 @@ func newAPI(
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
-		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Keyviz: db.keyviz, Retention: db.sweeper.Costs,
+		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
 		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), RuleManager: db.rules,
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,

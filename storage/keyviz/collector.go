@@ -27,6 +27,11 @@ type Collector struct {
 	jobs   periodic.Jobs
 	hour   atomic.Int64 // at the last tick
 	begun  time.Time
+	past   atomic.Int64 // samples since the last division
+
+	dividing sync.Mutex // guards divided and took
+	divided  time.Time
+	took     time.Duration
 
 	mu       sync.Mutex // guards what follows
 	pyramid  *pyramid
@@ -117,13 +122,32 @@ const (
 
 // End adds a batch from Begin.
 func (c *Collector) End(b *ranges.Batch) {
-	b.End()
+	past := b.End()
 	found, due := c.series.Found.Load(), c.divide.Load()
-	if found < due || !c.divide.CompareAndSwap(due, found+found/divisionGrowth) {
+	if found >= due && c.divide.CompareAndSwap(due, found+found/divisionGrowth) {
+		c.Divide(false)
 		return
 	}
-	c.Divide(false)
+	if past > 0 && c.past.Add(past) >= pastSamples && c.dividing.TryLock() {
+		defer c.dividing.Unlock()
+		began := time.Now()
+		if began.Sub(c.divided) < pastPause*c.took {
+			return
+		}
+		c.past.Store(0)
+		c.Divide(false)
+		c.divided = time.Now()
+		c.took = c.divided.Sub(began)
+	}
 }
+
+const (
+	// pastSamples is the number of past samples after which the ranges divide. A backfill writes hours within seconds, so minutes
+	// of the clock would be too long.
+	pastSamples = 1 << 14
+	// pastPause: a division waits pastPause times as long as the last one took, so that divisions take 1 % of a CPU at most.
+	pastPause = 100
+)
 
 // Divide splits hot ranges and merges cold ones.
 func (c *Collector) Divide(renumber bool) {

@@ -71,6 +71,8 @@ type Map struct {
 	Missing []bool
 	// Touched is the number of key ranges with reads in each column, of Ranges in it.
 	Touched, Ranges []int
+	// RowsWritten and BytesWritten are the rows and bytes that were written to the table in all columns, by row.
+	RowsWritten, BytesWritten []float64
 	// Approximate says that some ranges were divided evenly, or that rows hold several ranges.
 	Approximate bool
 }
@@ -95,6 +97,7 @@ func (c *Collector) Map(ctx context.Context, r Request) (*Map, error) {
 		m.Missing[i] = true
 	}
 	axis := axisOf(columns, r.Start, r.End)
+	m.RowsWritten, m.BytesWritten = make([]float64, len(axis)), make([]float64, len(axis))
 	fine := m.fill(columns, axis, &r)
 	m.reduce(axis, fine, r.Rows)
 	return m, nil
@@ -115,6 +118,10 @@ func (c *Collector) grid(r *Request) (*level, []int64) {
 	from -= from % l.spanMs
 	count := (to - from + l.spanMs - 1) / l.spanMs
 	step := l.spanMs * ((count + int64(r.Columns) - 1) / int64(r.Columns))
+	if count > int64(r.Columns) && count <= int64(r.Columns)+2 {
+		// The window begins and ends within columns. It loses the first ones rather than its resolution.
+		step, from = l.spanMs, from+(count-int64(r.Columns))*l.spanMs
+	}
 	from -= from % step
 	times := []int64{from}
 	for ms := from; ms < to; {
@@ -209,8 +216,13 @@ func (m *Map) fill(columns []*heat.Column, axis []string, r *Request) [][]float6
 		}
 		m.Touched[at] = max(m.Touched[at], touched)
 		heat.Spread(c.Starts, whole, func(i, row int, share float64) {
+			if row -= shift; row < 0 || row >= len(axis) {
+				return
+			}
+			m.RowsWritten[row] += c.Counts[i][heat.WriteRows] * share
+			m.BytesWritten[row] += c.Counts[i][heat.WriteBytes] * share
 			n := c.Counts[i][r.Metric]
-			if row -= shift; n == 0 || row < 0 || row >= len(axis) {
+			if n == 0 {
 				return
 			}
 			m.Approximate = m.Approximate || share < 1
@@ -239,22 +251,28 @@ func (m *Map) reduce(axis []string, fine [][]float64, rowsMax int) {
 	}
 	m.Approximate = m.Approximate || len(rows) < len(axis)
 	for at, column := range fine {
-		values := make([]float64, len(rows))
-		for n, i := range rows {
-			end := len(axis)
-			if n+1 < len(rows) {
-				end = rows[n+1]
-			}
-			for ; i < end; i++ {
-				if m.Metric.IsMax() {
-					values[n] = max(values[n], column[i])
-				} else {
-					values[n] += column[i]
-				}
+		m.Values[at] = merge(column, rows, m.Metric.IsMax())
+	}
+	m.RowsWritten, m.BytesWritten = merge(m.RowsWritten, rows, false), merge(m.BytesWritten, rows, false)
+}
+
+// merge adds up the values from the start of each row to the next one, or returns the largest of them.
+func merge(fine []float64, rows []int, largest bool) []float64 {
+	values := make([]float64, len(rows))
+	for n, i := range rows {
+		end := len(fine)
+		if n+1 < len(rows) {
+			end = rows[n+1]
+		}
+		for ; i < end; i++ {
+			if largest {
+				values[n] = max(values[n], fine[i])
+			} else {
+				values[n] += fine[i]
 			}
 		}
-		m.Values[at] = values
 	}
+	return values
 }
 
 // Cell is the exact load of one key range in one column.

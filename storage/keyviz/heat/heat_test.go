@@ -1,6 +1,7 @@
 package heat_test
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -116,6 +117,8 @@ func TestRowsKeepHotRanges(t *testing.T) {
 	require.Equal(t, []int{0}, heat.Rows(starts, load, 1))
 }
 
+var rewrite = flag.Bool("rewrite", false, "rewrite the golden file")
+
 func golden() *heat.Column {
 	c := &heat.Column{
 		StartMs: 1_700_000_040_000, SpanMs: 60_000, Starts: []string{"", "up#00#", "up#01#a=1,"}, Counts: make([]heat.Counts, 3),
@@ -131,8 +134,7 @@ func TestGolden(t *testing.T) {
 	codec, err := heat.NewCodec()
 	require.NoError(t, err)
 	path := filepath.Join("testdata", "column.bin")
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
+	if *rewrite {
 		require.NoError(t, os.WriteFile(path, codec.Append(nil, golden()), 0o644))
 	}
 	src, err := os.ReadFile(path)

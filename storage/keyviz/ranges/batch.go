@@ -80,6 +80,7 @@ type Batch struct {
 	counts   []uint32
 	touched  []uint16
 	samples  []sample
+	past     int64 // samples older than a minute
 	wait     int32 // samples until the next one is offered
 	random   uint64
 }
@@ -182,6 +183,9 @@ func (b *Batch) flush() {
 		cells := b.snapshot.list(t, b.minuteMs/MinuteMs, heat.WriteCells)
 		for _, at := range b.touched {
 			cells[at] += uint64(b.counts[at])
+			if b.nowMs-b.minuteMs >= 2*MinuteMs {
+				b.past += int64(b.counts[at])
+			}
 		}
 	}
 	for _, x := range b.samples {
@@ -195,12 +199,14 @@ func (b *Batch) flush() {
 	b.touched, b.samples = b.touched[:0], b.samples[:0]
 }
 
-// End adds the counts. The batch must not be used any more.
-func (b *Batch) End() {
+// End adds the counts. The batch must not be used any more. It returns the number of samples that were at least a minute old.
+func (b *Batch) End() (past int64) {
 	b.flush()
 	b.snapshot.leave()
-	b.snapshot = nil
+	past = b.past
+	b.snapshot, b.past = nil, 0
 	b.series.pooled.Put(b)
+	return past
 }
 
 // Work is the load of rows that one operation on the table has touched. It is not safe for concurrent use.

@@ -1,6 +1,7 @@
 package ranges
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,30 +25,36 @@ func (s *Set) split() (changes []Change) {
 		return nil
 	}
 	even := total / float64(s.opts.RangesMax)
-	room := s.opts.RangesMax - len(s.leaves)
-	var out []*leaf
+	hottest := make([]int, 0, len(s.leaves))
 	for i, l := range s.leaves {
-		out = append(out, l)
-		if room <= 0 || l.heat <= splitOver*even {
-			continue
+		if l.heat > splitOver*even {
+			hottest = append(hottest, i)
 		}
-		end := ""
+	}
+	slices.SortStableFunc(hottest, func(a, b int) int { return cmp.Compare(s.leaves[b].heat, s.leaves[a].heat) })
+	room := s.opts.RangesMax - len(s.leaves)
+	parts := make(map[int][]*leaf)
+	for _, i := range hottest {
+		l, end := s.leaves[i], ""
 		if i+1 < len(s.leaves) {
 			end = s.leaves[i+1].start
 		}
 		cuts := l.cuts(end, min(int(l.heat/even), room, keysMax)+1)
-		if len(cuts) == 0 {
+		if cuts = cuts[:min(len(cuts), room)]; len(cuts) == 0 {
 			continue
 		}
-		if len(cuts) > room {
-			cuts = cuts[:room]
-		}
 		room -= len(cuts)
-		reason := fmt.Sprintf("the range had %.1f %% of the load", 100*l.heat/total)
-		parts := l.divide(cuts)
-		out = append(out[:len(out)-1], parts...)
-		for _, p := range parts[1:] {
-			changes = append(changes, Change{p.start, true, reason})
+		parts[i] = l.divide(cuts)
+		for _, p := range parts[i][1:] {
+			changes = append(changes, Change{p.start, true, fmt.Sprintf("the range had %.1f %% of the load", 100*l.heat/total)})
+		}
+	}
+	var out []*leaf
+	for i, l := range s.leaves {
+		if len(parts[i]) > 0 {
+			out = append(out, parts[i]...)
+		} else {
+			out = append(out, l)
 		}
 	}
 	s.leaves = out
@@ -128,7 +135,8 @@ func (l *leaf) divide(cuts []string) []*leaf {
 		parts[at].keys = append(parts[at].keys, key)
 	}
 	for _, p := range parts {
-		p.heat = l.heat * float64(len(p.keys)) / float64(len(l.keys))
+		share := float64(len(p.keys)) / float64(len(l.keys))
+		p.heat, p.peak = l.heat*share, l.peak*share
 	}
 	return parts
 }
@@ -136,8 +144,14 @@ func (l *leaf) divide(cuts []string) []*leaf {
 // merge joins the coldest neighbours until there is room for splits. It crosses a border of salts, metrics or tenants only if
 // nothing else makes room.
 func (s *Set) merge() (changes []Change) {
+	for i := 1; i < len(s.leaves); i++ {
+		s.leaves[i].border = heat.BorderOf(s.leaves[i-1].start, s.leaves[i].start)
+	}
 	limit := s.opts.RangesMax - s.opts.RangesMax/freeShare
-	even := s.total() / float64(s.opts.RangesMax)
+	even := 0.0
+	for _, l := range s.leaves {
+		even += l.peak / float64(s.opts.RangesMax)
+	}
 	for level := heat.BorderNone; level <= heat.BorderTenant && len(s.leaves) > limit; level++ {
 		for len(s.leaves) > limit {
 			at, sum := s.coldest(level)
@@ -165,8 +179,8 @@ func (s *Set) merge() (changes []Change) {
 func (s *Set) coldest(level heat.Border) (at int, sum float64) {
 	at = -1
 	for i := 1; i < len(s.leaves); i++ {
-		both := s.leaves[i-1].heat + s.leaves[i].heat
-		if (at < 0 || both < sum) && heat.BorderOf(s.leaves[i-1].start, s.leaves[i].start) <= level {
+		both := s.leaves[i-1].peak + s.leaves[i].peak
+		if (at < 0 || both < sum) && s.leaves[i].border <= level {
 			at, sum = i, both
 		}
 	}
@@ -177,6 +191,7 @@ func (s *Set) coldest(level heat.Border) (at int, sum float64) {
 func (s *Set) join(at int, reason string) Change {
 	into, from := s.leaves[at-1], s.leaves[at]
 	into.heat += from.heat
+	into.peak += from.peak
 	into.keys = append(into.keys, from.keys...)
 	if len(into.keys) > keysMax {
 		half := into.keys[:0]
@@ -190,5 +205,8 @@ func (s *Set) join(at int, reason string) Change {
 	}
 	into.ids = append(into.ids, from.ids...)
 	s.leaves = slices.Delete(s.leaves, at, at+1)
+	if at < len(s.leaves) {
+		s.leaves[at].border = heat.BorderOf(into.start, s.leaves[at].start)
+	}
 	return Change{from.start, false, reason}
 }

@@ -19,8 +19,9 @@ const (
 	keysMax = 32
 	// idsMax bounds the ids of one numbering.
 	idsMax = 1 << 16
-	// decay is the share of the earlier heat of a range that counts at the next change.
-	decay = 0.5
+	// decay and peakDecay are the shares of the earlier heat and peak of a range that count at the next division.
+	decay     = 0.5
+	peakDecay = 0.98
 )
 
 // Options of a Set. Zero values mean the defaults.
@@ -52,8 +53,11 @@ type leaf struct {
 	start string
 	id    uint32   // of the range
 	ids   []uint32 // of ranges that it has taken in
-	heat  float64
+	heat  float64  // recent
+	peak  float64  // falls slowly, so that a range stays for a while after its load has moved on
 	keys  []string
+	// border is what changes from the leaf before. Only merge sets it.
+	border heat.Border
 }
 
 // New returns a Set that begins with the given starts, or with one range.
@@ -211,10 +215,14 @@ func (s *Set) Divide(renumber bool) ([]*heat.Column, []Change) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := s.drain()
+	for _, l := range s.leaves {
+		l.peak = max(l.heat, l.peak)
+	}
 	changes := s.split()
 	changes = append(changes, s.merge()...)
 	for _, l := range s.leaves {
 		l.heat *= decay
+		l.peak *= peakDecay
 	}
 	if renumber {
 		s.renumber()
