@@ -168,6 +168,7 @@ var floors = map[string]int{
 	"cmd/tsdb/internal/tools":    94,
 	"cmd/tsdb/internal/opentsdb": 91,
 	"cmd/tsdb/internal/transfer": 94,
+	"cmd/tsdb/internal/backfill": 95,
 	"cmd/tsdb":                   100,
 }
 

@@ -56,8 +56,8 @@ func paramError(param, format string, args ...any) error {
 	return &ParamError{Param: param, Err: fmt.Errorf(format, args...)}
 }
 
-// ParseQuery reads the parameters of a request, besides match[]. inURL has those of the URL, form has those of the body as well.
-// The error is a *ParamError.
+// ParseQuery reads the parameters of a request, besides match[]. inURL has the parameters of the URL. form has them and the
+// parameters of the body. The error is a *ParamError.
 func ParseQuery(inURL, form url.Values) (q Query, err error) {
 	q.Names, q.Groups, q.Files = form["rule_name[]"], form["rule_group[]"], form["file[]"]
 	switch q.Type = strings.ToLower(inURL.Get("type")); q.Type {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"halite/cmd/tsdb/internal/backfill"
 	"halite/cmd/tsdb/internal/client"
 	"halite/cmd/tsdb/internal/datadir"
 	"halite/cmd/tsdb/internal/program"
@@ -60,7 +61,7 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, tools.AddInspect, client.AddLoadtest, client.AddCompare,
 		tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
-		tools.AddToken, tools.AddBackup, addImport, transfer.AddExport,
+		tools.AddToken, tools.AddBackup, addImport, transfer.AddExport, backfill.AddRules,
 	} {
 		maps.Copy(commands, add(app))
 	}

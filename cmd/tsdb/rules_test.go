@@ -3,17 +3,20 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/stretchr/testify/require"
 )
 
@@ -138,8 +141,8 @@ func (s *ruleServer) has(query string) bool {
 	return strings.Contains(string(a.Data), `"metric"`)
 }
 
-// TestRules: an alert goes to Alertmanager, is a series, and resolves. A rule that fails is counted and shown. A bad file is refused
-// and changes nothing.
+// TestRules: an alert goes to Alertmanager, is a series, and resolves. A rule that fails is counted and shown. A bad file is
+// refused and changes nothing.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	am, address := newAlertmanager(t)
@@ -259,4 +262,65 @@ func TestRulesOfTenants(t *testing.T) {
 		_, text = s.ask("default", "", http.MethodGet, path, "")
 		require.Contains(t, text, "Secret")
 	}
+}
+
+// TestBackfill: backfilled results are at the times of the server's own evaluations, equal what the rules give, and stay the same
+// when the command is repeated.
+func TestBackfill(t *testing.T) {
+	t.Parallel()
+	s := startRules(t, t.TempDir(), "127.0.0.1:1", "--no-web.self-scrape")
+	s.putRules(t, `
+groups:
+- {name: second, interval: 1s, rules: [{record: temps:max, expr: max(temp:double)}, {alert: A, expr: temp > 1000}]}
+- {name: first, interval: 1s, rules: [{record: temp:double, expr: 2 * temp, labels: {job: rules}}, {record: t, expr: time()}]}
+`)
+	status, text, _ := s.post("/-/reload", nil)
+	require.Equal(t, http.StatusOK, status, text)
+	now := time.Now()
+	var points []point
+	for ago := 100; ago > 60; ago-- { // the series ends a minute ago
+		points = append(points, point{
+			metric: "temp", instance: "a", tsMs: now.Add(-time.Duration(ago) * time.Second).UnixMilli(), value: float64(ago),
+		})
+	}
+	points = append(points, point{
+		metric: "temp", instance: "a", tsMs: now.UnixMilli() - 60_000, value: math.Float64frombits(value.StaleNaN),
+	})
+	s.write(points)
+	require.Eventually(t, func() bool { return s.has(`t`) }, time.Minute, 20*time.Millisecond)
+	file := filepath.Join(filepath.Dir(s.config), "rules.yml")
+	backfill := func(flags ...string) string {
+		out, err := tsdb(t, append([]string{
+			"rules", "backfill", "--url", s.url, "--from", now.Add(-2 * time.Minute).Format(time.RFC3339), "--to", now.Add(10 * time.Millisecond).Format(time.RFC3339), "--window", "17s", file,
+		}, flags...)...)
+		require.NoError(t, err, out)
+		return out
+	}
+	require.Contains(t, backfill("--dry-run"), "t: would store 1")
+	require.False(t, s.has("temp:double offset 70s"))
+	before := backfill()
+	require.Contains(t, before, "temp:double: stored 40 samples of 1 series, and 1 stale markers")
+	require.Contains(t, before, "temps:max: stored 40 samples of 1 series, and 1 stale markers")
+	require.Contains(t, before, "1 alerting rules are left out")
+	require.Equal(t, before, backfill())
+	values := func(query string) [][2]any {
+		_, a := s.get("/api/v1/query", url.Values{"query": {query}})
+		var answer struct{ Result []struct{ Values [][2]any } }
+		require.NoError(t, json.Unmarshal(a.Data, &answer))
+		return answer.Result[0].Values
+	}
+	require.Greater(t, len(values("t[3m]")), 110)
+	last := 0.0
+	for _, v := range values("t[3m]") {
+		at := v[0].(float64)
+		require.Equal(t, strconv.FormatFloat(at, 'f', -1, 64), v[1])
+		require.True(t, last == 0 || math.Abs(at-last-1) < 1e-6 || at-last > 1.5, "evaluations at %f and %f", last, at)
+		last = at
+	}
+	for _, v := range values("temp:double[5m]")[10:13] {
+		at := strconv.FormatFloat(v[0].(float64), 'f', 3, 64)
+		_, a := s.get("/api/v1/query", url.Values{"query": {"2 * max(temp)"}, "time": {at}})
+		require.Contains(t, string(a.Data), fmt.Sprintf(`"%s"]`, v[1]))
+	}
+	require.False(t, s.has(`temps:max offset 58s`), "the stale marker ends the series")
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,14 +18,18 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"halite/cmd/tsdb/internal/config"
+	"halite/cmd/tsdb/internal/rules"
 	"halite/keyschema"
+	"halite/query"
 )
 
 // checkConfig holds the arguments of `tsdb check config`.
 type checkConfig struct {
 	file   string
 	server Server
-	now    func() time.Time
+	// experimental is --query.experimental of the server.
+	experimental bool
+	now          func() time.Time
 }
 
 // AddCheck declares `tsdb check config`.
@@ -33,6 +38,7 @@ func AddCheck(app *kingpin.Application) Commands {
 	cmd := check.Command("config", "Check a configuration file, and show what it would change in a running server.")
 	c := &checkConfig{now: time.Now}
 	cmd.Arg("file", "The file for --config.file of serve.").Required().StringVar(&c.file)
+	cmd.Flag("query.experimental", "Accept in rules what the server accepts with this flag.").BoolVar(&c.experimental)
 	c.server.AddFlags(cmd, "A running server to compare the file with. Default: none.", "")
 	return Commands{cmd.FullCommand(): c.run}
 }
@@ -42,7 +48,14 @@ func (c *checkConfig) run(w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	settings, err := rules.Load(next, filepath.Dir(c.file), query.NewParser(query.Options{Experimental: c.experimental}))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.file, err)
+	}
 	lines := []string{fmt.Sprintf("%s is valid: %s", c.file, next.Summary())}
+	if len(settings.Files.Paths) > 0 {
+		lines = append(lines, settings.Files.Summary())
+	}
 	if c.server.URL != "" {
 		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 		defer stop()
@@ -192,6 +205,21 @@ func valueLines(c *config.Config) (out []string, err error) {
 	}
 	for i := 0; i+1 < len(limits.Content); i += 2 {
 		if out, err = appendLine(out, "limits."+limits.Content[i].Value, limits.Content[i+1]); err != nil {
+			return nil, err
+		}
+	}
+	if c.Global != nil {
+		if out, err = appendRule(out, "global", c.Global); err != nil {
+			return nil, err
+		}
+	}
+	if c.Alerting != nil {
+		if out, err = appendRule(out, "alerting", c.Alerting); err != nil {
+			return nil, err
+		}
+	}
+	for _, pattern := range c.RuleFiles {
+		if out, err = appendRule(out, "rule_files", pattern); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,11 @@
 package client
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,4 +39,20 @@ func TestValueChanges(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, changes, after)
 	}
+}
+
+// TestCheckRuleFiles: the check covers the rule files, which lie beside the configuration file.
+func TestCheckRuleFiles(t *testing.T) {
+	dir := t.TempDir()
+	file, rules := filepath.Join(dir, "halite.yml"), filepath.Join(dir, "r.yml")
+	require.NoError(t, os.WriteFile(file, []byte("rule_files: [r.yml]"), 0o600))
+	require.NoError(t, os.WriteFile(rules, []byte("groups: [{name: g, rules: [{record: x, expr: up}]}]"), 0o600))
+	c := &checkConfig{file: file, now: time.Now}
+	var out strings.Builder
+	require.NoError(t, c.run(&out))
+	require.Contains(t, out.String(), "1 rule files with 1 groups, 1 recording rules")
+	require.NoError(t, os.WriteFile(rules, []byte("groups: [{name: g, rules: [{record: x, expr: 'limitk(1, up)'}]}]"), 0o600))
+	require.ErrorContains(t, c.run(&out), file+": rule_files: "+rules+`: 1:46: group "g", rule 1, "x": could not parse expression`)
+	c.experimental = true
+	require.NoError(t, c.run(&out))
 }

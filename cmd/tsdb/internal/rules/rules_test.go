@@ -156,7 +156,8 @@ func TestReadFiles(t *testing.T) {
 
 	_, err = ReadFiles([]string{filepath.Join(dir, "none.yml")}, p)
 	require.ErrorIs(t, err, os.ErrNotExist)
-	write(t, dir, "c.yml", "groups:\n- name: g\n  rules:\n  - {record: x, expr: sum(}\n  - {alert: A, expr: up, annotations: {x: '{{ nope }}'}}")
+	write(t, dir, "c.yml",
+		"groups:\n- name: g\n  rules:\n  - {record: x, expr: sum(}\n  - {alert: A, expr: up, annotations: {x: '{{ nope }}'}}")
 	write(t, dir, "d.yml", "groups: [{nam: g}]")
 	_, err = ReadFiles([]string{filepath.Join(dir, "*.yml")}, p)
 	require.ErrorContains(t, err, `c.yml: 4:23: group "g", rule 1, "x": could not parse expression`)
