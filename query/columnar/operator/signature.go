@@ -97,7 +97,10 @@ type outputs struct {
 
 func newOutputs(left, right *Matrix) *outputs {
 	most := max(len(left.Rows), len(right.Rows)) // usually enough
-	return &outputs{index: make(map[uint64]int, most), operands: len(left.Rows) + len(right.Rows)}
+	return &outputs{
+		series: make([]grid.Series, 0, most), rows: make([][]float64, 0, most), index: make(map[uint64]int, most),
+		operands: len(left.Rows) + len(right.Rows),
+	}
 }
 
 // add adds a row, or merges it into the row with the same labels and returns merged.
