@@ -44,8 +44,8 @@ func openHourStack(b *testing.B, minutes int64) *stack {
 	return s
 }
 
-// BenchmarkOpenHour asks instant queries of an hour whose samples lie in the head or in the tables. The row cache has its default
-// size. It reports CPU time.
+// BenchmarkOpenHour asks queries, most of them instant ones, of an hour whose samples lie in the head or in the tables. The row
+// cache has its default size. It reports CPU time.
 func BenchmarkOpenHour(b *testing.B) {
 	for _, minutes := range []int64{5, 50} {
 		s := openHourStack(b, minutes)
@@ -65,19 +65,33 @@ func BenchmarkOpenHour(b *testing.B) {
 				"max_15m":          `max by (job) (max_over_time(node_metric_03_total[15m]))`,
 			} {
 				r := query.InstantRequest{Query: text, TimeMs: dataFrom + minutes*60_000}
-				b.Run(fmt.Sprintf("%dm/%s/%s", minutes, name, place), func(b *testing.B) {
-					began := cpuTime(b)
-					for b.Loop() {
-						res, err := e.Instant(context.Background(), r)
-						require.NoError(b, err)
-						require.NotEmpty(b, res.Value)
-						res.Close()
-					}
-					b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+				benchmarkCPU(b, fmt.Sprintf("%dm/%s/%s", minutes, name, place), func() (*query.Result, error) {
+					return e.Instant(context.Background(), r)
 				})
 			}
+			r := query.RangeRequest{
+				Query: `sum by (job) (rate(node_metric_03_total[5m]))`, Start: time.UnixMilli(dataFrom),
+				End: time.UnixMilli(dataFrom + minutes*60_000), Step: time.Minute,
+			}
+			benchmarkCPU(b, fmt.Sprintf("%dm/range/%s", minutes, place), func() (*query.Result, error) {
+				return e.Range(context.Background(), r)
+			})
 		}
 	}
+}
+
+// benchmarkCPU reports the CPU time of a query.
+func benchmarkCPU(b *testing.B, name string, ask func() (*query.Result, error)) {
+	b.Run(name, func(b *testing.B) {
+		began := cpuTime(b)
+		for b.Loop() {
+			res, err := ask()
+			require.NoError(b, err)
+			require.NotEmpty(b, res.Value)
+			res.Close()
+		}
+		b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
+	})
 }
 
 // cpuTime returns the CPU time of the process.
