@@ -1,13 +1,13 @@
 // Opens every page of a demo server in Chromium and checks it: no error in the console, no failed request, no serious fault of
 // accessibility, no sideways scrolling at 360 px. Usage: node build/browser.mjs TSDB [FOLDER]. TSDB is the program. FOLDER takes
 // a screenshot of each page.
-import { spawn } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
+import { accessFlags, checkLogIn } from './login.mjs';
+import { start } from './server.mjs';
 import { visits } from './visits.mjs';
 
 // IMAGES is a folder that takes the pictures of the documents.
@@ -18,29 +18,6 @@ const [program, folder] = process.argv.slice(2);
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const faults = [];
 const hostile = '<img src=x onerror=alert(1)>';
-
-function freePort() {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
-}
-
-async function startDemo(data) {
-  const port = await freePort();
-  const url = `http://127.0.0.1:${port}/halite/`;
-  const child = spawn(program, ['demo', `--storage.path=${data}`, `--web.listen-address=127.0.0.1:${port}`,
-    '--web.enable-admin-api', '--web.route-prefix=/halite'], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const printed = new Promise((resolve, reject) => {
-    let text = '';
-    child.stdout.on('data', (d) => (text += d).includes('Demo:') && resolve());
-    child.on('exit', (code) => reject(new Error(`the demo ended with code ${code}`)));
-  });
-  await printed;
-  return { url, child };
-}
 
 /** write sends samples of a metric with a hostile name, and one that the server refuses. */
 async function write(url) {
@@ -107,7 +84,9 @@ async function visitAll(browser, url) {
 
 const data = mkdtempSync(join(tmpdir(), 'halite-ui-'));
 if (folder) mkdirSync(folder, { recursive: true });
-const { url, child } = await startDemo(data);
+const demo = await start(program, ['demo', `--storage.path=${data}/demo`, '--web.enable-admin-api', '--web.route-prefix=/halite'], 'Demo:');
+const url = demo.url + 'halite/';
+const guarded = await start(program, ['serve', `--storage.path=${data}/guarded`, ...accessFlags(data)], '');
 try {
   await write(url);
   const browser = await chromium.launch({
@@ -115,11 +94,10 @@ try {
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
   });
   await visitAll(browser, url);
+  await checkLogIn(browser, guarded.url, faults, check, folder);
   await browser.close();
 } finally {
-  child.removeAllListeners('exit');
-  child.kill('SIGTERM');
-  await new Promise((resolve) => child.on('exit', resolve));
+  await Promise.all([demo.stop(), guarded.stop()]);
   rmSync(data, { recursive: true });
 }
 for (const f of [...new Set(faults)]) console.error(f);

@@ -1,9 +1,9 @@
 import { useEffect, useState } from 'preact/hooks';
 import type { ComponentType } from 'preact';
 import { get } from './lib/api';
-import { type Self, authorization, refused, seesServer, self, tenant } from './lib/session';
+import { type Self, authorization, refused, self, tenant } from './lib/session';
 import { route } from './lib/route';
-import { pages } from './pages/list';
+import { pages, seen } from './pages/list';
 import { ErrorBox } from './parts/errorbox';
 import { LogIn } from './parts/login';
 import { Header } from './parts/header';
@@ -46,8 +46,7 @@ function Content({ fault }: { fault: Error | null }) {
   const [broken, setBroken] = useState<Error | null>(null);
   const path = route.value.page;
   // A restricted user has no overview, so the first page is the next one.
-  const first = path === '' && self.value && !seesServer() ? 'query' : path;
-  const page = pages.find((p) => p.path === first);
+  const page = path === '' && self.value ? seen()[0] : pages.find((p) => p.path === path);
   useEffect(() => {
     document.title = `${page?.title ?? 'Not found'} · Halite`;
     let current = true;

@@ -1,5 +1,6 @@
-import { useMemo } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import { HeatMap } from '../heat/map';
+import { download } from '../lib/download';
 import { number, time } from '../lib/format';
 import { ErrorBox } from '../parts/errorbox';
 import { columnAt, gridOf, keyBytes, rowAt } from './decode';
@@ -22,10 +23,12 @@ export function OneMap({ map, brightness, point, move, pin, show, out }: {
   show: (w: Partial<Window>) => void;
   out: () => void;
 }) {
+  const box = useRef<HTMLDivElement>(null);
   const decoded = useMemo(() => decode(map), [map]);
   if (decoded instanceof Error) return <ErrorBox error={decoded} />;
   const { grid, starts, groups, borders } = decoded;
   if (!grid.cols || !grid.rows) return <p class="quiet">The server has counted nothing in this window yet.</p>;
+  const save = () => box.current?.querySelector('canvas')?.toBlob((b) => b && download(`${map.metric}.png`, 'image/png', b));
   const cell = point && { c: columnAt(map.columns, point.at), r: rowAt(starts, keyBytes(point.start)) };
   const pointAt = ({ c, r }: { c: number; r: number }): Point => ({ at: (map.columns[c] + map.columns[c + 1]) / 2, start: map.rows[r].start });
   const keyAfter = (r: number) => map.rows[r + 1]?.start ?? '';
@@ -33,7 +36,7 @@ export function OneMap({ map, brightness, point, move, pin, show, out }: {
   return (
     <section class="keymap" aria-label={title}>
       <h2>{title} <span class="quiet">{map.unit}, at most {number(map.max)}{map.approximate && ', approximate'}</span></h2>
-      <div class="withlabels">
+      <div class="withlabels" ref={box}>
         <div class="prefixes" style={{ height: `${height - 64}px` }}>
           {places(groups, grid.rows, labelGap / (height - 64)).map(({ group, top }) => (
             <button key={group.from} type="button" class="plain" title={`Show only ${group.text}`} style={{ top: `${top * 100}%` }}
@@ -53,6 +56,7 @@ export function OneMap({ map, brightness, point, move, pin, show, out }: {
         {cell ? `${time(map.columns[cell.c] * 1000)}  ${number(grid.values[cell.c * grid.rows + cell.r])} ${map.unit}  ${map.rows[cell.r].labels.join(' ') || map.rows[cell.r].key}`
           : 'Move over the map to read cells. Drag a box to zoom, click for details.'}
       </p>
+      <div class="bar"><button type="button" onClick={save}>Download PNG</button></div>
     </section>
   );
 }

@@ -42,14 +42,14 @@ export function KeyMapPage() {
   const second = params.get('second') ?? '';
   const [point, setPoint] = useState<Point | null>(null);
   const [pinned, setPinned] = useState<Point | null>(null);
-  const [brightness, setBrightness] = useState(1);
+  const brightness = Math.min(3, Math.max(0.4, Number(params.get('brightness')) || 1));
   const live = !params.get('end');
   const load = useLoad(async (signal) => {
     const ask = (metric: string) => get<KeyMap>('keyviz/heatmap', {
       metric, start: window.start, end: window.end, start_key: window.startKey, end_key: window.endKey, format: 'f32', rows: 256, cols: 360,
     }, signal);
     return (await Promise.all([chosen, second].filter(Boolean).map(ask))).map((a) => a.data);
-  }, [params.toString()], live ? followMs : 0);
+  }, [chosen, second, params.get('range'), params.get('start'), params.get('end'), window.startKey, window.endKey], live ? followMs : 0);
   const show = (w: Partial<Window>) => {
     const next = new URLSearchParams(params);
     for (const [name, value] of Object.entries({ start: w.start, end: w.end, from: w.startKey, to: w.endKey })) {
@@ -68,7 +68,7 @@ export function KeyMapPage() {
       <h1>Key map</h1>
       <p class="quiet">Time goes from left to right, row keys from top to bottom, and colour is load. A good schema gives even noise. A bright band is a
         hot range, a diagonal a key that grows with time, a vertical line a scan of all keys.</p>
-      <Controls {...{ chosen, second, brightness, setBrightness, out }} zoomed={params.has('start') || params.has('from')} window={window} />
+      <Controls {...{ chosen, second, brightness, out }} zoomed={params.has('start') || params.has('from')} window={window} />
       {load.error && <ErrorBox error={load.error} />}
       {!load.data && !load.error && <p class="quiet">Loading …</p>}
       {load.data?.[0] && <Diagnoses list={load.data[0].diagnostics} show={show} />}
@@ -81,11 +81,10 @@ export function KeyMapPage() {
   );
 }
 
-function Controls({ chosen, second, brightness, setBrightness, out, zoomed, window }: {
+function Controls({ chosen, second, brightness, out, zoomed, window }: {
   chosen: string;
   second: string;
   brightness: number;
-  setBrightness: (b: number) => void;
   out: () => void;
   zoomed: boolean;
   window: Window;
@@ -109,7 +108,7 @@ function Controls({ chosen, second, brightness, setBrightness, out, zoomed, wind
         </select>
       </label>
       <label>Brightness
-        <input type="range" min="0.4" max="3" step="0.1" value={brightness} onInput={(e) => setBrightness(Number(e.currentTarget.value))} />
+        <input type="range" min="0.4" max="3" step="0.1" value={brightness} onInput={(e) => setParam('brightness', e.currentTarget.value, true)} />
       </label>
       <button type="button" onClick={out} disabled={!zoomed}>Zoom out</button>
       <span class="quiet">{time(window.start * 1000)}, {formatDuration(window.end - window.start)}</span>

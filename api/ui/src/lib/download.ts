@@ -1,7 +1,7 @@
-/** download hands a text to the user as a file. */
-export function download(name: string, type: string, text: string): void {
+/** download hands a text or a picture to the user as a file. */
+export function download(name: string, type: string, content: string | Blob): void {
   const link = document.createElement('a');
-  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.href = URL.createObjectURL(new Blob([content], { type }));
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);

@@ -45,6 +45,12 @@ export function seesServer(): boolean {
   return !!s && s.scopes.includes('read') && !s.restricted && s.tenants.length === 0;
 }
 
+/** seesKeys says whether the user may see row keys. A tenant sees its own; a user with matchers sees none. */
+export function seesKeys(): boolean {
+  const s = self.value;
+  return !!s && s.scopes.includes('read') && !s.restricted;
+}
+
 /** administers says whether the user may change the server. */
 export function administers(): boolean {
   const s = self.value;

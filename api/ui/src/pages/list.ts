@@ -1,4 +1,5 @@
 import type { ComponentType } from 'preact';
+import { seesKeys, seesServer } from '../lib/session';
 import { Overview } from './overview';
 import { QueryPage } from '../query/page';
 
@@ -6,21 +7,26 @@ import { QueryPage } from '../query/page';
 export interface Page {
   path: string;
   title: string;
-  /** server is set for pages about the whole server, which restricted users may not see. */
-  server: boolean;
+  /** shows is what the page shows: series, which everybody may see in part; keys; or the whole server. */
+  shows: 'series' | 'keys' | 'server';
   load: () => Promise<ComponentType>;
 }
 
 /** pages are all pages, the first one being the default. */
 export const pages: Page[] = [
-  { path: '', title: 'Overview', server: true, load: async () => Overview },
-  { path: 'query', title: 'Query', server: false, load: async () => QueryPage },
-  { path: 'explore', title: 'Explore', server: false, load: async () => (await import('./explore')).Explore },
-  { path: 'keymap', title: 'Key map', server: false, load: async () => (await import('../keymap/page')).KeyMapPage },
-  { path: 'cardinality', title: 'Cardinality', server: true, load: async () => (await import('./cardinality')).Cardinality },
-  { path: 'tablets', title: 'Tablets', server: true, load: async () => (await import('./tablets')).Tablets },
-  { path: 'retention', title: 'Retention', server: true, load: async () => (await import('./retention')).Retention },
-  { path: 'queries', title: 'Queries', server: true, load: async () => (await import('./queries')).Queries },
-  { path: 'senders', title: 'Senders', server: true, load: async () => (await import('./senders')).Senders },
-  { path: 'status', title: 'Status', server: true, load: async () => (await import('./status')).Status },
+  { path: '', title: 'Overview', shows: 'server', load: async () => Overview },
+  { path: 'query', title: 'Query', shows: 'series', load: async () => QueryPage },
+  { path: 'explore', title: 'Explore', shows: 'series', load: async () => (await import('./explore')).Explore },
+  { path: 'keymap', title: 'Key map', shows: 'keys', load: async () => (await import('../keymap/page')).KeyMapPage },
+  { path: 'cardinality', title: 'Cardinality', shows: 'server', load: async () => (await import('./cardinality')).Cardinality },
+  { path: 'tablets', title: 'Tablets', shows: 'server', load: async () => (await import('./tablets')).Tablets },
+  { path: 'retention', title: 'Retention', shows: 'server', load: async () => (await import('./retention')).Retention },
+  { path: 'queries', title: 'Queries', shows: 'server', load: async () => (await import('./queries')).Queries },
+  { path: 'senders', title: 'Senders', shows: 'server', load: async () => (await import('./senders')).Senders },
+  { path: 'status', title: 'Status', shows: 'server', load: async () => (await import('./status')).Status },
 ];
+
+/** seen are the pages that the user may see. */
+export function seen(): Page[] {
+  return pages.filter((p) => (p.shows === 'server' ? seesServer() : p.shows === 'keys' ? seesKeys() : true));
+}

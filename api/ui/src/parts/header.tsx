@@ -1,13 +1,13 @@
-import { authorization, logOut, seesServer, self } from '../lib/session';
+import { authorization, logOut, self } from '../lib/session';
 import { route } from '../lib/route';
 import { nextTheme, theme } from '../lib/theme';
-import { pages } from '../pages/list';
+import { seen } from '../pages/list';
 
 /** Header has the navigation, the theme and the user. */
 export function Header() {
-  const seen = pages.filter((p) => !p.server || seesServer());
-  const first = seen[0]?.path ?? '';
-  const active = seen.some((p) => p.path === route.value.page) ? route.value.page : first;
+  const pages = self.value ? seen() : [];
+  const first = pages[0]?.path ?? '';
+  const active = pages.some((p) => p.path === route.value.page) ? route.value.page : first;
   return (
     <header class="top">
       <a class="brand" href="#/">
@@ -19,7 +19,7 @@ export function Header() {
         <span>Halite</span>
       </a>
       <nav aria-label="Pages">
-        {seen.map((p) => (
+        {pages.map((p) => (
           <a key={p.path} href={`#/${p.path}`} aria-current={p.path === active ? 'page' : undefined}>{p.title}</a>
         ))}
       </nav>
