@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 
 	"halite/api/senders"
@@ -114,6 +115,9 @@ type serveConfig struct {
 	// senders records which clients write.
 	senders *senders.Tracker
 
+	// metrics takes the metrics of the server; nil is a new registry.
+	metrics metricRegistry
+
 	// stderr is where the log goes.
 	stderr io.Writer
 	// ruleSettings are the rules that were read before the server listened.
@@ -127,6 +131,12 @@ type serveConfig struct {
 	// background, if not nil, runs beside the server once the server is ready. Its arguments are the writer of the server's own
 	// samples and the server's external URL. An error ends the server.
 	background func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error
+}
+
+// metricRegistry takes the metrics of the server and returns their values.
+type metricRegistry interface {
+	prometheus.Registerer
+	prometheus.Gatherer
 }
 
 // addServeFlags declares the flags of `tsdb serve` on cmd, in Prometheus's style.

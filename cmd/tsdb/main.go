@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	_ "time/tzdata" // time zones of queries, on machines without them
 
 	"github.com/alecthomas/kingpin/v2"
@@ -100,6 +101,7 @@ func readBuildInfo() buildInfo {
 
 func versionText(name string) string {
 	b := readBuildInfo()
-	return fmt.Sprintf("%s (Halite) %s, commit %s of %s, %s %s/%s, engines pebble, bigtable",
-		name, b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("%s (Halite) %s, commit %s of %s, %s %s/%s, engines %s",
+		name, b.version, b.revision, b.date, runtime.Version(), runtime.GOOS, runtime.GOARCH,
+		strings.Join(tables.Engines(), ", "))
 }

@@ -316,9 +316,7 @@ func (c *serveConfig) batchRowsMax() int {
 func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (storage.Store, error) {
 	identity := c.identity()
 	if c.engine == tables.EngineBigtable {
-		opts := c.bigtable.Options()
-		opts.Logger, opts.Registerer = log, r
-		store, err := tables.OpenBigtable(ctx, opts)
+		store, err := c.bigtable.Open(ctx, tables.OpenOptions{Logger: log, Registerer: r})
 		if err != nil {
 			return nil, err
 		}

@@ -55,7 +55,10 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	defer paceCollector()()
 	hangups := catchHangups()
 	defer signal.Stop(hangups)
-	registry := newRegistry()
+	registry := c.metrics
+	if registry == nil {
+		registry = newRegistry()
+	}
 	gate := newGate()
 	c.replaying, c.waiting = gate.replaying, gate.wait
 	c.senders = senders.New(senders.Options{SendersMax: c.sendersMax, Now: c.clock(), Logger: log})
@@ -142,7 +145,7 @@ func (c *serveConfig) watch(
 
 // listen opens the address of the API, with the limits of connections and the check of hosts in front of gate.
 func (c *serveConfig) listen(
-	gate *gate, log *slog.Logger, registry *prometheus.Registry,
+	gate *gate, log *slog.Logger, registry metricRegistry,
 ) (_ net.Listener, _ *http.Server, err error) {
 	if err := c.fitDescriptors(datadir.DescriptorLimit(), log); err != nil {
 		return nil, nil, err
@@ -189,7 +192,7 @@ func (c *serveConfig) listen(
 
 // servePort serves OpenTSDB's clients on their address, if there is one.
 func (c *serveConfig) servePort(
-	port *opentsdb.Port, gate *gate, db *database, registry *prometheus.Registry, log *slog.Logger, failed chan<- error,
+	port *opentsdb.Port, gate *gate, db *database, registry metricRegistry, log *slog.Logger, failed chan<- error,
 ) error {
 	if port == nil {
 		return nil
@@ -210,7 +213,7 @@ func (c *serveConfig) servePort(
 	return port.Serve(opentsdb.Options{
 		Limiter: c.web.limiter, Main: gate, TLS: c.web.auth.TLS(), Writer: db.ingester, Senders: c.senders, Names: names,
 		Wrap:     func(next http.Handler) http.Handler { return c.web.auth.Headers(check.Handler(next)) },
-		Registry: registry, Now: c.clock(), Logger: log,
+		Gatherer: registry, Registerer: registry, Now: c.clock(), Logger: log,
 		Version: fmt.Sprintf("Halite %s built at revision %s\nBuilt on %s with %s\n", build.version, build.revision, build.date,
 			runtime.Version()),
 	}, failed)
@@ -257,7 +260,7 @@ func newRegistry() *prometheus.Registry {
 }
 
 func newAPI(
-	c *serveConfig, db *database, gate *gate, reloads *reloader, quit func(), registry *prometheus.Registry, log *slog.Logger,
+	c *serveConfig, db *database, gate *gate, reloads *reloader, quit func(), registry metricRegistry, log *slog.Logger,
 ) (*api.Server, error) {
 	var cors *regexp.Regexp
 	if c.web.corsOrigin != "" {

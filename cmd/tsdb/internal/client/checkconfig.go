@@ -32,15 +32,22 @@ type checkConfig struct {
 	now          func() time.Time
 }
 
-// AddCheck declares `tsdb check config`.
+// AddCheck declares `tsdb check config`, `tsdb check healthy` and `tsdb check ready`.
 func AddCheck(app *kingpin.Application) Commands {
-	check := app.Command("check", "Check files without a server.")
+	check := app.Command("check", "Check files, or a running server.")
 	cmd := check.Command("config", "Check a configuration file, and show what it would change in a running server.")
 	c := &checkConfig{now: time.Now}
 	cmd.Arg("file", "The file for --config.file of serve.").Required().StringVar(&c.file)
 	cmd.Flag("query.experimental", "Accept in rules what the server accepts with this flag.").BoolVar(&c.experimental)
 	c.server.AddFlags(cmd, "A running server to compare the file with. Default: none.", "")
-	return Commands{cmd.FullCommand(): c.run}
+	commands := Commands{cmd.FullCommand(): c.run}
+	for _, p := range [...]struct{ name, help string }{
+		{"healthy", "Ask whether a server works, or only a restart helps."}, {"ready", "Ask whether a server takes requests."},
+	} {
+		command, run := addProbe(check, p.name, p.help)
+		commands[command] = run
+	}
+	return commands
 }
 
 func (c *checkConfig) run(w io.Writer) error {

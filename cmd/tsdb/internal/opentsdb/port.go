@@ -104,13 +104,14 @@ type Options struct {
 	Wrap func(http.Handler) http.Handler
 	TLS  *tls.Config
 
-	Writer   telnet.Writer
-	Senders  *senders.Tracker
-	Names    *opentsdb.Names
-	Registry *prometheus.Registry
-	Version  string
-	Now      func() time.Time
-	Logger   *slog.Logger
+	Writer     telnet.Writer
+	Senders    *senders.Tracker
+	Names      *opentsdb.Names
+	Gatherer   prometheus.Gatherer
+	Registerer prometheus.Registerer
+	Version    string
+	Now        func() time.Time
+	Logger     *slog.Logger
 }
 
 // Serve begins to serve, and sends the error of HTTP to failed.
@@ -120,7 +121,7 @@ func (p *Port) Serve(o Options, failed chan<- error) (err error) {
 	}
 	p.telnet, err = telnet.New(telnet.Options{
 		Writer: o.Writer, Senders: o.Senders, Names: o.Names, LineBytesMax: int(p.flags.lineBytesMax), WriteWait: p.flags.writeWait,
-		Stats: Stats(o.Registry, o.Now).Lines, Version: o.Version, Registerer: o.Registry, Logger: o.Logger,
+		Stats: Stats(o.Gatherer, o.Now).Lines, Version: o.Version, Registerer: o.Registerer, Logger: o.Logger,
 	})
 	if err != nil {
 		return err

@@ -1,15 +1,13 @@
 package tables
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
+	"time"
 
 	"github.com/alecthomas/kingpin/v2"
-
-	"halite/storage"
-	"halite/storage/bigtable"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Modes of a server on Bigtable: the values of --bigtable.mode.
@@ -26,6 +24,16 @@ const (
 
 // emulatorEnv is the environment variable with the address of an emulator, which replaces the service.
 const emulatorEnv = "BIGTABLE_EMULATOR_HOST"
+
+// ErrNoBigtable: the build tag nobigtable left Bigtable out.
+var ErrNoBigtable = errors.New("this build has no Bigtable: install a build without the tag nobigtable (docs/install.md)")
+
+// OpenOptions configure an engine that flags name. Zero fields take the defaults of the engine.
+type OpenOptions struct {
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
 
 // BigtableFlags holds the flags that name a Bigtable instance.
 type BigtableFlags struct {
@@ -45,11 +53,6 @@ func (c *BigtableFlags) AddFlags(cmd *kingpin.CmdClause) {
 		BoolVar(&c.CheckTablesOnly)
 }
 
-func (c *BigtableFlags) Options() bigtable.Options {
-	return bigtable.Options{Project: c.Project, Instance: c.Instance, AppProfile: c.AppProfile, TablePrefix: c.TablePrefix,
-		CheckTablesOnly: c.CheckTablesOnly}
-}
-
 // Name is the name of the database in messages and checkpoints.
 func (c *BigtableFlags) Name() string {
 	return fmt.Sprintf("%s:%s/%s/%s", EngineBigtable, c.Project, c.Instance, c.TablePrefix)
@@ -67,21 +70,5 @@ func (c *BigtableFlags) Validate() error {
 	if len(faults) > 0 {
 		return errors.Join(faults...)
 	}
-	opts := c.Options()
-	if err := opts.Validate(); err != nil {
-		return fmt.Errorf("--bigtable.*: %w", err)
-	}
-	return nil
-}
-
-// OpenBigtable opens the instance. If an emulator does not answer, the error names its address.
-func OpenBigtable(ctx context.Context, opts bigtable.Options) (storage.Store, error) {
-	store, err := bigtable.Open(ctx, opts)
-	if addr := os.Getenv(emulatorEnv); addr != "" && errors.Is(err, storage.ErrUnavailable) {
-		return nil, fmt.Errorf("is an emulator running at %s=%s? %w", emulatorEnv, addr, err)
-	}
-	if err != nil {
-		return nil, err // not store, which would be an interface that is not nil
-	}
-	return store, nil
+	return c.validateNames()
 }

@@ -39,7 +39,7 @@ func (c *OfflineFlags) Open(ctx context.Context) (storage.Store, error) {
 		if err := c.Bigtable.Validate(); err != nil {
 			return nil, err
 		}
-		return OpenBigtable(ctx, c.Bigtable.Options())
+		return c.Bigtable.Open(ctx, OpenOptions{})
 	}
 	return c.openLocal(pebble.Options{ReadOnly: true})
 }

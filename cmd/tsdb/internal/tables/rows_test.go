@@ -1,3 +1,5 @@
+//go:build !nobigtable
+
 package tables
 
 import (
@@ -135,7 +137,7 @@ func owned(t *testing.T, meta storage.Table) error {
 // TestNoEmulatorIsNamed: the error asks whether the emulator runs.
 func TestNoEmulatorIsNamed(t *testing.T) {
 	t.Setenv(emulatorEnv, "127.0.0.1:1")
-	_, err := OpenBigtable(t.Context(), bigtable.Options{
+	_, err := openBigtable(t.Context(), bigtable.Options{
 		Project: "my-project", Instance: "my-instance", AdminTimeout: 50 * time.Millisecond})
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 	require.ErrorContains(t, err, "is an emulator running at BIGTABLE_EMULATOR_HOST=127.0.0.1:1?")

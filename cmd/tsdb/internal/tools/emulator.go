@@ -12,7 +12,6 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/api/auth"
-	"halite/storage/bigtable/emulator"
 )
 
 // emulatorConfig holds the flags of `tsdb emulator`.
@@ -33,18 +32,18 @@ func AddEmulator(app *kingpin.Application) Commands {
 
 // emulate runs a Bigtable in memory until SIGTERM or SIGINT.
 func emulate(c *emulatorConfig, w io.Writer) error {
-	server, err := emulator.Start(emulator.Options{ListenAddress: c.listenAddress})
+	address, stopEmulator, err := startEmulator(c.listenAddress)
 	if err != nil {
-		return fmt.Errorf("--listen-address: %w", err)
+		return err
 	}
-	defer server.Close()
-	if addr, err := net.ResolveTCPAddr("tcp", server.Addr()); !c.insecure && (err != nil || !auth.Loopback(addr)) {
-		return fmt.Errorf("--listen-address: %s: %w; set --insecure to serve everybody", server.Addr(), auth.ErrExposed)
+	defer stopEmulator()
+	if addr, err := net.ResolveTCPAddr("tcp", address); !c.insecure && (err != nil || !auth.Loopback(addr)) {
+		return fmt.Errorf("--listen-address: %s: %w; set --insecure to serve everybody", address, auth.ErrExposed)
 	}
 	fmt.Fprintf(w, "Bigtable emulator on %s. Its data is gone when it stops. In another terminal:\n\n"+
 		"  export BIGTABLE_EMULATOR_HOST=%s\n"+
 		"  tsdb serve --storage.engine=bigtable --bigtable.project=my-project --bigtable.instance=my-instance\n",
-		server.Addr(), server.Addr())
+		address, address)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	<-ctx.Done()

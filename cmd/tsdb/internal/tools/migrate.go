@@ -79,9 +79,7 @@ func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error
 		return err
 	}
 	defer func() { err = errors.Join(err, local.Close()) }()
-	opts := c.bigtable.Options()
-	opts.Now = now
-	cloud, err := tables.OpenBigtable(ctx, opts)
+	cloud, err := c.bigtable.Open(ctx, tables.OpenOptions{Now: now})
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,40 @@
+package client
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kingpin/v2"
+	"github.com/stretchr/testify/require"
+)
+
+// TestProbe: the command says what the server says, and fails if the server does not answer 200.
+func TestProbe(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/-/ready" {
+			http.Error(w, "the log is replayed", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = w.Write([]byte("Halite is Healthy.\n"))
+	}))
+	defer server.Close()
+	ask := func(args ...string) (string, error) {
+		app := kingpin.New("tsdb", "")
+		commands := AddCheck(app)
+		command, err := app.Parse(append([]string{"check"}, args...))
+		require.NoError(t, err)
+		var out strings.Builder
+		err = commands[command](&out)
+		return out.String(), err
+	}
+	out, err := ask("healthy", "--url", server.URL)
+	require.NoError(t, err)
+	require.Equal(t, "Halite is Healthy.\n", out)
+	_, err = ask("ready", "--url", server.URL)
+	require.EqualError(t, err, "/-/ready answered 503 Service Unavailable: the log is replayed")
+	server.Close()
+	_, err = ask("healthy", "--url", server.URL)
+	require.ErrorContains(t, err, "is a server running there?")
+}
