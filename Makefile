@@ -53,7 +53,11 @@ realwrite: ## CPU time of remote write 1.0 and 2.0, beside Prometheus (VICTORIA_
 	PROMETHEUS3=$$(.ci/tools/prometheus) && export PROMETHEUS3 && \
 		go test -tags realinput -run TestRealWriteCPU -v -timeout 30m ./cmd/tsdb
 
+release: ## packages, archives and image into dist/, tried on this machine
+	.ci/release
+
 golden: ## rewrite golden files; read the diff before you commit it
 	go test ./keyschema/... ./rollup/cell ./storage/keyviz/heat -rewrite
+	go test ./cmd/tsdb -run 'Reference$$' -rewrite
 
-.PHONY: help build run test race lint fuzz crash differential reference bench prometheus3 realinput realsizes realwrite golden
+.PHONY: help build run test race lint fuzz crash differential reference bench prometheus3 realinput realsizes realwrite release golden
