@@ -87,6 +87,7 @@ var floors = map[string]int{
 	"ingest/remotewrite":          60,
 	"ingest/identity":             60,
 	"ingest/batch":                65,
+	"ingest/batch/batchtest":      66,
 	"ingest/hatracker":            50,
 	"ingest/relabel":              65,
 	"ingest/replay":               65,

@@ -30,7 +30,7 @@ func (s *Server) allowAdmin() *apiError {
 	return &apiError{typ: errUnavailable, status: http.StatusForbidden, err: errors.New("admin APIs disabled")}
 }
 
-// unavailable is the error for a function of Prometheus that the server lacks. Its form is that of Prometheus's agent mode.
+// unavailable is the error for a function of Prometheus that the server lacks. Prometheus's agent mode has the same error.
 func unavailable(what string) *apiError {
 	return &apiError{typ: errExec, err: fmt.Errorf("unavailable with Halite: %s", what)}
 }

@@ -103,7 +103,7 @@ func TestOverviewSaysWhatWasRefused(t *testing.T) {
 	require.Empty(t, overviewOf(t, f).Refused)
 }
 
-// TestOverviewNamesItsAddress: the address of the server is that of the request, unless its Host header is no host.
+// TestOverviewNamesItsAddress: the page shows the address of the request, unless its Host header is not a host.
 func TestOverviewNamesItsAddress(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Build.Version, o.RoutePrefix = "1.2.3", "/halite" })
 	require.Equal(t, "1.2.3", overviewOf(t, f).Version)

@@ -19,6 +19,7 @@ import (
 	"halite/storage"
 	"halite/storage/bigtable"
 	"halite/storage/bigtable/emulator"
+	"halite/storage/storagetest/seeds"
 )
 
 // bigtables makes empty databases in Bigtable: in one emulator, or in the instance that HALITE_BIGTABLE_PROJECT,
@@ -101,8 +102,8 @@ const enginesCases = 60
 // bit for bit. HALITE_SEEDS is the number of data sets, HALITE_SEED the first.
 func TestEnginesAgree(t *testing.T) {
 	tables := newBigtables(t)
-	first := fromEnv("HALITE_SEED", defaultSeed)
-	for seed := first; seed < first+fromEnv("HALITE_SEEDS", unlessShort(2, 1)); seed++ {
+	first := seeds.Number(t, "HALITE_SEED", defaultSeed)
+	for seed := first; seed < first+seeds.Number(t, "HALITE_SEEDS", unlessShort(2, 1)); seed++ {
 		for _, mode := range []flushMode{inTables, intoTables} {
 			t.Run(fmt.Sprintf("%d/%s", seed, mode), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 0))
@@ -116,7 +117,7 @@ func TestEnginesAgree(t *testing.T) {
 					s.fill(history, mode)
 				}
 				compareEngines(t, exprs{Rand: rng}, newQueryEngine(t, embedded, query.On), newQueryEngine(t, cloud, query.On),
-					int(fromEnv("HALITE_CASES", unlessShort(enginesCases, enginesCases/3))))
+					int(seeds.Number(t, "HALITE_CASES", unlessShort(enginesCases, enginesCases/3))))
 			})
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 // cachingEngine is an engine over a stack whose results are kept.
@@ -199,7 +200,7 @@ func TestCacheIsExact(t *testing.T) {
 	}
 	d := newDashboards(rng)
 	outcomes := map[string]int{}
-	for i := range int(fromEnv("HALITE_CASES", unlessShort(4000, 1000))) {
+	for i := range int(seeds.Number(t, "HALITE_CASES", unlessShort(4000, 1000))) {
 		outcomes[d.compare(t, engines[i%2])]++
 		switch {
 		case i%90 == 0:

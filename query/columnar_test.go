@@ -14,6 +14,7 @@ import (
 	"halite/ingest"
 	"halite/query"
 	"halite/storage/index"
+	"halite/storage/storagetest/seeds"
 )
 
 const dayMs = 24 * hourMs
@@ -125,7 +126,7 @@ func newRandomStack(t *testing.T) randomStack {
 // engine refuses.
 func TestPeaksAreNotBelowTheEngines(t *testing.T) {
 	w := newRandomStack(t)
-	compared, cases := 0, int(fromEnv("HALITE_CASES", unlessShort(differentialCases, differentialCases/5)))
+	compared, cases := 0, int(seeds.Number(t, "HALITE_CASES", unlessShort(differentialCases, differentialCases/5)))
 	for i := range cases {
 		w.subqueries = i%2 == 0
 		text := w.vector(1 + w.IntN(3))
@@ -156,7 +157,7 @@ const limitCases = 400
 // TestLimitsAreTheEngines: what the engine refuses for its samples is refused with operators too, and nothing else.
 func TestLimitsAreTheEngines(t *testing.T) {
 	w := newRandomStack(t)
-	refused, cases := 0, int(fromEnv("HALITE_CASES", unlessShort(limitCases, limitCases/5)))
+	refused, cases := 0, int(seeds.Number(t, "HALITE_CASES", unlessShort(limitCases, limitCases/5)))
 	for i := range cases {
 		w.subqueries = i%2 == 0
 		text := w.vector(1 + w.IntN(3))

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -23,18 +21,12 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 // differentialCases is the number of expressions for each flush mode; HALITE_CASES asks for more, HALITE_SEED for the
 // run that a failure has printed.
 const differentialCases = 500
-
-func fromEnv(name string, otherwise uint64) uint64 {
-	if n, err := strconv.ParseUint(os.Getenv(name), 10, 64); err == nil {
-		return n
-	}
-	return otherwise
-}
 
 // unlessShort returns n, or short when the tests run with -short, as they do under the race detector.
 func unlessShort(n, short uint64) uint64 {
@@ -50,7 +42,7 @@ const defaultSeed = 20261120
 
 // TestAgainstPrometheus asks random questions about random data of ours and of Prometheus' storage.
 func TestAgainstPrometheus(t *testing.T) {
-	seed := fromEnv("HALITE_SEED", defaultSeed)
+	seed := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	t.Logf("HALITE_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	data := newDataset(rng)
@@ -68,7 +60,7 @@ func TestAgainstPrometheus(t *testing.T) {
 			if !testing.Short() { // Prometheus's engine alone also depends on where the samples are; it has one thread.
 				compareAll(t, exprs{Rand: rng}, newQueryEngine(t, q, query.Off), theirs, differentialCases/10)
 			}
-			cases := fromEnv("HALITE_CASES", unlessShort(differentialCases, differentialCases/5))
+			cases := seeds.Number(t, "HALITE_CASES", unlessShort(differentialCases, differentialCases/5))
 			compareAll(t, exprs{Rand: rng}, newQueryEngine(t, q, query.On), theirs, int(cases))
 		})
 	}
@@ -288,7 +280,7 @@ func near(a, b float64) bool {
 }
 
 func newRandOf(t *testing.T) *rand.Rand {
-	seed := fromEnv("HALITE_SEED", defaultSeed)
+	seed := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	t.Logf("HALITE_SEED=%d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }

@@ -17,6 +17,7 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 // histogramMetrics are the metrics of newHistograms.
@@ -24,7 +25,7 @@ var histogramMetrics = []string{"hi", "hf", "hg", "hc", "turns"}
 
 // TestAgainstPrometheusHistograms is TestAgainstPrometheus with native histograms among the series.
 func TestAgainstPrometheusHistograms(t *testing.T) {
-	seed := fromEnv("HALITE_SEED", defaultSeed)
+	seed := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	t.Logf("HALITE_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
 	data, histograms := newDataset(rng), newHistograms(rng)
@@ -38,7 +39,7 @@ func TestAgainstPrometheusHistograms(t *testing.T) {
 			small.BatchRowsMax, small.Watch = 7, s.watch
 			q, err := newSource(small)
 			require.NoError(t, err)
-			cases := fromEnv("HALITE_CASES", unlessShort(differentialCases, differentialCases/10))
+			cases := seeds.Number(t, "HALITE_CASES", unlessShort(differentialCases, differentialCases/10))
 			compareAll(t, exprs{Rand: rng, histograms: true}, newQueryEngine(t, q, query.On), theirs, int(cases))
 		})
 	}

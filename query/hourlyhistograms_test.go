@@ -22,6 +22,7 @@ import (
 	"halite/ingest"
 	"halite/query"
 	"halite/rollup/histograms"
+	"halite/storage/storagetest/seeds"
 )
 
 const (
@@ -32,7 +33,7 @@ const (
 // TestHourlyHistogramsAgainstPrometheus: increase and delta between the last histograms of two hours equal Prometheus's on the
 // samples, whether these are retired or not: with counter resets, stale markers, gaps, late samples and deletions.
 func TestHourlyHistogramsAgainstPrometheus(t *testing.T) {
-	seed := fromEnv("HALITE_SEED", defaultSeed)
+	seed := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	t.Logf("HALITE_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 17))
 	clock := new(atomic.Int64)

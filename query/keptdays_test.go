@@ -13,6 +13,7 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 // keptDaysSample is how far apart the samples of TestKeptDays are: a day has more than are worth lending.
@@ -93,7 +94,7 @@ func TestKeptDays(t *testing.T) {
 			_, err := ask(kept, "d_total", spanFrom, whole, time.Hour, query.Params{})
 			require.NoError(t, err)
 		}
-		for range fromEnv("HALITE_CASES", 120) {
+		for range seeds.Number(t, "HALITE_CASES", 120) {
 			cached += compareKeptDays(t, exprs{Rand: rng}, plain, kept, days)
 		}
 	}

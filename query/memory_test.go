@@ -13,6 +13,7 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 const memoryCases = 120
@@ -41,7 +42,7 @@ func TestMemoryOfQueriesComesBack(t *testing.T) {
 	e := newQueryEngine(t, limited, query.On)
 	held := func() float64 { return heldBytes(t, registry) }
 	refused, most := 0, 0.0
-	for range int(fromEnv("HALITE_CASES", memoryCases)) {
+	for range int(seeds.Number(t, "HALITE_CASES", memoryCases)) {
 		text := w.vector(1 + w.IntN(3))
 		if w.IntN(2) == 0 {
 			text = many[w.IntN(len(many))]

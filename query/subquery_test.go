@@ -9,6 +9,7 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 // TestSubqueriesAgainstPrometheus asks random subqueries of ours and of Prometheus' storage.
@@ -20,7 +21,7 @@ func TestSubqueriesAgainstPrometheus(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	s.fill(data.history(rng), inBoth)
 	theirs := newQueryEngine(t, prometheusOf(t, data), query.Off)
-	cases := fromEnv("HALITE_CASES", unlessShort(differentialCases, differentialCases/5))
+	cases := seeds.Number(t, "HALITE_CASES", unlessShort(differentialCases, differentialCases/5))
 	compareAll(t, exprs{Rand: rng, subqueries: true}, newQueryEngine(t, s, query.On), theirs, int(cases))
 }
 

@@ -18,6 +18,7 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 // tieredSeeds is the number of random databases; HALITE_SEEDS asks for more. Each is asked for tieredWindows windows.
@@ -196,7 +197,7 @@ func (w *tieredWorld) question(functions []string) (text string, exact bool, sta
 
 // TestTiersAreExact: answers from states equal answers from samples.
 func TestTiersAreExact(t *testing.T) {
-	first, seeds := fromEnv("HALITE_SEED", defaultSeed), fromEnv("HALITE_SEEDS", tieredSeeds)
+	first, seeds := seeds.Number(t, "HALITE_SEED", defaultSeed), seeds.Number(t, "HALITE_SEEDS", tieredSeeds)
 	var functions []string
 	for name := range tieredFunctions {
 		functions = append(functions, name)

@@ -17,12 +17,13 @@ import (
 
 	"halite/ingest"
 	"halite/query"
+	"halite/storage/storagetest/seeds"
 )
 
 // TestKeptStatesAreThoseOfTheTables asks questions with states kept, then changes something: late samples in memory and
 // flushed, deletions, states computed again, days and months that close. No answer comes from an old state.
 func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
-	first, seeds := fromEnv("HALITE_SEED", defaultSeed), fromEnv("HALITE_SEEDS", unlessShort(2, 1))
+	first, seeds := seeds.Number(t, "HALITE_SEED", defaultSeed), seeds.Number(t, "HALITE_SEEDS", unlessShort(2, 1))
 	var functions []string
 	for name := range tieredFunctions {
 		functions = append(functions, name)

@@ -63,7 +63,7 @@ type Heatmap struct {
 	Missing []int  `json:"missing"`
 	Rows    []Row  `json:"rows"`
 	Values  Values `json:"values"`
-	// Tablets are those of the data table at the time of the answer.
+	// Tablets are the tablets of the data table at the time of the answer.
 	Tablets []Tablet `json:"tablets"`
 	// RowTotals and ColTotals add up counts, not rates. Of maxima they are the largest.
 	RowTotals []float64 `json:"rowTotals"`

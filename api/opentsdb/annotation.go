@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// annotationsMax bounds the annotations of an answer, and of a request.
-	annotationsMax = 10_000
+	// AnnotationsMax bounds the annotations of a request, the global annotations of an answer, and its annotations of each series.
+	AnnotationsMax = 10_000
 	// secondsMax is the largest time in seconds. A larger one is in milliseconds.
 	secondsMax = math.MaxUint32
 	// millisecondsMax is the largest time in milliseconds.
@@ -169,7 +169,7 @@ func (h *Handlers) annotations(w http.ResponseWriter, r *http.Request) error {
 	if toMs < fromMs {
 		return badRequest("The end timestamp cannot be less than the start timestamp")
 	}
-	list, err := h.notes(r.Context()).Annotations(r.Context(), "", fromMs, toMs, annotationsMax)
+	list, err := h.notes(r.Context()).Annotations(r.Context(), "", fromMs, toMs, AnnotationsMax)
 	if err != nil {
 		return annotationFailure(err)
 	}
@@ -246,10 +246,10 @@ func (h *Handlers) storeAnnotations(w http.ResponseWriter, r *http.Request) erro
 	if err := h.mustBody(w, r, &list); err != nil {
 		return err
 	}
-	if len(list) > annotationsMax {
+	if len(list) > AnnotationsMax {
 		return &failure{
 			status:  http.StatusRequestEntityTooLarge,
-			message: fmt.Sprintf("%d annotations in one request, at most %d are allowed", len(list), annotationsMax),
+			message: fmt.Sprintf("%d annotations in one request, at most %d are allowed", len(list), AnnotationsMax),
 		}
 	}
 	for n := range list { // store all of them or none

@@ -178,7 +178,7 @@ func (c *importConfig) run(w io.Writer, open opener) (err error) {
 func (c *importConfig) bounds() (r transfer.Range, err error) {
 	r = transfer.Range{FromMs: 0, ToMs: math.MaxInt64}
 	now := time.Now()
-	if err := errors.Join(program.ParseMs("from", c.from, now, &r.FromMs), program.ParseMs("to", c.to, now, &r.ToMs)); err != nil {
+	if err := program.ParseRange(c.from, c.to, now, &r.FromMs, &r.ToMs); err != nil {
 		return r, err
 	}
 	text := c.match

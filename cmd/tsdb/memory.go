@@ -179,7 +179,7 @@ func (c *collector) pace() {
 	c.afterNextCollection()
 }
 
-// percentFor returns the percentage for a live heap of liveBytes, scanBytes of which may have pointers.
+// percentFor returns the percentage for a live heap of liveBytes. scanBytes of it may have pointers.
 func percentFor(liveBytes, scanBytes uint64) int {
 	liveBytes = max(liveBytes, 1<<20)
 	garbage := min(max(scanBytes, liveBytes/garbageShare), liveBytes/100*gcPercent)

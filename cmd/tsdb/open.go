@@ -65,10 +65,9 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		return db, err
 	}
 	db.limits = limits.New(r)
-	watch := rowcache.NewWatch()
-	store := db.wrapDataTable(watch)
 	now, ages := c.clock(), db.retention.Tier(keyschema.Raw)
-	longest := time.Duration(ages.Longest())
+	watch, longest := rowcache.NewWatch(), time.Duration(ages.Longest())
+	store := db.wrapDataTable(watch)
 	data, err := store.EnsureTable(ctx, storage.DataSchema(longest))
 	if err != nil {
 		return db, err

@@ -8,10 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"os/exec"
+	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,16 +21,7 @@ import (
 // TestRealProtocolsCPU sends the same samples by the text format and by InfluxDB's line protocol, and reports the CPU time of the
 // server a million samples. VICTORIA_METRICS names the binary of the other server, REALWRITE_ROUNDS the samples a series.
 func TestRealProtocolsCPU(t *testing.T) {
-	servers := []receiver{{"Halite", func(t *testing.T) (string, *exec.Cmd) {
-		s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--log.level=warn")
-		return s.url, s.cmd
-	}}}
-	if path := os.Getenv("VICTORIA_METRICS"); path != "" {
-		servers = append(servers, receiver{"VictoriaMetrics", func(t *testing.T) (string, *exec.Cmd) {
-			url, cmd := startReceiver(t, "/health", path, "-storageDataPath="+t.TempDir(), "-httpListenAddr=%s")
-			return strings.TrimSuffix(url, "/api/v1/write"), cmd
-		}})
-	}
+	servers := slices.DeleteFunc(receivers(), func(r receiver) bool { return r.name == "Prometheus" }) // it has neither path
 	rounds := envInt(t, "REALWRITE_ROUNDS", 100)
 	for _, protocol := range []struct {
 		name, path string

@@ -36,11 +36,34 @@ const (
 // TestRealWriteCPU sends the same samples by remote write 1.0 and 2.0 and reports the CPU time of the server a million samples.
 // REALWRITE_ROUNDS is the number of samples a series. VICTORIA_METRICS and PROMETHEUS3 name binaries of other servers.
 func TestRealWriteCPU(t *testing.T) {
-	halite := func(t *testing.T) (string, *exec.Cmd) {
-		s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--log.level=warn")
-		return s.url + "/api/v1/write", s.cmd
+	servers := receivers()
+	rounds := envInt(t, "REALWRITE_ROUNDS", 100)
+	for _, server := range servers {
+		for _, version := range []string{"1.0", "2.0"} {
+			t.Run(server.name+"/"+version, func(t *testing.T) {
+				url, cmd := server.start(t)
+				cpu, bodyBytes := writeLoad(t, url+"/api/v1/write", cmd, version, rounds)
+				samples := float64(rounds * writeHosts * writeSeriesAHost)
+				t.Logf("%s, remote write %s: %.2f CPU s a million samples, %.1f bytes a sample in compressed bodies",
+					server.name, version, cpu.Seconds()/samples*1e6, float64(bodyBytes)/samples)
+				cmd.Process.Signal(syscall.SIGTERM)
+			})
+		}
 	}
-	servers := []receiver{{"Halite", halite}}
+}
+
+// receiver is a server that accepts remote write.
+type receiver struct {
+	name  string
+	start func(t *testing.T) (url string, cmd *exec.Cmd)
+}
+
+// receivers returns Halite, and the servers whose binaries VICTORIA_METRICS and PROMETHEUS3 name.
+func receivers() []receiver {
+	servers := []receiver{{"Halite", func(t *testing.T) (string, *exec.Cmd) {
+		s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--log.level=warn")
+		return s.url, s.cmd
+	}}}
 	if path := os.Getenv("PROMETHEUS3"); path != "" {
 		servers = append(servers, receiver{"Prometheus", func(t *testing.T) (string, *exec.Cmd) {
 			config := t.TempDir() + "/prometheus.yml"
@@ -54,25 +77,7 @@ func TestRealWriteCPU(t *testing.T) {
 			return startReceiver(t, "/health", path, "-storageDataPath="+t.TempDir(), "-httpListenAddr=%s")
 		}})
 	}
-	rounds := envInt(t, "REALWRITE_ROUNDS", 100)
-	for _, server := range servers {
-		for _, version := range []string{"1.0", "2.0"} {
-			t.Run(server.name+"/"+version, func(t *testing.T) {
-				url, cmd := server.start(t)
-				cpu, bodyBytes := writeLoad(t, url, cmd, version, rounds)
-				samples := float64(rounds * writeHosts * writeSeriesAHost)
-				t.Logf("%s, remote write %s: %.2f CPU s a million samples, %.1f bytes a sample in compressed bodies",
-					server.name, version, cpu.Seconds()/samples*1e6, float64(bodyBytes)/samples)
-				cmd.Process.Signal(syscall.SIGTERM)
-			})
-		}
-	}
-}
-
-// receiver is a server that takes remote write.
-type receiver struct {
-	name  string
-	start func(t *testing.T) (writeURL string, cmd *exec.Cmd)
+	return servers
 }
 
 // startReceiver starts a server whose last argument takes the address.
@@ -83,7 +88,7 @@ func startReceiver(t *testing.T, health, path string, args ...string) (string, *
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	waitHealthy(t, "http://"+addr+health)
-	return "http://" + addr + "/api/v1/write", cmd
+	return "http://" + addr, cmd
 }
 
 // writeLoad writes one round of new series, then the rounds that count.
@@ -109,7 +114,7 @@ func writeLoad(t *testing.T, url string, cmd *exec.Cmd, version string, rounds i
 			shards.Go(func() error { return postVersion(url, version, body) })
 		}
 		err := shards.Wait()
-		if errors.Is(err, errNotTaken) {
+		if errors.Is(err, errNotAccepted) {
 			t.Skip(err)
 		}
 		require.NoError(t, err)
@@ -157,8 +162,8 @@ func writeBody(t *testing.T, version string, series []labels.Labels, values []fl
 	return snappy.Encode(nil, body)
 }
 
-// errNotTaken means that a server does not know the version.
-var errNotTaken = errors.New("the server does not accept remote write 2.0")
+// errNotAccepted means that a server does not support the version.
+var errNotAccepted = errors.New("the server does not accept remote write 2.0")
 
 func postVersion(url, version string, body []byte) error {
 	req, err := http.NewRequest(http.MethodPost, url, bytes.NewReader(body))
@@ -179,7 +184,7 @@ func postVersion(url, version string, body []byte) error {
 	answer, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if version == "2.0" && (resp.StatusCode/100 != 2 || resp.Header.Get("X-Prometheus-Remote-Write-Samples-Written") == "") {
-		return fmt.Errorf("%w: %d %.200s", errNotTaken, resp.StatusCode, answer)
+		return fmt.Errorf("%w: %d %.200s", errNotAccepted, resp.StatusCode, answer)
 	}
 	if resp.StatusCode/100 != 2 {
 		return fmt.Errorf("status %d: %.200s", resp.StatusCode, answer)

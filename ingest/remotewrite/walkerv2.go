@@ -219,7 +219,7 @@ func (w *WalkerV2) outside(what string, ref uint32) error {
 // exemplar reads an exemplar. A wrong reference is a fault of the series.
 func (w *WalkerV2) exemplar(s *Series, pos, end int) error {
 	v := &w.values
-	mark := len(w.refs) // the references of the exemplar lie behind those of the series until they are checked
+	mark := len(w.refs) // the references of the exemplar follow the references of the series until they are checked
 	defer func() { w.refs = w.refs[:mark] }()
 	e, err := readExemplar(w.b, pos, end, func(wire, at, pos int) (next int, err error) {
 		w.refs, next, err = appendRefs(w.refs, w.b, wire, at, pos, end)

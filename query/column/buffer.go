@@ -43,7 +43,8 @@ func (b *Buffer) Append(tsMs []int64, values []float64) {
 	b.Values = append(b.Values, values...)
 }
 
-// Join returns the properties of the samples from from on, given those of the samples before at and from at on.
+// Join returns the properties of the samples from from on. before and next are the properties of the samples before at and from
+// at on.
 func (b *Buffer) Join(before, next Properties, from, at int) Properties {
 	switch at {
 	case b.Len():

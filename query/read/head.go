@@ -158,8 +158,8 @@ const (
 	headRowSamples = 36
 )
 
-// cachedHeadHour returns the one of the latest two hours of which the query needs most, if the head holds some of it; 0 if the
-// row cache is not worth a look-up.
+// cachedHeadHour returns one of the latest two hours: the hour from which the query needs more samples, if the head holds some of
+// it. It returns 0 if a look-up in the row cache does not pay.
 func (b *BatchReader) cachedHeadHour() (hour int64) {
 	if b.sel.cache == nil || b.sel.latest {
 		return 0

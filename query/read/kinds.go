@@ -200,8 +200,8 @@ func (t *timeSlice) addRecords(at int, hour int64, stored storage.Row, d *rowDec
 	return inWindow.Len(), nil
 }
 
-// joinRecords sets the records of each column of a batch: the records of its rows, merged with those of the head. On equal times
-// the head wins.
+// joinRecords sets the records of each column of a batch: the records of its rows, merged with the records of the head. On equal
+// times the head wins.
 func (t *timeSlice) joinRecords(batch *Batch) error {
 	records := make([]column.Records, len(batch.Columns))
 	cutoffs := t.batch.sel.histogramCutoffs()

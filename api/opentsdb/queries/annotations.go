@@ -11,9 +11,6 @@ import (
 	"halite/storage/principal"
 )
 
-// annotationsMax bounds the annotations of each series in an answer. It also bounds the global annotations.
-const annotationsMax = 10_000
-
 // annotations holds the annotations in the range of a query: of series by their tsuids, and global ones.
 type annotations struct {
 	store   *notes.Store
@@ -30,7 +27,7 @@ func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found ann
 	p := principal.From(ctx)
 	store := h.opts.Notes.Of(p.Prefix())
 	if q.GlobalAnnotations && !p.Restricted() {
-		if found.globals, err = store.Annotations(ctx, "", q.StartMs, q.EndMs, annotationsMax); err != nil {
+		if found.globals, err = store.Annotations(ctx, "", q.StartMs, q.EndMs, opentsdb.AnnotationsMax); err != nil {
 			return found, fmt.Errorf("read global annotations: %w", err)
 		}
 	}
@@ -48,7 +45,7 @@ func (x *annotations) read(ctx context.Context, q *request.Query, answer *otsdb.
 			if !x.noted[id] || x.series[id] != nil {
 				continue
 			}
-			if x.series[id], err = x.store.Annotations(ctx, id, q.StartMs, q.EndMs, annotationsMax); err != nil {
+			if x.series[id], err = x.store.Annotations(ctx, id, q.StartMs, q.EndMs, opentsdb.AnnotationsMax); err != nil {
 				return fmt.Errorf("read annotations of a series: %w", err)
 			}
 		}

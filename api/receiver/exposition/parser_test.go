@@ -12,10 +12,10 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
-	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/batch"
+	"halite/ingest/batch/batchtest"
 	"halite/ingest/remotewrite"
 )
 
@@ -24,19 +24,14 @@ const openMetrics = "application/openmetrics-text; version=1.0.0"
 // parsed returns the series of a body, one text for each sample, and the batch.
 func parsed(t testing.TB, p *Parser, body string) ([]string, *batch.Batch, error) {
 	t.Helper()
-	b := &batch.Batch{}
-	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	b := batchtest.New()
 	if err := p.Parse([]byte(body), b); err != nil {
 		return nil, b, err
 	}
 	var out []string
 	for b.Next() {
 		s := b.Series()
-		fields, err := b.AppendFields(nil, s.Key)
-		require.NoError(t, err)
-		pairs, err := remotewrite.AppendLabels(nil, fields)
-		require.NoError(t, err)
-		series := (&prompb.TimeSeries{Labels: pairs}).ToLabels(&labels.ScratchBuilder{}, nil).String()
+		series := batchtest.Labels(t, b).String()
 		for _, v := range s.Samples {
 			out = append(out, fmt.Sprintf("%s %g@%d start %d", series, v.Value, v.TsMs, v.StartMs))
 		}
@@ -173,8 +168,7 @@ func FuzzParse(f *testing.F) {
 			p.ContentType = openMetrics
 		}
 		want, wantErr := referenceSamples(t, body, p.ContentType)
-		b := &batch.Batch{}
-		b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+		b := batchtest.New()
 		err := p.Parse([]byte(body), b)
 		var got []string
 		for err == nil && b.Next() {

@@ -7,14 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
 	"halite/api/receiver"
 	"halite/ingest"
 	"halite/ingest/batch"
-	"halite/ingest/remotewrite"
+	"halite/ingest/batch/batchtest"
 )
 
 func now() time.Time { return time.UnixMilli(1_000_000) }
@@ -25,19 +23,12 @@ func parsed(t testing.TB, open receiver.Open, query, body string) ([]string, *ba
 	x, ok := open(httptest.NewRequest("POST", "/write?"+query, nil)).(*request)
 	require.True(t, ok)
 	require.NoError(t, x.Check())
-	b := &batch.Batch{}
-	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	b := batchtest.New()
 	require.NoError(t, x.Parse([]byte(body), b))
 	var out []string
 	for b.Next() {
 		s := b.Series()
-		fields, err := b.AppendFields(nil, s.Key)
-		require.NoError(t, err)
-		pairs, err := remotewrite.AppendLabels(nil, fields)
-		require.NoError(t, err)
-		builder := labels.NewScratchBuilder(0)
-		ls := (&prompb.TimeSeries{Labels: pairs}).ToLabels(&builder, nil)
-		out = append(out, fmt.Sprintf("%s %g@%d", ls, s.Samples[0].Value, s.Samples[0].TsMs))
+		out = append(out, fmt.Sprintf("%s %g@%d", batchtest.Labels(t, b), s.Samples[0].Value, s.Samples[0].TsMs))
 	}
 	return out, b, x
 }

@@ -16,6 +16,7 @@ import (
 	"halite/api/receiver"
 	"halite/ingest"
 	"halite/ingest/batch"
+	"halite/ingest/batch/batchtest"
 	"halite/ingest/remotewrite"
 )
 
@@ -24,8 +25,7 @@ func parse(t testing.TB, query, body string) (samples []string, rejected []batch
 	t.Helper()
 	x := Import(httptest.NewRequest("POST", "/api/v1/import?"+query, nil))
 	require.NoError(t, x.Check())
-	b := &batch.Batch{}
-	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	b := batchtest.New()
 	require.NoError(t, x.Parse([]byte(body), b))
 	for b.Next() {
 		s := b.Series()

@@ -12,14 +12,12 @@ import (
 	"testing"
 
 	"github.com/prometheus/prometheus/model/histogram"
-	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
 	"halite/api/receiver"
 	"halite/ingest"
 	"halite/ingest/batch"
-	"halite/ingest/remotewrite"
+	"halite/ingest/batch/batchtest"
 )
 
 // samples returns what a batch holds as texts.
@@ -27,12 +25,7 @@ func samples(t testing.TB, b *batch.Batch) (out []string) {
 	t.Helper()
 	for b.Next() {
 		s := b.Series()
-		fields, err := b.AppendFields(nil, s.Key)
-		require.NoError(t, err)
-		pairs, err := remotewrite.AppendLabels(nil, fields)
-		require.NoError(t, err)
-		builder := labels.NewScratchBuilder(0)
-		ls := (&prompb.TimeSeries{Labels: pairs}).ToLabels(&builder, nil)
+		ls := batchtest.Labels(t, b)
 		for _, at := range s.Samples {
 			out = append(out, fmt.Sprintf("%s %v@%d", ls, at.Value, at.TsMs))
 		}
@@ -47,8 +40,7 @@ func samples(t testing.TB, b *batch.Batch) (out []string) {
 // parsedLines parses lines of telnet.
 func parsedLines(t testing.TB, text string) ([]string, *batch.Batch, *Lines) {
 	t.Helper()
-	b := &batch.Batch{}
-	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	b := batchtest.New()
 	l := NewLines(DefaultNames(), 4096)
 	require.NoError(t, l.Parse([]byte(text), b))
 	return samples(t, b), b, l
@@ -157,8 +149,7 @@ func parsedBody(t testing.TB, open receiver.Open, query, body string) ([]string,
 	x, ok := open(httptest.NewRequest(http.MethodPost, "/api/put?"+query, nil)).(*request)
 	require.True(t, ok)
 	require.NoError(t, x.Check())
-	b := &batch.Batch{}
-	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	b := batchtest.New()
 	err := x.Parse([]byte(body), b)
 	return samples(t, b), b, x, err
 }

@@ -18,7 +18,7 @@ const (
 	// ReadRows and ReadBytes count what reads of the table return.
 	ReadRows
 	ReadBytes
-	// ReadNanos is the time of reads, ReadNanosMax that of the longest one, in nanoseconds.
+	// ReadNanos is the time of all reads, ReadNanosMax the time of the longest one, in nanoseconds.
 	ReadNanos
 	ReadNanosMax
 	// Errors counts reads and writes that failed.

@@ -76,7 +76,7 @@ func seriesOf(key string) string {
 	return key
 }
 
-// pastSeries is a key above all rows of a series and not above those of the next one.
+// pastSeries returns a key above all rows of a series and not above the rows of the next series.
 func pastSeries(series string) string {
 	if strings.HasSuffix(series, "#") {
 		return series[:len(series)-1] + "$"

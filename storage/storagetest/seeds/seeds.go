@@ -54,6 +54,14 @@ func logFailed(t testing.TB, seed uint64) {
 // Asked reports whether HALITE_SEEDS sets the number of seeds. Then tests try all cases that they otherwise sample.
 func Asked() bool { return os.Getenv("HALITE_SEEDS") != "" }
 
+// Number returns the number in an environment variable, such as HALITE_CASES, or otherwise if it is not set. It fails the test
+// if the variable holds no number.
+func Number(t testing.TB, name string, otherwise uint64) uint64 {
+	t.Helper()
+	n, _ := number(t, name, otherwise)
+	return n
+}
+
 func number(t testing.TB, name string, otherwise uint64) (n uint64, set bool) {
 	t.Helper()
 	text := os.Getenv(name)

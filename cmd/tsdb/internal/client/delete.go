@@ -121,16 +121,15 @@ func (d deletionCount) printText(w io.Writer) error {
 
 // setTimes sets the start and end of a request from the flags --from and --to; "" leaves them out.
 func setTimes(form url.Values, from, to string) error {
-	now := time.Now()
-	for _, flag := range []struct{ name, field, text string }{{"from", "start", from}, {"to", "end", to}} {
-		if flag.text == "" {
-			continue
-		}
-		at, err := program.ParseTime(flag.text, now)
-		if err != nil {
-			return fmt.Errorf("--%s: %w", flag.name, err)
-		}
-		form.Set(flag.field, at.UTC().Format(time.RFC3339Nano))
+	var fromMs, toMs int64
+	if err := program.ParseRange(from, to, time.Now(), &fromMs, &toMs); err != nil {
+		return err
+	}
+	if from != "" {
+		form.Set("start", time.UnixMilli(fromMs).UTC().Format(time.RFC3339Nano))
+	}
+	if to != "" {
+		form.Set("end", time.UnixMilli(toMs).UTC().Format(time.RFC3339Nano))
 	}
 	return nil
 }

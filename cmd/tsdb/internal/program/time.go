@@ -1,6 +1,7 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -24,6 +25,11 @@ func ParseMs(flag, text string, now time.Time, toMs *int64) error {
 	}
 	*toMs = at.UnixMilli()
 	return nil
+}
+
+// ParseRange parses the values of the flags --from and --to as ParseMs does.
+func ParseRange(from, to string, now time.Time, fromMs, toMs *int64) error {
+	return errors.Join(ParseMs("from", from, now, fromMs), ParseMs("to", to, now, toMs))
 }
 
 // secondsMax is the year 9999.

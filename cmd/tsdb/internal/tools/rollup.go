@@ -114,23 +114,17 @@ func runRollupJob(
 
 // days returns the first and last wanted day, since 1970.
 func (c *rollupCommands) days() (first, last int64, err error) {
-	first, last = 0, math.MaxInt32
-	for _, flag := range []struct {
-		name, text string
-		day        *int64
-	}{{"--from", c.from, &first}, {"--to", c.to, &last}} {
-		if flag.text == "" {
-			continue
-		}
-		at, err := program.ParseTime(flag.text, time.Now())
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s: %w", flag.name, err)
-		}
-		if at.Unix() < 0 {
-			return 0, 0, fmt.Errorf("%s: %s is before 1970", flag.name, flag.text)
-		}
-		*flag.day = at.UnixMilli() / keyschema.DayMs
+	fromMs, toMs := int64(0), int64(math.MaxInt32*keyschema.DayMs)
+	if err := program.ParseRange(c.from, c.to, time.Now(), &fromMs, &toMs); err != nil {
+		return 0, 0, err
 	}
+	if fromMs < 0 {
+		return 0, 0, fmt.Errorf("--from: %s is before 1970", c.from)
+	}
+	if toMs < 0 {
+		return 0, 0, fmt.Errorf("--to: %s is before 1970", c.to)
+	}
+	first, last = fromMs/keyschema.DayMs, toMs/keyschema.DayMs
 	if last < first {
 		return 0, 0, fmt.Errorf("--to %s is before --from %s", c.to, c.from)
 	}

@@ -74,7 +74,7 @@ func (c *exportFlags) run(w io.Writer, run func(context.Context, *RemoteRead, Ra
 	defer stop()
 	now := time.Now()
 	r := Range{FromMs: 0, ToMs: now.UnixMilli()}
-	if err := errors.Join(program.ParseMs("from", c.from, now, &r.FromMs), program.ParseMs("to", c.to, now, &r.ToMs)); err != nil {
+	if err := program.ParseRange(c.from, c.to, now, &r.FromMs, &r.ToMs); err != nil {
 		return err
 	}
 	if r.FromMs > r.ToMs {
