@@ -8,7 +8,8 @@ import (
 	"halite/loadtest/report"
 )
 
-// instantRepeats is how many times more often than range queries the others of the suite are asked: they take little time.
+// instantRepeats is a factor: instant queries of the suite are repeated that many times more often than range queries, because
+// they take little time.
 const instantRepeats = 10
 
 // compareSuite asks all targets the queries of the suite in turn.

@@ -15,7 +15,7 @@ import (
 type Options struct {
 	// Load describes the samples.
 	Load load.Options
-	// RetryFor is how long a request is retried after 429, 5xx and broken connections. Default 1 min.
+	// RetryFor is the time for which a request is retried after 429, 5xx and broken connections. Default 1 min.
 	RetryFor time.Duration
 	// RequestTimeout bounds one attempt of a request or query. Default 1 min.
 	RequestTimeout time.Duration

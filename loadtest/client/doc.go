@@ -1,4 +1,4 @@
-// Package client talks to a server under test: it posts remote-write 1.0 requests, asks Prometheus' HTTP API, and reads
+// Package client talks to a server under test: it posts remote-write 1.0 requests, queries Prometheus's HTTP API, and reads
 // samples back by remote read.
 //
 // # Invariants

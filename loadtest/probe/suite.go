@@ -29,8 +29,8 @@ const (
 	oneBucket = `rate(app_request_duration_seconds_bucket{job="$J",instance="$I"}[5m])`
 )
 
-// Suite returns a query for each function, operator, aggregation and modifier of PromQL, as the parser's tables list them. It
-// leaves out what only native histograms have.
+// Suite returns a query for each function, operator, aggregation and modifier in the tables of the PromQL parser. It leaves out
+// functions for native histograms only.
 func Suite() []Query {
 	var s suite
 	for _, name := range slices.Sorted(maps.Keys(parser.Functions)) {
@@ -156,7 +156,7 @@ func aggregatorParam(item parser.ItemType) string {
 	return ""
 }
 
-// modifiers adds what changes selectors, matches and queries as a whole.
+// modifiers adds queries with modifiers of selectors, of matching, and of whole queries.
 func (s *suite) modifiers() {
 	for _, m := range [][2]string{
 		{"selector", "sum($V)"},
@@ -215,7 +215,8 @@ func (s *suite) lookUps() {
 		Query{Name: "metrics of a host", Class: ClassLookUp, expr: `{instance="$I"}`, label: "__name__"})
 }
 
-// Former returns the query with the former names of its functions, for servers that know no others. ok is false if it has none.
+// Former returns the query with the former names of its functions, for servers that do not know the new ones. ok is false if
+// there are none.
 func (q *Query) Former() (former Query, ok bool) {
 	former = *q
 	former.expr = strings.ReplaceAll(q.expr, "double_exponential_smoothing", "holt_winters")

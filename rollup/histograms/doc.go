@@ -1,4 +1,4 @@
-// Package histograms reduces the native histograms of an hour to the few that its rollup state keeps.
+// Package histograms reduces the native histograms of an hour to the few histograms that its rollup state keeps.
 //
 // [Reduce] keeps the last histogram of an hour, and the last one before each counter reset inside the hour. It brings exponential
 // buckets to [SchemaMax] and leaves custom buckets as they are. All kept histograms are samples of the series at their own times,
@@ -6,9 +6,9 @@
 //
 // # Counter resets
 //
-// The engine finds a reset where a bucket counts less than before. A kept histogram may have grown beyond the one kept before it
-// although the counter was reset in between. It then has the hint that it follows a reset. All other kept counters have no hint,
-// so that the engine compares them, also after one of them was deleted.
+// The engine finds a reset where a bucket counts less than before. A kept histogram may be larger than the previous kept one
+// although the counter was reset between them. Then it has the hint that it follows a reset. All other kept counters have no
+// hint, so that the engine compares them, even after one of them was deleted.
 //
 // The package holds pure functions, which are safe for concurrent use.
 package histograms

@@ -13,12 +13,12 @@ import (
 const (
 	// SchemaMax is the finest schema of exponential buckets in a state: each bound is 1.41 times the one before.
 	SchemaMax = 1
-	// ResetsMax is the number of counter resets in an hour before which a histogram is kept. An increase lacks what the counter
-	// reached before later ones.
+	// ResetsMax is the number of counter resets in an hour before which a histogram is kept. An increase lacks the values that
+	// the counter reached before later resets.
 	ResetsMax = 8
 )
 
-// Hour is what the histograms of an hour leave. The zero value has none.
+// Hour holds the reduced histograms of an hour. The zero value has none.
 type Hour struct {
 	samples []histchunk.Sample // kept ones, ascending
 	// first and last are the first and last histogram at full resolution, without stale markers; nil if there is none, or if they
@@ -26,7 +26,7 @@ type Hour struct {
 	first, last *histchunk.Sample
 }
 
-// Stored returns an hour whose other histograms are gone: samples are what its state has kept.
+// Stored returns an hour of which only the stored histograms are left: samples are the histograms in its state.
 func Stored(samples []histchunk.Sample) Hour { return Hour{samples: samples} }
 
 // Reduce reduces the histograms of an hour, which have ascending times. It keeps copies only.
@@ -80,7 +80,7 @@ func (h *Hour) keep(s *histchunk.Sample, after bool) error {
 // Join returns the kept histograms of consecutive hours, ascending. It adds the first histogram of a counter where the one before
 // it is gone, so that the engine finds a reset between the two.
 func Join(hours []Hour) (out []histchunk.Sample, err error) {
-	var last, kept *histchunk.Sample // the last histogram of the hours before, and what was kept of it
+	var last, kept *histchunk.Sample // the last histogram of the hours before, and its reduced form
 	for i := range hours {
 		h := &hours[i]
 		if h.first == nil {

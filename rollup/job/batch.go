@@ -18,14 +18,14 @@ type batch struct {
 	writes          []storage.RowMutation
 	removals        []storage.RowMutation // mutations that delete cells
 	throttle        throttle
-	dropped         bool // flush left out series because of marks
+	dropped         bool // whether flush left out series because of marks
 	readOnly        bool // the pass writes nothing
 	arena           []byte
 	bytes           int
 	series, samples int
-	counted         int       // samples that the metric has
+	counted         int       // samples counted by the metric
 	begun           time.Time // when the pass read the first series of the batch
-	awake           time.Time // when the pass was last seen at work
+	awake           time.Time // when the pass last recorded that it runs
 }
 
 const arenaBytes = 1 << 20

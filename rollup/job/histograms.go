@@ -92,8 +92,8 @@ func (p *dayPass) appendHistograms(
 	return append(entries, p.setCell(p.histograms.qualifier, value)), nil
 }
 
-// compareHistograms compares the stored histograms of a day with what its rows give. The caller leaves out days with dirty hours,
-// whose neighbours will change too.
+// compareHistograms compares the stored histograms of a day with the histograms computed from its rows. The caller leaves out
+// days with dirty hours, whose neighbours will change too.
 func (v *verifier) compareHistograms(day int64, key []byte, sampled *sampledDay, stored *storedDay) error {
 	report := func(h int, err error) error {
 		v.out.Different++
@@ -113,7 +113,7 @@ func (v *verifier) compareHistograms(day int64, key []byte, sampled *sampledDay,
 	if err != nil {
 		return report(0, err)
 	}
-	orphan := false // an hour before this one has lost its rows, which decide what its successor keeps
+	orphan := false // an earlier hour has lost its rows; they decide which histograms the next hour keeps
 	was, is := byHour(all), byHour(computed)
 	for h := range was {
 		switch {

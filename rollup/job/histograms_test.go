@@ -144,7 +144,7 @@ func TestDamagedRowOfHistograms(t *testing.T) {
 	require.InDelta(t, 1, r.counter(t, "tsdb_rollup_unreadable_rows_total"), 0)
 }
 
-// TestVerifyReportsOtherHistograms: verify reports stored histograms that differ from those of the rows.
+// TestVerifyReportsOtherHistograms: verify reports stored histograms that differ from the histograms of the rows.
 func TestVerifyReportsOtherHistograms(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), newClock(firstDay), nil)
 	defer r.close(t)

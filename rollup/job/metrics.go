@@ -9,7 +9,7 @@ import (
 	"halite/rollup/store"
 )
 
-// Kinds of passes beside the kinds of work.
+// Kinds of passes in addition to the kinds of work.
 const (
 	passDeletions = "deletions"
 	passMonth     = "month"

@@ -157,8 +157,8 @@ func (p *monthPass) addSeries(ctx context.Context, row storage.Row) error {
 	s := &p.current
 	unknown, empty := s.unknown|s.outdated, true
 	for day := range p.days {
-		// Hours expire before days, and may have expired earlier before than they do now. So a stored state stays if its
-		// hours are gone, unless it contains deleted samples.
+		// Hours expire before days, and an earlier retention may have been shorter. So a stored state stays if its hours are
+		// gone, unless it contains deleted samples.
 		if s.hasHours>>day&1 == 0 && p.stored.Known[day] {
 			if orphan := p.stored.State(day); !p.invalidated.Covers(&orphan, s.horizon) {
 				s.states[day] = orphan
@@ -174,7 +174,7 @@ func (p *monthPass) addSeries(ctx context.Context, row storage.Row) error {
 		return p.remove(ctx, p.removal(row.Key))
 	}
 	if s.outdated != 0 {
-		horizon = 0 // another pass must make it reflect the deletion
+		horizon = 0 // another pass must apply the deletion to it
 	}
 	return p.writeSeries(ctx, row.Key, unknown, horizon)
 }

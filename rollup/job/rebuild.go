@@ -10,8 +10,8 @@ import (
 // Rebuild computes the days from first to last that have samples again, and their months. Queries use the samples of a
 // day until the day is computed.
 //
-// If several processes share the tables, the one with the turn computes. Rebuild returns when that process is done,
-// after more than Shared.Margin. Some process must have the turn.
+// If several processes share the tables, the process with the lease computes. Rebuild returns when that process is done, after
+// more than Shared.Margin. Some process must hold the lease.
 func (j *Job) Rebuild(ctx context.Context, first, last int64) error {
 	last = min(last, j.store.LastClosed())
 	if j.shared != nil {

@@ -6,7 +6,7 @@ import (
 	"halite/rollup/store"
 )
 
-// Rollups are a store of states and its job.
+// Rollups holds a store of states and its job.
 type Rollups struct {
 	*store.Store
 	*Job

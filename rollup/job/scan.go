@@ -33,7 +33,7 @@ type sampledDay struct {
 type sampleScan struct {
 	j    *Job
 	it   storage.RowIter
-	more bool // it stands at an unread row
+	more bool // the iterator stands at an unread row
 	row  chunk.Row
 	day  sampledDay
 
@@ -110,7 +110,7 @@ func (s *sampleScan) addRow(row storage.Row, hour int64) {
 	d.samples += len(tsMs) + len(of)
 }
 
-// addHistograms merges a chunk of histograms into earlier chunks of its row. Cells come in the order of sequences.
+// addHistograms merges a chunk of histograms into earlier chunks of its row. Cells come in the order of their sequence numbers.
 func (s *sampleScan) addHistograms(before []histchunk.Sample, c *storage.Cell, hour int64) ([]histchunk.Sample, error) {
 	all, err := s.decoder.Decode(c.Value, keyschema.HourStartMs(hour), before)
 	if err != nil || len(before) == 0 {

@@ -6,7 +6,7 @@ import (
 	"halite/rollup/store"
 )
 
-// prepareShared prepares one of several processes for a piece of work. It reports whether it is this process's turn.
+// prepareShared prepares one of several processes for a piece of work. It reports whether this process holds the lease.
 func (j *Job) prepareShared(ctx context.Context) (mine bool, err error) {
 	if !j.shared.HoldsLease() {
 		return false, nil

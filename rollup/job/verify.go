@@ -16,7 +16,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Difference is a bucket whose stored state does not equal the state of its samples.
+// Difference is a bucket whose stored state differs from the state of its samples.
 type Difference struct {
 	// Prefix names the series: its row key without the hour.
 	Prefix string
@@ -43,9 +43,9 @@ type Verification struct {
 	PendingDays, PendingMonths int
 }
 
-// Verify computes the states of the days from first to last again and compares them with the stored ones, bit by bit. It
-// calls report for each difference, and ends with its error. Samples must not change meanwhile, unless several processes
-// write them.
+// Verify computes the states of the days from first to last again and compares them with the stored ones, bit by bit. It calls
+// report for each difference, and stops at an error of report. Samples must not change meanwhile, unless several processes write
+// them.
 func (j *Job) Verify(ctx context.Context, first, last int64, report func(Difference) error) (Verification, error) {
 	j.pass.Lock()
 	defer j.pass.Unlock()
@@ -205,7 +205,7 @@ func (v *verifier) compareRows(ctx context.Context, month int64, set storage.Row
 	return p.scan(ctx, set, func(row storage.Row) (bool, error) { return false, v.compareDays(p, row) })
 }
 
-// compareDays compares the days of one series whose hours are still there.
+// compareDays compares the days of one series whose hours still exist.
 func (v *verifier) compareDays(p *monthPass, row storage.Row) error {
 	prefix, _, _ := keyschema.CutMonth(row.Key)
 	s := &p.current
