@@ -26,7 +26,7 @@ type Hour struct {
 	first, last *histchunk.Sample
 }
 
-// Stored returns an hour of which only the stored histograms are left: samples are the histograms in its state.
+// Stored returns an hour whose other histograms are gone: samples are the histograms in its state.
 func Stored(samples []histchunk.Sample) Hour { return Hour{samples: samples} }
 
 // Reduce reduces the histograms of an hour, which have ascending times. It keeps copies only.
