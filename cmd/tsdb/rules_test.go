@@ -3,6 +3,7 @@ package main_test
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -16,7 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
 	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 )
 
@@ -291,7 +295,8 @@ groups:
 	file := filepath.Join(filepath.Dir(s.config), "rules.yml")
 	backfill := func(flags ...string) string {
 		out, err := tsdb(t, append([]string{
-			"rules", "backfill", "--url", s.url, "--from", now.Add(-2 * time.Minute).Format(time.RFC3339), "--to", now.Add(10 * time.Millisecond).Format(time.RFC3339), "--window", "17s", file,
+			"rules", "backfill", "--url", s.url, "--from", now.Add(-2 * time.Minute).Format(time.RFC3339),
+			"--to", now.Format(time.RFC3339), "--window", "17s", file,
 		}, flags...)...)
 		require.NoError(t, err, out)
 		return out
@@ -323,4 +328,47 @@ groups:
 		require.Contains(t, string(a.Data), fmt.Sprintf(`"%s"]`, v[1]))
 	}
 	require.False(t, s.has(`temps:max offset 58s`), "the stale marker ends the series")
+}
+
+// TestShippedAlerts: a server evaluates the alerts that Halite ships, all metrics of them exist, and none fires.
+func TestShippedAlerts(t *testing.T) {
+	t.Parallel()
+	const shipped = "../../grafana/alerts.yml"
+	text, err := os.ReadFile(shipped)
+	require.NoError(t, err)
+	s := startRules(t, t.TempDir(), "127.0.0.1:1", "--web.self-scrape-interval=1s")
+	s.putRules(t, strings.ReplaceAll(string(text), "    rules:\n", "    interval: 1s\n    rules:\n"))
+	status, body, _ := s.post("/-/reload", nil)
+	require.Equal(t, http.StatusOK, status, body)
+	p := parser.NewParser(parser.Options{})
+	groups, errs := rulefmt.ParseFile(shipped, false, model.UTF8Validation, p, slog.New(slog.DiscardHandler))
+	require.Empty(t, errs)
+	names := make(map[string]bool)
+	for _, g := range groups.Groups {
+		for i := range g.Rules {
+			expr, err := p.ParseExpr(g.Rules[i].Expr)
+			require.NoError(t, err)
+			parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {
+				if v, ok := n.(*parser.VectorSelector); ok {
+					names[v.Name] = true
+				}
+				return nil
+			})
+		}
+	}
+	require.Greater(t, len(names), 20)
+	for name := range names {
+		require.Eventually(t, func() bool { return s.has(name) }, time.Minute, 50*time.Millisecond, name)
+	}
+	require.Eventually(t, func() bool {
+		for _, r := range s.rules() {
+			if r.Health != "ok" {
+				return false
+			}
+		}
+		return true
+	}, time.Minute, 50*time.Millisecond)
+	for _, r := range s.rules() {
+		require.NotEqual(t, "firing", r.State, "%s %v", r.Name, r.Alerts)
+	}
 }
