@@ -187,9 +187,9 @@ func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err er
 	rows := b.sel.cache.HeadRows(b.rowsHour, deletions)
 	defer rows.Release()
 	series := b.series[len(b.headEnds) : len(b.headEnds)+len(refs)]
-	fromMs, found := rows.Find(series, make([]int64, 0, len(refs)))
-	rest := r.heads.Get(0)
-	defer r.heads.Put(rest)
+	fromMs, found := rows.Find(series)
+	rest := r.rests.Get(0)
+	defer r.rests.Put(rest)
 	restEnds := make([]int, 0, len(refs))
 	// A row is put as a whole, so it is read from the start of its hour.
 	rest.TsMs, rest.Values, restEnds, err = r.opts.Head.AppendBatch(

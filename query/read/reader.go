@@ -15,6 +15,7 @@ type Reader struct {
 	opts    Options
 	metrics *metrics
 	heads   column.BufferPool // for samples of the head
+	rests   column.BufferPool // for samples that the row cache lacks of rows of the head
 	buffers column.BufferPool // for all other samples
 	columns column.Pool
 	pool    *budget.Pool

@@ -31,7 +31,7 @@ type Cache struct {
 	// fieldSets are the sets of fields of cached rollup states. The table's lock guards them.
 	fieldSets []rollup.Fields
 
-	lookups, pins sync.Pool
+	lookups, pins, headRows sync.Pool
 	metrics
 }
 

@@ -23,6 +23,7 @@ type HeadRows struct {
 	deletions uint64
 	version   uint64
 	rows      []headRow // of each series
+	nextMs    []int64
 	pins      *Pins
 	prefetch  prefetch
 }
@@ -35,7 +36,11 @@ type headRow struct {
 
 // HeadRows takes the version of an hour. deletions is the number of deletions so far.
 func (c *Cache) HeadRows(hour int64, deletions uint64) *HeadRows {
-	h := &HeadRows{cache: c, hour: hour, deletions: deletions, pins: c.newPins()}
+	h, ok := c.headRows.Get().(*HeadRows)
+	if !ok {
+		h = &HeadRows{cache: c}
+	}
+	h.hour, h.deletions, h.pins = hour, deletions, c.newPins()
 	h.version = h.now()
 	return h
 }
@@ -47,13 +52,13 @@ func (h *HeadRows) now() uint64 {
 	return bits.RotateLeft64(h.cache.watch.hours.Append(versions[:0], h.hour, h.hour)[0], 24) ^ h.deletions
 }
 
-// Find looks up the rows of series. It appends the time after the last sample of each row to nextMs, the start of the hour if
-// it has not found the row.
-func (h *HeadRows) Find(series []index.Series, nextMs []int64) (_ []int64, found int) {
+// Find looks up the rows of series. It returns the time after the last sample of each row, the start of the hour if it has not
+// found the row, and the number of rows found. The caller may change the times. They are valid until Release.
+func (h *HeadRows) Find(series []index.Series) (nextMs []int64, found int) {
 	t, startMs := h.cache.table, keyschema.HourStartMs(h.hour)
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	h.rows = column.Cleared(h.rows, len(series))
+	h.rows, h.nextMs = column.Cleared(h.rows, len(series)), h.nextMs[:0]
 	for i := range series {
 		if i%prefetchSeries == 0 {
 			for j := i; j < min(i+prefetchSeries, len(series)); j++ {
@@ -63,17 +68,17 @@ func (h *HeadRows) Find(series []index.Series, nextMs []int64) (_ []int64, found
 		}
 		e := t.get(h.key(&series[i]), h.version)
 		if e == nil || series[i].Ref == 0 {
-			nextMs = append(nextMs, startMs)
+			h.nextMs = append(h.nextMs, startMs)
 			continue
 		}
 		h.pins.add(e.place, 0) // the copy is in the budget
 		row := headRow{layout: e.layout, words: t.words(e.place, e.words())}
 		h.rows[i] = row
 		found++
-		nextMs = append(nextMs, row.lastMs(startMs)+1)
+		h.nextMs = append(h.nextMs, row.lastMs(startMs)+1)
 	}
 	h.cache.count(found, len(series))
-	return nextMs, found
+	return h.nextMs, found
 }
 
 func (h *HeadRows) key(s *index.Series) uint64 {
@@ -141,4 +146,10 @@ func (h *HeadRows) Put(rows []HeadRow) {
 }
 
 // Release ends the use of the rows.
-func (h *HeadRows) Release() { h.pins.Release(nil) }
+func (h *HeadRows) Release() {
+	h.pins.Release(nil)
+	h.pins = nil
+	if len(h.rows) <= pooledMax {
+		h.cache.headRows.Put(h)
+	}
+}

@@ -21,7 +21,7 @@ func TestHeadRowsVersions(t *testing.T) {
 	since := column.Points{TsMs: []int64{startMs + 10, startMs + 20, startMs + 40}, Values: []float64{1, 2, 3}}
 	find := func(deletions uint64) (nextMs []int64, of *HeadRows) {
 		of = c.HeadRows(hour, deletions)
-		nextMs, found := of.Find(series, nil)
+		nextMs, found := of.Find(series)
 		require.Equal(t, found > 0, nextMs[0] > startMs)
 		require.Equal(t, []int64{startMs, startMs}, nextMs[1:])
 		return nextMs, of
