@@ -72,6 +72,7 @@ var floors = map[string]int{
 	"storage/keyviz/ranges":       10,
 	"storage/keyviz":              40,
 	"storage/keyviz/diagnosis":    41,
+	"storage/aliases":             40,
 	"rollup":                      0,
 	"rollup/histograms":           16,
 	"rollup/cell":                 20,

@@ -17,6 +17,7 @@ import (
 	"halite/keyschema"
 	"halite/keyschema/tsuid"
 	"halite/storage"
+	"halite/storage/aliases"
 	"halite/storage/principal"
 	"halite/storage/tenants"
 	"halite/storage/tombstone"
@@ -100,6 +101,76 @@ func (s *Server) cancelQuery(r *http.Request) (reply, *apiError) {
 		return reply{}, &apiError{typ: errNotFound, err: fmt.Errorf("no query with id %d is running", id)}
 	}
 	return reply{}, nil
+}
+
+// changeableAliases are the aliases that clients may change; nil if they may not.
+func (s *Server) changeableAliases() *aliases.Registry {
+	if !s.opts.AdminAPI {
+		return nil
+	}
+	return s.opts.Aliases
+}
+
+// aliasItem is an alias in an answer.
+type aliasItem struct {
+	aliases.Alias
+	Configured bool `json:"configured"`
+}
+
+// aliases answers /api/v1/admin/aliases: GET lists the aliases of the tenant, POST and PUT add one, DELETE removes one.
+func (s *Server) aliases(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	if aerr := strictForm(r); aerr != nil {
+		return reply{}, aerr
+	}
+	if s.opts.Aliases == nil {
+		return reply{}, unavailable("there are no aliases")
+	}
+	tenant := keyschema.TenantOf(principal.From(r.Context()).Prefix())
+	if r.Method == http.MethodGet {
+		list, configured := s.opts.Aliases.List(tenant)
+		items := make([]aliasItem, len(list))
+		for i := range list {
+			items[i] = aliasItem{list[i], configured[i]}
+		}
+		return document(items)
+	}
+	a := aliases.Alias{
+		Tenant: tenant, Kind: aliases.Kind(r.FormValue("kind")), Label: r.FormValue("label"), Old: r.FormValue("old"),
+		New: r.FormValue("new"),
+	}
+	if r.Method == http.MethodDelete {
+		switch found, err := s.opts.Aliases.Remove(r.Context(), a); {
+		case err != nil:
+			return reply{}, aliasError(err)
+		case !found:
+			return reply{}, &apiError{typ: errNotFound, err: fmt.Errorf("%s %q has no alias", a.Kind, a.Old)}
+		}
+		return reply{}, nil
+	}
+	if text := r.FormValue("from"); text != "" {
+		from, err := parseTime(text)
+		if err != nil {
+			return reply{}, badParam("from", err)
+		}
+		a.FromMs = from.UnixMilli()
+	}
+	return reply{}, aliasError(s.opts.Aliases.Add(r.Context(), a))
+}
+
+// aliasError places an error of the aliases; nil stays nil.
+func aliasError(err error) *apiError {
+	switch {
+	case err == nil:
+		return nil
+	case aliases.Refused(err):
+		return badData(err)
+	case errors.Is(err, storage.ErrUnavailable):
+		return &apiError{typ: errUnavailable, err: err}
+	}
+	return &apiError{typ: errInternal, err: err}
 }
 
 // deleteSeries answers /api/v1/admin/tsdb/delete_series. It has two parameters beyond Prometheus's: all=true permits selectors

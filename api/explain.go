@@ -35,6 +35,7 @@ type explanationSpan struct {
 	FirstDay string    `json:"firstDay"`
 	LastDay  string    `json:"lastDay"`
 	Days     int       `json:"days"`
+	Stored   []string  `json:"stored,omitempty"`
 }
 
 type explanationReading struct {
@@ -135,7 +136,7 @@ func explanation(e *query.Explain) explanationData {
 	for _, s := range e.Selectors {
 		d.Selectors = append(d.Selectors, explanationSpan{
 			Selector: s.Selector, From: unixMilli(s.FromMs), To: unixMilli(s.ToMs),
-			FirstDay: s.FirstDay, LastDay: s.LastDay, Days: s.Days,
+			FirstDay: s.FirstDay, LastDay: s.LastDay, Days: s.Days, Stored: s.Stored,
 		})
 	}
 	return d

@@ -87,7 +87,7 @@ func newOTSDB(t *testing.T, o query.Options) *otsdb {
 	require.NoError(t, err)
 	s.Server, err = api.New(api.Options{
 		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: s.queryable, Now: comparison.Now, AdminAPI: true,
-		OpenTSDB: front, Deleter: s.deleted, Auth: roles{}, Notes: s.notes,
+		OpenTSDB: front, Deleter: s.deleted, Auth: roles{}, Notes: s.notes, Aliases: s.aliases,
 	})
 	require.NoError(t, err)
 	return s

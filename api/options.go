@@ -30,6 +30,7 @@ import (
 	"halite/query/budget"
 	"halite/query/limits"
 	"halite/storage"
+	"halite/storage/aliases"
 	"halite/storage/index"
 	"halite/storage/keyviz"
 	"halite/storage/notes"
@@ -90,6 +91,9 @@ type Options struct {
 	OpenTSDBStats *stats.Source
 	// Notes stores annotations and descriptions of OpenTSDB's clients; nil means that there are none.
 	Notes *notes.Store
+
+	// Aliases are the second names of metrics and labels; nil means that there are none.
+	Aliases *aliases.Registry
 
 	// Auth identifies the sender of a request; nil gives everybody every right.
 	Auth Authenticator

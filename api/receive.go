@@ -118,7 +118,8 @@ func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*r
 // addOpenTSDB registers OpenTSDB's paths that do not write samples. compress adds the compression of answers.
 func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
 	handlers := opentsdb.New(opentsdb.Options{
-		Index: s.opts.Index, Begin: s.beginLookup, Notes: s.opts.Notes, Names: s.opts.OpenTSDBNames, Stats: s.opts.OpenTSDBStats,
+		Index: s.opts.Index, Begin: s.beginLookup, Notes: s.opts.Notes, Names: s.opts.OpenTSDBNames,
+		Aliases: s.changeableAliases(), Stats: s.opts.OpenTSDBStats,
 		Status: func(err error) int { return evalError(err).code() },
 		Flags:  s.opts.Flags, Now: s.opts.Now, BodyBytesMax: s.opts.Limits.FormBytesMax,
 		Build: opentsdb.Build{

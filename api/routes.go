@@ -184,6 +184,10 @@ func (s *Server) endpointGroups() []endpointGroup {
 		{looks, []string{get}, false, s.keyvizEndpoints()},
 		{administers, []string{post, put}, true, s.adminEndpoints()},
 		{administers, []string{get}, false, map[string]endpoint{"/api/v1/admin/tenants": s.listTenants}},
+		{
+			access{scopes: principal.Admin, tenants: tenancy.Change}, []string{get, post, put, http.MethodDelete}, true,
+			map[string]endpoint{"/api/v1/admin/aliases": s.aliases},
+		},
 		{deletes, []string{post, put}, true, map[string]endpoint{"/api/v1/admin/tsdb/delete_series": s.deleteSeries}},
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"halite/query/read"
 	"halite/query/rowcache"
 	"halite/storage"
+	"halite/storage/aliases"
 	"halite/storage/index"
 	"halite/storage/index/restricted"
 	"halite/storage/notes"
@@ -36,6 +37,7 @@ type stack struct {
 	tenancy   *tenancy.Tenancy  // nil: there are no tenants
 	store     storage.Store
 	notes     *notes.Store
+	aliases   *aliases.Registry
 }
 
 func newStack(tb testing.TB) *stack {
@@ -67,14 +69,16 @@ func newStack(tb testing.TB) *stack {
 		}
 		require.NoError(tb, store.Close())
 	})
-	lookup := restricted.New(catalogue)
+	known, err := aliases.Open(ctx, aliases.Options{Store: store})
+	require.NoError(tb, err)
+	lookup := restricted.New(catalogue, known)
 	options := read.Options{
 		Index: lookup, Head: in, Data: data, Schema: schema, Now: now, Histograms: in.Histograms(), StartTimes: true,
 		Cache: cache, NewestRow: watch.NewestRow,
 	}
 	reader, err := read.New(options)
 	require.NoError(tb, err)
-	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: lookup, store: store}
+	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: lookup, store: store, aliases: known}
 	s.Server = s.server(tb, query.Options{})
 	return s
 }
@@ -88,7 +92,7 @@ func (s *stack) server(tb testing.TB, o query.Options) *api.Server {
 	server, err := api.New(api.Options{
 		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: s.queryable, Metadata: s.ingester,
 		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true, Auth: s.auth, Tenancy: s.tenancy,
-		Notes: s.notes,
+		Notes: s.notes, Aliases: s.aliases,
 	})
 	require.NoError(tb, err)
 	return server

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/prometheus/prometheus/promql/parser"
 
@@ -24,11 +25,16 @@ type SelectorSpan struct {
 	// FirstDay and LastDay are the first and last day partition that may be read, as 2006-01-02. Days is their number.
 	FirstDay, LastDay string
 	Days              int
+	// Stored are the selectors of stored series that stand for it by aliases, with their times; nil if there are none.
+	Stored []string
 }
+
+// widener returns the selectors of stored series that stand for a selector.
+type widener func(fromMs, toMs int64, matchers []*labels.Matcher) []string
 
 // describe lists the selectors of a request, and the parts of it that only Prometheus's engine evaluates.
 func describe(
-	p parser.Parser, o operator.Options, lookback time.Duration, columns bool, q request,
+	p parser.Parser, o operator.Options, lookback time.Duration, columns bool, widen widener, q request,
 ) ([]SelectorSpan, []EnginePart) {
 	e, err := p.ParseExpr(q.Text)
 	if err == nil {
@@ -40,7 +46,7 @@ func describe(
 	if q.Lookback > 0 {
 		lookback = q.Lookback
 	}
-	selectors := selectorsOf(e, q.Expression, lookback)
+	selectors := selectorsOf(e, q.Expression, lookback, widen)
 	if !columns {
 		return selectors, []EnginePart{{Expression: e.String(), Reason: "columnar operators are off"}}
 	}
@@ -54,7 +60,7 @@ func describe(
 }
 
 // selectorsOf lists each selector with the span of samples that it needs by Prometheus's rules.
-func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration) []SelectorSpan {
+func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration, widen widener) []SelectorSpan {
 	var out []SelectorSpan
 	parser.Inspect(e, func(n parser.Node, path []parser.Node) error {
 		vs, ok := n.(*parser.VectorSelector)
@@ -67,6 +73,7 @@ func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration)
 		first, last := max(0, span.FromMs), max(0, span.ToMs)
 		date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
 		span.FirstDay, span.LastDay, span.Days = date(first), date(last), int(day(last)-day(first))+1
+		span.Stored = widen(span.FromMs, span.ToMs, vs.LabelMatchers)
 		out = append(out, span)
 		return nil
 	})

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/query/column"
 	"halite/query/columnar/operator"
 	"halite/query/expression"
 	"halite/query/limits"
@@ -254,8 +255,15 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	}
 	settle()
 	r.Explain = ex.finish(in)
-	planning := e.inner.planOptions(ctx, readerOf(e.opts.Queryable))
-	r.Explain.Selectors, r.Explain.Engine = describe(e.parser, planning, e.opts.Lookback, e.columns(q.Params), q)
+	reader := readerOf(e.opts.Queryable)
+	widen := func(fromMs, toMs int64, matchers []*labels.Matcher) []string {
+		if reader == nil {
+			return nil
+		}
+		return reader.ExplainAliases(ctx, column.TimeRange{MinMs: fromMs, MaxMs: toMs}, matchers...)
+	}
+	planning := e.inner.planOptions(ctx, reader)
+	r.Explain.Selectors, r.Explain.Engine = describe(e.parser, planning, e.opts.Lookback, e.columns(q.Params), widen, q)
 	return r, nil
 }
 

@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"halite/query/querylog"
 	"halite/query/read/rollups"
 	"halite/query/resultcache"
+	"halite/storage/principal"
 )
 
 // Switch is on, off or default.
@@ -190,9 +192,16 @@ func (o Options) parserOptions() parser.Options {
 
 // cacheOptions returns the options of the result cache.
 func (o Options) cacheOptions() resultcache.Options {
-	return resultcache.Options{
+	out := resultcache.Options{
 		Changes: o.Changes, BytesMax: o.ResultCacheBytes, Recent: o.ResultCacheRecent, Retention: o.Retention,
 		RetentionByMetric: o.RetentionByMetric,
 		Margin:            o.Timeout, Tiers: o.Tiers != Off, Now: o.Now, Registerer: o.Registerer,
 	}
+	if r := readerOf(o.Queryable); r != nil {
+		out.Names = r.NamesGeneration
+		out.Stored = func(who *principal.Principal, metric string) []string {
+			return r.Stored(principal.With(context.Background(), who), metric)
+		}
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"halite/api/opentsdb/stats"
 	"halite/api/receiver/opentsdb"
+	"halite/storage/aliases"
 	"halite/storage/index"
 	"halite/storage/notes"
 	"halite/storage/principal"
@@ -43,6 +44,8 @@ type Options struct {
 	Status func(error) int
 	// Notes stores annotations and descriptions. If it is nil, there are none, and writes of them get 503.
 	Notes *notes.Store
+	// Aliases are the second names of metrics and labels; nil means that clients cannot change them.
+	Aliases *aliases.Registry
 	// Names are the rules of names.
 	Names *opentsdb.Names
 	// Stats returns the data points of /api/stats; nil means that there are none.
@@ -113,6 +116,10 @@ func (h *Handlers) Endpoints() []Endpoint {
 	reads("/api/dropcaches", true, h.dropCaches, get, post)
 	reads("/api/stats/", false, h.stats, get, post)
 	writes("/api/uid/assign", h.assign, get, post)
+	list = append(list, Endpoint{
+		Path: "/api/uid/rename", Name: "/api/uid/rename", Methods: []string{get, post}, Scopes: principal.Admin, Changes: true,
+		Tenants: true, Handle: h.answering(h.rename),
+	})
 	reads("/api/annotation", false, h.noted(h.annotation), get)
 	writes("/api/annotation", h.noted(h.changeAnnotation), post, put, remove)
 	writes("/api/annotation/bulk", h.noted(h.storeAnnotations), post, put)

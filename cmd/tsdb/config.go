@@ -48,6 +48,7 @@ type serveConfig struct {
 	freeBytesMin       int64
 	reserveBytes       int64
 	tombstonesMax      int
+	aliasesMax         int
 	acceptWALLoss      bool
 	exitOnFailure      bool
 	acceptTableLoss    []string // names of lost files, or tables.AcceptAll
@@ -297,7 +298,7 @@ func (c *serveConfig) Validate() error {
 	if err := errors.Join(c.rollups.Validate(time.Duration(c.retentionRaw)), c.alerts.Validate()); err != nil {
 		faults = append(faults, err)
 	}
-	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.reserveBytes < 0 || c.tombstonesMax < 0 ||
+	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.reserveBytes < 0 || c.tombstonesMax < 0 || c.aliasesMax < 0 ||
 		c.headTotalBytesMax < 0 {
 		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes, --storage.reserve-bytes, "+
 			"--storage.head-total-bytes and --storage.tombstones-max must not be negative"))

@@ -29,6 +29,7 @@ import (
 	"halite/query/rowcache"
 	"halite/rollup/job"
 	"halite/storage"
+	"halite/storage/aliases"
 	"halite/storage/index"
 	"halite/storage/keyviz"
 	"halite/storage/lease"
@@ -60,6 +61,7 @@ type database struct {
 	retention   *keyschema.RetentionByMetric
 	sweeper     *retention.Sweeper
 	notes       *notes.Store
+	aliases     *aliases.Registry
 	jobs        periodic.Jobs
 	queryLog    *querylog.Log
 	limits      *limits.Control   // of queries

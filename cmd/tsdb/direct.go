@@ -70,8 +70,14 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	if err != nil {
 		return err
 	}
-	db.ingester, db.lookup, db.deleter = t, restricted.New(t.Index()), t
+	db.ingester, db.lookup, db.deleter = t, restricted.New(t.Index(), db.aliases), t
 	c.resultCacheBytes, c.rowCacheBytes = 0, 0
+	// Other servers add aliases too.
+	db.jobs.Add(c.directMode.refresh, nil, func(ctx context.Context) {
+		if err := db.aliases.Refresh(ctx); err != nil && ctx.Err() == nil {
+			opts.Logger.Error("cannot read the aliases of other servers; the server tries again", "err", err)
+		}
+	})
 	return nil
 }
 

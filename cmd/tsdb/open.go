@@ -216,7 +216,7 @@ func (db *database) openIngester(
 	if err != nil {
 		return err // returning i would make an interface that is not nil
 	}
-	db.ingester, db.lookup, db.deleter = i, restricted.New(db.index), i
+	db.ingester, db.lookup, db.deleter = i, restricted.New(db.index, db.aliases), i
 	return db.settleLosses(ctx, opts.Logger)
 }
 

@@ -91,13 +91,16 @@ func (c *serveConfig) lastHour() int64 {
 	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
 }
 
-// apply puts a configuration into force. Steps that can fail come first: the schema rules, then relabelling.
+// apply puts a configuration into force. Steps that can fail come first: the schema rules, relabelling, then aliases.
 func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Config) error {
 	if err := db.applyRules(ctx, c, read); err != nil {
 		return err
 	}
 	if err := db.ingester.SetRelabelling(ctx, read.Relabelling(), read.HATracker()); err != nil {
 		return fmt.Errorf("%s: %w", c.configFile, err)
+	}
+	if err := db.aliases.Configure(ctx, read.QueryAliases()); err != nil {
+		return fmt.Errorf("%s: aliases: %w", c.configFile, err)
 	}
 	db.ingester.SetLimits(read.SamplesPerSecond(), read.Series())
 	db.ingester.SetTenantLimits(read.TenantWrites())

@@ -13,6 +13,7 @@ import (
 	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
+	"halite/storage/aliases"
 	"halite/storage/notes"
 	"halite/storage/retention"
 )
@@ -61,6 +62,10 @@ func (db *database) openRules(
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
 	db.notes = notes.New(meta, opened.Sync)
+	db.aliases, err = aliases.Open(ctx, aliases.Options{Store: opened, Max: c.aliasesMax, Now: c.clock()})
+	if err != nil {
+		return err
+	}
 	return db.openKeyviz(ctx, c, meta, log, r)
 }
 

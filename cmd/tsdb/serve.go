@@ -301,6 +301,7 @@ func newAPI(
 		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), RuleManager: db.rules,
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
 		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,
+		Aliases:    db.aliases,
 		HAClusters: db.ingester.HAClusters, OTLP: reloads.otlp,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,

@@ -62,6 +62,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		SetValue(program.Bytes(&c.indexBytes))
 	cmd.Flag("storage.tombstones-max", "Maximum number of deletions whose rows are not cleaned yet.").Default("10000").
 		IntVar(&c.tombstonesMax)
+	cmd.Flag("storage.aliases-max", "Maximum number of aliases of metrics, label names and label values, of all tenants together.").
+		Default("1000").IntVar(&c.aliasesMax)
 	c.addShared(cmd.Flag("storage.head-bytes", "Memory of unflushed samples above which the server flushes rows early. The "+
 		"default is at most half of the memory limit.").Default("1GB"), sharedBytes{sizeBytes: &c.headBytesMax, part: 2})
 	cmd.Flag("storage.head-total-bytes", "Memory of unflushed samples and of active series. At this size, "+

@@ -2,6 +2,7 @@ package opentsdb
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -99,6 +100,10 @@ func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 	return "", badRequest(unknownID(first))
 }
 
+// errAliased means that a deletion names series by aliases. A deletion acts on stored names.
+var errAliased = errors.New("some of these series answer by an alias; delete them by their stored names with " +
+	"/api/v1/admin/tsdb/delete_series")
+
 // Selector is a list of matchers. A series must match all of them.
 type Selector []*labels.Matcher
 
@@ -133,6 +138,9 @@ func (r *subRun) selectors(ctx context.Context) ([]Selector, error) {
 		return nil, err
 	}
 	defer selection.Close()
+	if selection.Aliased() {
+		return nil, badRequest(errAliased)
+	}
 	if len(r.sub.TSUIDs) == 0 && !r.sub.ExplicitTags {
 		return []Selector{matchers(r.sub)}, nil
 	}

@@ -16,6 +16,9 @@ type BatchReader struct {
 	sel    *Selection
 	first  int // number of the first series in the selection
 	series []index.Series
+	// owners are the numbers, from first on, of the series of the selection that each of series is a part of. It is nil if each is
+	// a series of the selection.
+	owners []int
 
 	head     *column.Buffer
 	headEnds []int // end of each series' samples in head; nil if the head has none at all
@@ -37,7 +40,8 @@ type BatchReader struct {
 
 // ReadHead copies the unflushed samples of the series [first, end) of a selection. Close the BatchReader when done.
 func (s *Selection) ReadHead(ctx context.Context, first, end int) (*BatchReader, error) {
-	b := &BatchReader{sel: s, first: first, series: s.series[first:end]}
+	b := &BatchReader{sel: s, first: first}
+	b.series, b.owners = expand(s.series[first:end])
 	read := func() error { return b.copyHead(ctx) }
 	var err error
 	if set := s.session.reader.opts.Tombstones; set != nil {
@@ -272,7 +276,7 @@ func (b *BatchReader) propertiesOf(series int, head column.Points) column.Proper
 	return b.headProperties[series]
 }
 
-// Series returns the series of the batch. They must not be changed.
+// Series returns the stored series of the batch. They must not be changed.
 func (b *BatchReader) Series() []index.Series { return b.series }
 
 // HeadTimes returns the times of the samples that the head had of a series.

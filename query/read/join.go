@@ -58,6 +58,10 @@ func (t *timeSlice) join() (*Batch, error) {
 		}
 	}
 	t.hideOld(batch)
+	if err := t.foldParts(batch); err != nil {
+		batch.Release()
+		return nil, err
+	}
 	if len(apart) < len(t.batch.series) || batch.pins.Any() {
 		batch.data = append(batch.data, t.parts...)
 		t.parts = nil
@@ -74,6 +78,9 @@ func (t *timeSlice) onlyHead() bool {
 		return false
 	}
 	last := newest()
+	if t.batch.owners != nil {
+		return false // their parts have to be joined
+	}
 	return !slices.ContainsFunc(t.batch.series, func(s index.Series) bool { return len(s.Hours) > 0 && s.Hours[0].First <= last })
 }
 

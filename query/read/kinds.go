@@ -13,7 +13,7 @@ import (
 	"halite/rollup/histograms"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
-	"halite/storage/principal"
+	"halite/storage/index"
 )
 
 // kinds is a set of kinds of samples.
@@ -62,7 +62,12 @@ func (s *Selection) findHistograms() {
 	metric := ""
 	for i := range s.series {
 		next := metricOf(s.series[i].Labels)
-		if next == metric && i > 0 && s.series[i].Tenant == s.series[i-1].Tenant {
+		if slices.ContainsFunc(s.series[i].Parts(), func(part index.Series) bool { return s.hasHistograms(part.Metric()) }) {
+			s.kinds.add(keyschema.Histograms)
+			s.metric = next
+			return
+		}
+		if next == metric && i > 0 && s.series[i].Tenant == s.series[i-1].Tenant && s.series[i].Alias == nil {
 			continue
 		}
 		metric = next
@@ -86,9 +91,8 @@ func (r *Reader) HistogramsKnown(ctx context.Context) func(metric string, within
 	if set == nil || set.Len() == 0 {
 		return nil
 	}
-	who := principal.From(ctx)
 	return func(metric string, within column.TimeRange) bool {
-		return slices.ContainsFunc(who.Stored(metric), func(stored string) bool {
+		return slices.ContainsFunc(r.Stored(ctx, metric), func(stored string) bool {
 			return set.Has(stored, keyschema.HourOf(within.MinMs), keyschema.HourOf(within.MaxMs))
 		})
 	}

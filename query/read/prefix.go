@@ -2,6 +2,7 @@ package read
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -59,7 +60,10 @@ func rowPrefixes(
 			out = append(out, RowPrefix{Prefix: prefix, Series: i, FromHour: from, ToHour: to, lead: lead, Generation: g})
 		}
 	}
-	slices.SortFunc(out, func(a, b RowPrefix) int { return bytes.Compare(a.Prefix, b.Prefix) })
+	// Of equal prefixes the later hours come first: hours are reversed in keys.
+	slices.SortFunc(out, func(a, b RowPrefix) int {
+		return cmp.Or(bytes.Compare(a.Prefix, b.Prefix), cmp.Compare(b.FromHour, a.FromHour))
+	})
 	return out
 }
 

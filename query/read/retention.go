@@ -59,15 +59,23 @@ func (s *Selection) restrictToRetention(series []index.Series) []index.Series {
 		return series
 	}
 	hourly := s.hourlyCutoffs()
-	out := series[:0:0]
-	for _, one := range series {
+	retained := func(one index.Series) []index.HourSpan {
 		metric := one.Metric()
 		fromMs := cutoffs.ms(metric)
 		if hourly != nil && s.hasHistograms(metric) {
 			fromMs = min(fromMs, hourly.Ms(metric))
 		}
 		if first := keyschema.HourOf(fromMs); len(one.Hours) > 0 && one.Hours[0].First < first {
-			one.Hours = hours.Intersect(one.Hours, []index.HourSpan{{First: first, Last: math.MaxInt64}})
+			return hours.Intersect(one.Hours, []index.HourSpan{{First: first, Last: math.MaxInt64}})
+		}
+		return one.Hours
+	}
+	out := series[:0:0]
+	for _, one := range series {
+		if parts := one.Parts(); parts != nil {
+			one = withParts(one, retained)
+		} else {
+			one.Hours = retained(one)
 		}
 		if len(one.Hours) > 0 {
 			out = append(out, one)
@@ -161,7 +169,7 @@ func (r *Reader) histogramMetrics(ctx context.Context, within column.TimeRange, 
 	who, named := principal.From(ctx), false
 	for _, m := range matchers {
 		if m.Name == labelMetric && m.Type == labels.MatchEqual {
-			return who.Stored(m.Value)
+			return r.Stored(ctx, m.Value)
 		}
 		named = named || m.Name == labelMetric
 	}
@@ -172,7 +180,9 @@ func (r *Reader) histogramMetrics(ctx context.Context, within column.TimeRange, 
 	if named {
 		selectors := who.Selectors(matchers)
 		return slices.DeleteFunc(known, func(metric string) bool {
-			return !slices.ContainsFunc(selectors, func(s principal.Selector) bool { return matchesName(s.Matchers, metric) })
+			return !slices.ContainsFunc(r.namesOf(metric), func(name string) bool {
+				return slices.ContainsFunc(selectors, func(s principal.Selector) bool { return matchesName(s.Matchers, name) })
+			})
 		})
 	}
 	found, err := r.opts.Index.LabelValues(ctx, labelMetric, within.MinMs, within.MaxMs, 0, matchers...)
@@ -181,7 +191,7 @@ func (r *Reader) histogramMetrics(ctx context.Context, within column.TimeRange, 
 	}
 	var out []string
 	for _, name := range found {
-		for _, metric := range who.Stored(name) {
+		for _, metric := range r.Stored(ctx, name) {
 			if slices.Contains(known, metric) {
 				out = append(out, metric)
 			}

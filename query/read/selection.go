@@ -46,6 +46,8 @@ type Selection struct {
 	series   []index.Series
 	bounds   []boundary
 	reserved int             // series in the budget
+	joined   bool            // a series consists of several stored ones
+	cut      bool            // a series has other labels in other hours of the window
 	metric   string          // a metric that may have histograms, if kinds has them
 	omitted  int             // series that SelectJoin has omitted
 	cache    *rowcache.Cache // nil if it is not used
@@ -79,7 +81,7 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	if s.hours != nil {
 		series = restrictHours(series, s.hours)
 	}
-	if s.omitted == 0 && s.shardCount < 2 {
+	if s.omitted == 0 && s.shardCount < 2 && !session.reader.aliased(ctx, s.window, matchers) {
 		s.neighbours = newNeighbours(matchers)
 	}
 	series = shard(series, s.shardIndex, s.shardCount)
@@ -176,6 +178,9 @@ func (s *Selection) setSeries(series []index.Series) error {
 		return err
 	}
 	s.reserved, s.series = len(series), series
+	s.joined = slices.ContainsFunc(series, func(one index.Series) bool { return one.Parts() != nil })
+	s.cut = slices.ContainsFunc(series, cut)
+	s.pin = s.pin && !s.joined
 	s.findHistograms()
 	if !s.kinds.has(keyschema.Histograms) {
 		s.window.MinMs = max(s.window.MinMs, s.oldestMs)
@@ -247,8 +252,8 @@ func (s *Selection) rows() (n int) {
 // UseCache decides whether the row cache is used, given the number of rows.
 func (s *Selection) UseCache(rows int) {
 	s.cache, s.merge = nil, false
-	if s.kinds.records() {
-		return // it holds only floats
+	if s.kinds.records() || s.cut {
+		return // it holds only floats, and blocks of all hours of a stored series
 	}
 	if c := s.session.reader.opts.Cache; c.Admits(rows) {
 		s.cache = c

@@ -57,6 +57,9 @@ type Cache struct {
 	now         func() time.Time
 	metrics     *metrics
 
+	stored func(who *principal.Principal, metric string) []string
+	names  func() uint64
+
 	mu         sync.Mutex
 	shapes     map[string]*cacheability
 	shapeBytes int
@@ -90,6 +93,10 @@ type Options struct {
 	// shorter one.
 	Retention         time.Duration
 	RetentionByMetric *keyschema.TierRetention
+	// Stored returns all stored names of a metric for a principal, and Names a number that changes with each change of names. Nil
+	// means that metrics have no other names than a principal gives them.
+	Stored func(who *principal.Principal, metric string) []string
+	Names  func() uint64
 	// Margin is the minimum time between a query's oldest sample and the end of the retention.
 	Margin time.Duration
 	// Tiers is set if rollup states may replace samples.
@@ -107,6 +114,9 @@ func New(o Options) (*Cache, error) {
 		entries: fastcache.New(int(o.BytesMax)), bytesMax: o.BytesMax, changes: o.Changes,
 		recentMs: o.Recent.Milliseconds(), retention: o.Retention, ages: o.RetentionByMetric, marginMs: o.Margin.Milliseconds(),
 		now: o.Now, shapes: map[string]*cacheability{}, metrics: newMetrics(),
+	}
+	if c.stored, c.names = o.Stored, o.Names; o.Stored == nil || o.Names == nil {
+		c.stored, c.names = (*principal.Principal).Stored, func() uint64 { return 0 }
 	}
 	c.tiersFromMs = math.MaxInt64
 	if o.Tiers {
@@ -208,6 +218,7 @@ type Lookup struct {
 	expression.Expression
 	lookback   time.Duration
 	who        *principal.Principal
+	names      uint64 // see Options.Names
 	Shape      *cacheability
 	key        [sha256.Size]byte
 	generation uint64 // before anything was read
@@ -252,6 +263,7 @@ func (c *Cache) Begin(
 		q.Outcome = OutcomeRefused
 		return q, nil
 	}
+	q.names = c.names()
 	q.makeKey()
 	q.generation = c.changes.Generation()
 	return q, nil
@@ -311,7 +323,7 @@ func (q *Lookup) retention() time.Duration {
 	}
 	shortest := q.cache.ages.Longest()
 	for _, name := range q.Shape.metrics {
-		for _, metric := range q.who.Stored(name) {
+		for _, metric := range q.cache.stored(q.who, name) {
 			if age := q.cache.ages.Of(metric); shortest.Outlives(age) {
 				shortest = age
 			}
@@ -338,6 +350,7 @@ func (q *Lookup) makeKey() {
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs))
 		b = binary.LittleEndian.AppendUint64(b, uint64(q.End.UnixMilli()))
 	}
+	b = binary.LittleEndian.AppendUint64(b, q.names)
 	restriction := q.who.CacheKey()
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(restriction)))
 	b = append(b, restriction...)

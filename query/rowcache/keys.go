@@ -42,6 +42,10 @@ func activeNumber(s *index.Series) (key uint64, ok bool) {
 }
 
 func (k *keyMaker) hash(s *index.Series) xxh3.Uint128 {
+	if s.Alias != nil {
+		k.buf = s.Alias.Stored.Bytes(k.buf)
+		return xxh3.Hash128Seed(k.buf, k.cache.seed)
+	}
 	k.buf = s.Labels.Bytes(k.buf)
 	if s.Tenant != nil {
 		k.buf = append(k.buf, s.Tenant.Prefix...)

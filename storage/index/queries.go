@@ -14,6 +14,9 @@ type Series = lookup.Series
 // Tenant says how the labels of a series differ from the stored ones.
 type Tenant = lookup.Tenant
 
+// Alias says what stands behind a series with names of aliases.
+type Alias = lookup.Alias
+
 // Select returns the series that match and have samples in an hour that overlaps [mintMs, maxtMs], both inclusive, sorted by
 // labels, each label set once. Without matchers it returns all series of the window.
 func (x *Index) Select(

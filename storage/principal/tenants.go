@@ -18,6 +18,14 @@ type Selector struct {
 	// without tenants.
 	Tenant, Prefix string
 	Matchers       []*labels.Matcher
+
+	// ownFrom and ownTo are where the matchers of the Principal lie.
+	ownFrom, ownTo int
+}
+
+// Split divides the matchers into the ones that were asked for, and the ones that restrict the Principal.
+func (s *Selector) Split() (asked, own []*labels.Matcher) {
+	return slices.Concat(s.Matchers[:s.ownFrom], s.Matchers[s.ownTo:]), s.Matchers[s.ownFrom:s.ownTo]
 }
 
 // Several reports whether the Principal reads series of more than one tenant. They have the label keyschema.TenantLabel.
@@ -60,20 +68,23 @@ func (p *Principal) Stored(metric string) []string {
 // Selectors returns what matchers select for the Principal, one Selector for each tenant that may have such series. It does not
 // change matchers. The matchers of a Selector accept no metric of another tenant.
 func (p *Principal) Selectors(matchers []*labels.Matcher) []Selector {
+	asked := len(matchers)
 	matchers = p.Restrict(matchers)
 	if p == nil || len(p.Tenants) == 0 {
-		return []Selector{{Matchers: matchers}}
+		return []Selector{{Matchers: matchers, ownFrom: asked, ownTo: len(matchers)}}
 	}
 	out := make([]Selector, 0, len(p.Tenants))
 	for _, tenant := range p.Tenants {
-		rest := matchers
+		rest, from := matchers, asked
 		if p.Several() {
 			var ok bool
 			if rest, ok = ofTenant(tenant, matchers); !ok {
 				continue
 			}
+			first, _ := ofTenant(tenant, matchers[:asked])
+			from = len(first)
 		}
-		s := Selector{Tenant: tenant, Prefix: keyschema.TenantPrefix(tenant)}
+		s := Selector{Tenant: tenant, Prefix: keyschema.TenantPrefix(tenant), ownFrom: from, ownTo: len(rest)}
 		var ok bool
 		if s.Matchers, ok = stored(s.Prefix, rest); ok {
 			out = append(out, s)

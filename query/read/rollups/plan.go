@@ -15,7 +15,6 @@ import (
 	"halite/rollup"
 	rollupstore "halite/rollup/store"
 	"halite/storage/index"
-	"halite/storage/principal"
 )
 
 const dayMs = keyschema.DayMs
@@ -87,7 +86,7 @@ func (s *Session) Plan(
 	ages[keyschema.Raw] = o.Retention.Shortest()[keyschema.Raw]
 	for _, m := range matchers {
 		if m.Name == labelMetric && m.Type == labels.MatchEqual {
-			ages = s.agesOf(principal.From(ctx).Stored(m.Value))
+			ages = s.agesOf(s.read.Stored(ctx, m.Value))
 		}
 	}
 	if !p.prepare(ages) {

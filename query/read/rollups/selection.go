@@ -2,6 +2,7 @@ package rollups
 
 import (
 	"context"
+	"slices"
 	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -114,10 +115,29 @@ func (t *Selection) ReadBatch(ctx context.Context, i int) (*Batch, error) {
 		batch.Release()
 		return nil, err
 	}
+	out.fold(rd.Owners())
 	t.use.Days += sr.days.Load()
 	t.use.Hours += sr.hours.Load()
 	t.use.Retired = max(t.use.Retired, Resolution(sr.retired.Load()))
 	return out, nil
+}
+
+// fold joins the spans of the parts of each series. owners is nil if no series has parts.
+func (b *Batch) fold(owners []int) {
+	if owners == nil {
+		return
+	}
+	spans, incomplete := make([][]Span, len(b.Columns)), make([]bool, len(b.Columns))
+	for i, owner := range owners {
+		incomplete[owner] = incomplete[owner] || b.Incomplete[i]
+		if spans[owner] == nil {
+			spans[owner] = b.Spans[i]
+			continue
+		}
+		spans[owner] = slices.Concat(spans[owner], b.Spans[i])
+		slices.SortStableFunc(spans[owner], bySpanTime)
+	}
+	b.Spans, b.Incomplete = spans, incomplete
 }
 
 // readOpen reads the rows of hours that states do not cover, and joins them with the head.

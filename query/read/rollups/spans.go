@@ -72,10 +72,17 @@ func (w *spanWriter) day(day int64, i int, only bool) bool {
 	case only:
 		res = DailyStates
 	}
+	cut := first < w.s.aliasFrom || last > w.s.aliasTo
 	switch {
-	case !w.c.Known[i] || w.s.inHead(first, last):
+	case !w.c.Known[i] || w.s.inHead(first, last) || cut && !only:
 		return false
+	case cut && first < w.s.aliasFrom:
+		// Nothing divides the day. It belongs to the name of its first hour.
+		w.open = false
 	case w.c.Count[i] == 0:
+		w.open = w.open && !w.s.meetsOthers(first, last)
+	case !only && w.s.meetsOthers(first, last):
+		return false
 	case w.place(i, only, res):
 		w.join(i, i+1, states)
 	default:
@@ -96,6 +103,10 @@ func (w *spanWriter) hours(firstHour int64, i int, fromHour, toHour int64) {
 		}
 		known, some := w.c.Known[b] && !w.s.inHead(hour, hour), w.c.Count[b] > 0
 		done := hour - w.r.firstHour
+		if w.s.meetsOthers(hour, hour) {
+			w.join(start, b, states)
+			start, states, w.open = b, 0, false
+		}
 		switch {
 		case at == len(w.spans) || w.spans[at].First > hour || w.s.done.has(done) || hour < fromHour || hour > toHour:
 			w.join(start, b, states)
@@ -127,6 +138,12 @@ func (w *spanWriter) sameInterval(i int) bool {
 	return w.c.FromMs+int64(i)*w.c.BucketMs >= w.s.rawMs &&
 		(w.interval == 0 || w.c.FirstMs[i] > p.Bounds[w.interval-1]) &&
 		(w.interval == len(p.Bounds) || w.c.LastMs[i] <= p.Bounds[w.interval])
+}
+
+// meetsOthers reports whether another part of the series has samples in the hours [first, last].
+func (s *seriesStates) meetsOthers(first, last int64) bool {
+	at := hours.Search(s.others, first)
+	return at < len(s.others) && s.others[at].First <= last
 }
 
 // inHead reports whether the head has samples in the hours [first, last].

@@ -11,10 +11,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"halite/keyschema"
+	"halite/query/hours"
 	"halite/query/read"
 	"halite/rollup"
 	rollupstore "halite/rollup/store"
 	"halite/storage/index"
+	"halite/storage/index/presence"
 )
 
 const (
@@ -54,6 +56,10 @@ type seriesStates struct {
 	// rawMs, hoursMs and daysMs are the times before which samples and states are retired.
 	rawMs, hoursMs, daysMs int64
 	head                   []int64 // hours with samples in the head
+	// others are the hours of other parts of the series. No span may reach over them, because spans are joined in the order of time.
+	others []index.HourSpan
+	// aliasFrom and aliasTo are the hours in which the stored series is this one.
+	aliasFrom, aliasTo int64
 }
 
 // newStateReader returns a reader with room for a number of spans for each series.
@@ -81,6 +87,14 @@ func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedSta
 		}
 		one.rawMs, one.hoursMs = ages[keyschema.Raw].CutoffMs(p.nowMs), ages[keyschema.Hours].CutoffMs(p.nowMs)
 		one.daysMs = ages[keyschema.Days].CutoffMs(p.nowMs)
+		one.aliasTo = keyschema.HourMax
+		if a := rd.Series()[i].Alias; a != nil {
+			one.aliasFrom, one.aliasTo = a.FirstHour, a.LastHour
+		}
+		if owners := rd.Owners(); owners != nil {
+			one.others = othersOf(rd.Series(), owners, i)
+			one.addShared(hours.Intersect(rd.Series()[i].Hours, one.others), keyschema.HourOf(one.rawMs))
+		}
 	}
 	return r
 }
@@ -94,6 +108,29 @@ func (r *stateReader) headHours(i int) []int64 {
 		}
 	}
 	return out
+}
+
+// othersOf returns the hours in which other parts of the same series have samples.
+func othersOf(series []index.Series, owners []int, i int) (out []index.HourSpan) {
+	for k := i - 1; k >= 0 && owners[k] == owners[i]; k-- {
+		out = append(out, series[k].Hours...)
+	}
+	for k := i + 1; k < len(owners) && owners[k] == owners[i]; k++ {
+		out = append(out, series[k].Hours...)
+	}
+	return presence.Normalize(out)
+}
+
+// addShared makes hours that several parts have be read from rows, as the hours of the head are: states do not tell which samples
+// are at equal times. The rows of hours before first are gone, so that the states of all parts count.
+func (s *seriesStates) addShared(shared []index.HourSpan, first int64) {
+	for _, span := range shared {
+		for hour := max(span.First, first); hour <= span.Last; hour++ {
+			s.head = append(s.head, hour)
+		}
+	}
+	slices.Sort(s.head)
+	s.head = slices.Compact(s.head)
 }
 
 // read uses the cached states and reads the missing ones. It reads daily states first, then hourly states where daily ones are

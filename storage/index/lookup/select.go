@@ -24,6 +24,8 @@ type Series struct {
 	Hours []presence.Span
 	// Tenant says how Labels differ from the stored ones; nil if they do not.
 	Tenant *Tenant
+	// Alias is set if Labels have names of aliases, or if several stored series have the same Labels by aliases.
+	Alias *Alias
 
 	v   *memory.View // has all labels if Labels do not
 	row uint32

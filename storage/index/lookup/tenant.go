@@ -35,10 +35,29 @@ func (t *Tenant) Labels(stored labels.Labels, b *labels.ScratchBuilder) labels.L
 	return b.Labels()
 }
 
+// Alias says what stands behind a series with names of aliases.
+type Alias struct {
+	// Stored are the stored labels of the series. They are empty if it has Parts.
+	Stored labels.Labels
+	// FirstHour and LastHour are the hours in which the stored series has the Labels. In others it has different ones.
+	FirstHour, LastHour int64
+	// Parts are the stored series, at least two of them, if Labels and Hours are of all together. At equal times the later one
+	// wins. Each has an Alias with its stored labels.
+	Parts []Series
+}
+
+// Parts returns the stored series that make up a series, nil if it is one.
+func (s *Series) Parts() []Series {
+	if s.Alias == nil {
+		return nil
+	}
+	return s.Alias.Parts
+}
+
 // AllLabels returns all labels of the series as the client sees them, also after SelectProjected.
 func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 	switch {
-	case s.v == nil:
+	case s.v == nil || s.Alias != nil:
 		return s.Labels
 	case s.Tenant == nil:
 		return s.v.Labels(s.row, b)
@@ -47,8 +66,14 @@ func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 	return s.Tenant.Labels(stored, b)
 }
 
-// Metric returns the stored name of the metric.
+// Metric returns the stored name of the metric; the one of the last part if there are several.
 func (s *Series) Metric() string {
+	if s.Alias != nil {
+		if n := len(s.Alias.Parts); n > 0 {
+			return s.Alias.Parts[n-1].Metric()
+		}
+		return s.Alias.Stored.Get(model.MetricNameLabel)
+	}
 	name := s.Labels.Get(model.MetricNameLabel)
 	if s.Tenant == nil {
 		return name
@@ -56,10 +81,14 @@ func (s *Series) Metric() string {
 	return s.Tenant.Prefix + name
 }
 
-// AppendTags appends all stored labels but the metric's name to tags.
+// AppendTags appends all stored labels but the metric's name to tags. The series has no parts.
 func (s *Series) AppendTags(tags []keyschema.Tag, b *labels.ScratchBuilder) []keyschema.Tag {
-	own := s.Tenant != nil && s.Tenant.Label != ""
-	s.AllLabels(b).Range(func(l labels.Label) {
+	own := s.Tenant != nil && s.Tenant.Label != "" && s.Alias == nil
+	stored := s.AllLabels(b)
+	if s.Alias != nil {
+		stored = s.Alias.Stored
+	}
+	stored.Range(func(l labels.Label) {
 		if l.Name != model.MetricNameLabel && (!own || l.Name != keyschema.TenantLabel) {
 			tags = append(tags, keyschema.Tag{Name: l.Name, Value: l.Value})
 		}

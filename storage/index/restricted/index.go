@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
+	"halite/storage/aliases"
 	"halite/storage/index"
 	"halite/storage/principal"
 )
@@ -26,30 +27,43 @@ type Source interface {
 
 // Index is a Source in which each principal finds only what its tenants and matchers leave. It does not embed its Source, so that
 // a new method cannot pass the restriction by.
-type Index struct{ source Source }
+type Index struct {
+	source  Source
+	aliases *aliases.Registry // nil if there are none
+}
 
-// New wraps an index.
-func New(source Source) *Index { return &Index{source: source} }
+// New wraps an index. The matchers of a principal act on the names that known gives to series; nil gives none.
+func New(source Source, known *aliases.Registry) *Index {
+	return &Index{source: source, aliases: known}
+}
 
 // Select is Select of the Source. If the principal reads several tenants, series have the label keyschema.TenantLabel.
 func (x *Index) Select(
 	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
-	return selectAll(ctx, matchers, func(matchers []*labels.Matcher) ([]index.Series, error) {
+	all := x.whole(ctx, budget)
+	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, all, all)
+}
+
+// whole finds series with all labels.
+func (x *Index) whole(ctx context.Context, budget index.Budget) finder {
+	return func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error) {
 		return x.source.Select(ctx, budget, mintMs, maxtMs, matchers...)
-	})
+	}
 }
 
 // SelectProjected is SelectProjected of the Source. The label keyschema.TenantLabel is never left out.
 func (x *Index) SelectProjected(
 	ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
-	return selectAll(ctx, matchers, func(matchers []*labels.Matcher) ([]index.Series, error) {
+	few := func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error) {
 		return x.source.SelectProjected(ctx, budget, names, mintMs, maxtMs, matchers...)
-	})
+	}
+	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, few, x.whole(ctx, budget))
 }
 
-// SelectJoin is SelectJoin of the Source. It omits nothing if the keys have labels that the stored series lack.
+// SelectJoin is SelectJoin of the Source. It omits nothing if the keys have labels that the stored series lack, or if aliases
+// concern the selector.
 func (x *Index) SelectJoin(
 	ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (found []index.Series, omitted int, err error) {
@@ -58,10 +72,11 @@ func (x *Index) SelectJoin(
 		found, err = x.Select(ctx, budget, mintMs, maxtMs, matchers...)
 		return found, 0, err
 	}
-	found, err = selectAll(ctx, matchers, func(matchers []*labels.Matcher) (found []index.Series, err error) {
+	some := func(mintMs, maxtMs int64, matchers []*labels.Matcher) (found []index.Series, err error) {
 		found, omitted, err = x.source.SelectJoin(ctx, budget, keys, mintMs, maxtMs, matchers...)
 		return found, err
-	})
+	}
+	found, err = x.selectAll(ctx, budget, mintMs, maxtMs, matchers, some, x.whole(ctx, budget))
 	return found, omitted, err
 }
 
@@ -71,7 +86,7 @@ func (x *Index) LabelNames(
 ) ([]string, error) {
 	who := principal.From(ctx)
 	return unite(who, limit, matchers, func(s principal.Selector) ([]string, error) {
-		names, err := x.source.LabelNames(ctx, mintMs, maxtMs, limit, s.Matchers...)
+		names, err := x.labelNames(ctx, &s, mintMs, maxtMs, limit)
 		if len(names) > 0 && who.Several() {
 			names = append(names, keyschema.TenantLabel)
 		}
@@ -86,13 +101,13 @@ func (x *Index) LabelValues(
 	who := principal.From(ctx)
 	return unite(who, limit, matchers, func(s principal.Selector) ([]string, error) {
 		if name == keyschema.TenantLabel && who.Several() {
-			some, err := x.source.LabelNames(ctx, mintMs, maxtMs, 1, s.Matchers...)
+			some, err := x.labelNames(ctx, &s, mintMs, maxtMs, 1)
 			if len(some) == 0 {
 				return nil, err
 			}
 			return []string{s.Tenant}, err
 		}
-		values, err := x.source.LabelValues(ctx, name, mintMs, maxtMs, limit, s.Matchers...)
+		values, err := x.labelValues(ctx, &s, name, mintMs, maxtMs, limit)
 		if name == model.MetricNameLabel {
 			for i := range values {
 				values[i] = values[i][len(s.Prefix):]
@@ -135,11 +150,14 @@ func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (sum 
 		return 0, nil
 	}
 	for _, s := range principal.From(ctx).Selectors(matchers) {
-		n, err := e.Estimate(ctx, s.Matchers...)
-		if err != nil {
-			return 0, err
+		list := x.stretches(&s, 0, keyschema.TimeMaxMs)
+		for _, selector := range list[len(list)-1].Selectors {
+			n, err := e.Estimate(ctx, selector...)
+			if err != nil {
+				return 0, err
+			}
+			sum += n
 		}
-		sum += n
 	}
 	return sum, nil
 }

@@ -18,14 +18,15 @@ import (
 // ErrTenantLabel means that a stored series has the label keyschema.TenantLabel, so an answer for several tenants cannot have it.
 var ErrTenantLabel = errors.New("a series has the label " + keyschema.TenantLabel + " of its own; ask for one tenant at a time")
 
-// selectAll asks find for the series of each tenant, and gives them the labels that who asks knows. The result is sorted.
-func selectAll(
-	ctx context.Context, matchers []*labels.Matcher, find func([]*labels.Matcher) ([]index.Series, error),
+// selectAll finds the series of each tenant, and gives them the labels that who asks knows. The result is sorted. fast and whole
+// are as in find.
+func (x *Index) selectAll(
+	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers []*labels.Matcher, fast, whole finder,
 ) (out []index.Series, err error) {
 	who := principal.From(ctx)
 	groups := uint32(0)
 	for _, s := range who.Selectors(matchers) {
-		found, err := find(s.Matchers)
+		found, err := x.find(&s, budget, mintMs, maxtMs, fast, whole)
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +65,9 @@ func show(t *index.Tenant, found []index.Series, groups uint32) (last uint32, er
 		s.Tenant = t
 		if s.Group == 0 {
 			s.Labels = t.Labels(s.Labels, &b)
+			for k := range s.Parts() {
+				s.Alias.Parts[k].Labels, s.Alias.Parts[k].Tenant = s.Labels, t
+			}
 			continue
 		}
 		if int(s.Group) >= len(shown) {

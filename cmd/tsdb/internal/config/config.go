@@ -20,6 +20,7 @@ import (
 	"halite/ingest/hatracker"
 	"halite/ingest/relabel"
 	"halite/keyschema"
+	"halite/storage/aliases"
 )
 
 const (
@@ -43,6 +44,8 @@ type Config struct {
 	QueryRules []QueryRule `yaml:"query_rules,omitempty"`
 	// RelabelConfigs change or drop the series of all writes.
 	RelabelConfigs []RelabelConfig `yaml:"relabel_configs,omitempty"`
+	// Aliases give metrics, labels and values second names.
+	Aliases Aliases `yaml:"aliases,omitempty"`
 	// HA turns on the election of one replica of each HA pair.
 	HA *HA `yaml:"ha,omitempty"`
 	// OTLP changes how OTLP becomes series.
@@ -178,6 +181,7 @@ func (c *Config) validate(fault func(field, format string, args ...any)) {
 	for i := range c.RelabelConfigs {
 		c.RelabelConfigs[i].validate(fmt.Sprintf("relabel_configs[%d]", i), fault)
 	}
+	c.Aliases.validate(fault)
 	if c.HA != nil {
 		c.HA.validate(fault)
 	}
@@ -197,6 +201,9 @@ func (c *Config) Summary() string {
 		len(c.SchemaRules), len(c.RetentionRules), len(c.Limits.SeriesPerMetric), len(c.QueryRules), len(c.RelabelConfigs),
 		len(c.RuleFiles), alertmanagers)
 }
+
+// QueryAliases returns the aliases in the form of package aliases.
+func (c *Config) QueryAliases() []aliases.Alias { return c.Aliases.valid() }
 
 // Relabelling returns the relabelling rules in the form of Prometheus.
 func (c *Config) Relabelling() []*promrelabel.Config { return relabelling(c.RelabelConfigs) }

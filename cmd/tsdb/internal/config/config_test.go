@@ -15,6 +15,7 @@ import (
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query/limits"
+	"halite/storage/aliases"
 )
 
 // faults are documents with the end of their error.
@@ -308,4 +309,19 @@ func FuzzParse(f *testing.F) {
 		_, err = keyschema.NewSchema(keyschema.DefaultSchema().Begin(c.Rules(), 500_000))
 		require.NoError(t, err, c.Text())
 	})
+}
+
+// TestNameAliases reads aliases, and names what is wrong with them.
+func TestNameAliases(t *testing.T) {
+	c, err := Parse("f", []byte("aliases:\n- {kind: label_name, old: host, new: instance, from: 2026-01-31T15:00:00Z}\n"))
+	require.NoError(t, err)
+	require.Equal(t, []aliases.Alias{
+		{Kind: aliases.LabelName, Old: "host", New: "instance", FromMs: 1769871600000},
+	}, c.QueryAliases())
+	_, err = Parse("f", []byte("aliases:\n- {kind: tag, old: a, new: a}\n- {kind: metric, old: a, new: b, from: now}\n"))
+	require.ErrorContains(t, err, `line 2`)
+	require.ErrorContains(t, err, `kind "tag" is unknown`)
+	require.ErrorContains(t, err, `field aliases[1].from: "now" is no time`)
+	_, err = Parse("f", []byte("aliases:\n- {kind: metric, old: a, new: b}\n- {kind: metric, old: b, new: a}\n"))
+	require.ErrorIs(t, err, aliases.ErrLoop)
 }

@@ -1,0 +1,402 @@
+package restricted
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema"
+	"halite/storage/aliases"
+	"halite/storage/index"
+	"halite/storage/index/presence"
+	"halite/storage/principal"
+)
+
+// stretch is a part of a window in which the same aliases hold.
+type stretch struct {
+	mintMs, maxtMs int64
+	// firstHour and lastHour are the hours in which the same aliases hold, also outside the window.
+	firstHour, lastHour int64
+	names               *aliases.Names // nil if none holds
+	aliases.Selection
+}
+
+// stretches divides a window. Without aliases for the selector, it is one.
+func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch {
+	whole := []stretch{{
+		mintMs: mintMs, maxtMs: maxtMs, lastHour: keyschema.HourMax,
+		Selection: aliases.Selection{Selectors: [][]*labels.Matcher{s.Matchers}, Unchanged: true},
+	}}
+	set := x.aliases.Of(keyschema.TenantOf(s.Prefix))
+	if set == nil || mintMs > maxtMs {
+		return whole
+	}
+	asked, own := s.Split()
+	var out []stretch
+	changed := false
+	first, last := keyschema.HourOf(max(0, mintMs)), keyschema.HourOf(min(max(0, maxtMs), keyschema.TimeMaxMs))
+	for _, p := range set.Between(first, last) {
+		one := whole[0]
+		if p.FirstHour > first {
+			one.mintMs, one.firstHour = keyschema.HourStartMs(p.FirstHour), p.FirstHour
+		}
+		if p.LastHour < last {
+			one.maxtMs, one.lastHour = keyschema.HourStartMs(p.LastHour+1)-1, p.LastHour
+		}
+		if p.Names != nil {
+			one.names, one.Selection = p.Names, p.Names.Select(asked, own)
+		}
+		changed = changed || !one.Unchanged
+		out = append(out, one)
+	}
+	if !changed {
+		return whole
+	}
+	return out
+}
+
+// finder finds series in a window.
+type finder func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error)
+
+// find finds the stored series of a selector. fast may leave out labels or series; it serves selectors without aliases.
+func (x *Index) find(
+	s *principal.Selector, budget index.Budget, mintMs, maxtMs int64, fast, whole finder,
+) ([]index.Series, error) {
+	list := x.stretches(s, mintMs, maxtMs)
+	if len(list) == 1 && list[0].Unchanged {
+		return fast(mintMs, maxtMs, s.Matchers)
+	}
+	var all []index.Series
+	for i := range list {
+		for _, matchers := range list[i].Selectors {
+			found, err := whole(list[i].mintMs, list[i].maxtMs, matchers)
+			if err != nil {
+				return nil, err
+			}
+			if found, err = list[i].rename(found, budget); err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	return joined(all), nil
+}
+
+// renamedBytes is the memory of a series with another name besides its labels.
+const renamedBytes = 64
+
+// rename gives series their new names, and each of them an Alias. It leaves out what the principal must not see.
+func (t *stretch) rename(found []index.Series, budget index.Budget) ([]index.Series, error) {
+	b := labels.NewScratchBuilder(16)
+	kept, sizeBytes := found[:0], int64(0)
+	for _, s := range found {
+		s.Alias = &index.Alias{Stored: s.Labels, FirstHour: t.firstHour, LastHour: t.lastHour}
+		if t.names != nil {
+			var changed bool
+			if s.Labels, changed = t.names.Renamed(s.Labels, &b); changed {
+				s.Labels.Range(func(l labels.Label) { sizeBytes += int64(len(l.Name) + len(l.Value)) })
+			}
+		}
+		sizeBytes += renamedBytes
+		if slices.ContainsFunc(t.Own, func(m *labels.Matcher) bool { return !m.Matches(s.Labels.Get(m.Name)) }) {
+			continue
+		}
+		kept = append(kept, s)
+	}
+	if budget != nil {
+		return kept, budget(sizeBytes)
+	}
+	return kept, nil
+}
+
+// joined sorts series by labels and joins equal ones.
+func joined(all []index.Series) []index.Series {
+	slices.SortStableFunc(all, func(a, b index.Series) int {
+		return cmp.Or(labels.Compare(a.Labels, b.Labels), compareStored(&a, &b))
+	})
+	out := all[:0]
+	for from := 0; from < len(all); {
+		to := from + 1
+		for to < len(all) && labels.Equal(all[from].Labels, all[to].Labels) {
+			to++
+		}
+		out = append(out, joinEqual(all[from:to]))
+		from = to
+	}
+	return out
+}
+
+// compareStored sorts the series whose stored labels are the shown ones behind others.
+func compareStored(a, b *index.Series) int {
+	newA, newB := labels.Equal(a.Alias.Stored, a.Labels), labels.Equal(b.Alias.Stored, b.Labels)
+	if newA != newB {
+		if newA {
+			return 1
+		}
+		return -1
+	}
+	return labels.Compare(a.Alias.Stored, b.Alias.Stored)
+}
+
+// joinEqual joins series with equal labels. The ones with equal stored labels are neighbours.
+func joinEqual(equal []index.Series) index.Series {
+	var parts []index.Series
+	for _, s := range equal {
+		if n := len(parts); n > 0 && labels.Equal(parts[n-1].Alias.Stored, s.Alias.Stored) {
+			last := parts[n-1].Alias
+			last.FirstHour, last.LastHour = min(last.FirstHour, s.Alias.FirstHour), max(last.LastHour, s.Alias.LastHour)
+			parts[n-1].Hours = presence.Normalize(slices.Concat(parts[n-1].Hours, s.Hours))
+			continue
+		}
+		parts = append(parts, s)
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	out := index.Series{Labels: parts[0].Labels, Alias: &index.Alias{Parts: parts}}
+	for i := range parts {
+		out.Hours = append(out.Hours, parts[i].Hours...)
+	}
+	out.Hours = presence.Normalize(out.Hours)
+	return out
+}
+
+// labelNames is LabelNames of the Source for a selector, with the new names.
+func (x *Index) labelNames(
+	ctx context.Context, s *principal.Selector, mintMs, maxtMs int64, limit int,
+) (out []string, err error) {
+	list := x.stretches(s, mintMs, maxtMs)
+	if len(list) == 1 && list[0].Unchanged {
+		return x.source.LabelNames(ctx, mintMs, maxtMs, limit, s.Matchers...)
+	}
+	for i := range list {
+		t := &list[i]
+		if len(t.Own) > 0 {
+			if err := x.eachRenamed(ctx, t, func(ls labels.Labels) {
+				ls.Range(func(l labels.Label) { out = append(out, l.Name) })
+				out = distinct(out, 0)
+			}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, matchers := range t.Selectors {
+			names, err := x.source.LabelNames(ctx, t.mintMs, t.maxtMs, 0, matchers...)
+			if err != nil {
+				return nil, err
+			}
+			for _, name := range names {
+				shown, err := x.shownNames(ctx, t, name, matchers)
+				if err != nil {
+					return nil, err
+				}
+				out = append(out, shown...)
+			}
+		}
+	}
+	return distinct(out, limit), nil
+}
+
+// shownNames returns the names under which stored series that match show a label.
+func (x *Index) shownNames(ctx context.Context, t *stretch, name string, matchers []*labels.Matcher) (out []string, err error) {
+	if t.names == nil {
+		return []string{name}, nil
+	}
+	all, newest := t.names.LabelNames(name)
+	out = []string{newest}
+	if all == nil || name == newest {
+		return out, nil
+	}
+	out = out[:0]
+	alone, both := t.names.Divide(matchers, name)
+	for _, part := range []struct {
+		show      string
+		selectors [][]*labels.Matcher
+	}{{newest, alone[slices.Index(all, name):][:1]}, {name, both}} {
+		for _, selector := range part.selectors {
+			found, err := x.source.LabelNames(ctx, t.mintMs, t.maxtMs, 1, selector...)
+			if err != nil {
+				return nil, err
+			}
+			if len(found) > 0 {
+				out = append(out, part.show)
+				break
+			}
+		}
+	}
+	return out, nil
+}
+
+// labelValues is LabelValues of the Source for a selector, with the new names.
+func (x *Index) labelValues(
+	ctx context.Context, s *principal.Selector, name string, mintMs, maxtMs int64, limit int,
+) (out []string, err error) {
+	list := x.stretches(s, mintMs, maxtMs)
+	if len(list) == 1 && list[0].Unchanged {
+		return x.source.LabelValues(ctx, name, mintMs, maxtMs, limit, s.Matchers...)
+	}
+	for i := range list {
+		t := &list[i]
+		if len(t.Own) > 0 {
+			if err := x.eachRenamed(ctx, t, func(ls labels.Labels) {
+				if value := ls.Get(newestName(t, name)); value != "" {
+					out = distinct(append(out, value), 0)
+				}
+			}); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		for _, matchers := range t.Selectors {
+			found, err := x.valuesOf(ctx, t, name, limit, matchers)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, found...)
+		}
+	}
+	return distinct(out, limit), nil
+}
+
+func newestName(t *stretch, name string) string {
+	if t.names == nil {
+		return name
+	}
+	_, newest := t.names.LabelNames(name)
+	return newest
+}
+
+// valuesOf returns the new names of the values of a label. A label with several names has the values of all of them.
+func (x *Index) valuesOf(
+	ctx context.Context, t *stretch, name string, limit int, matchers []*labels.Matcher,
+) (out []string, err error) {
+	read := func(stored string, limit int, matchers []*labels.Matcher) error {
+		values, err := x.source.LabelValues(ctx, stored, t.mintMs, t.maxtMs, limit, matchers...)
+		for _, value := range values {
+			if t.names != nil {
+				value = t.names.Value(stored, value)
+			}
+			out = append(out, value)
+		}
+		return err
+	}
+	if t.names == nil {
+		return out, read(name, limit, matchers)
+	}
+	if t.names.RenamesValues(name) {
+		limit = 0 // an old name anywhere may have a new one that comes first
+	}
+	all, _ := t.names.LabelNames(name)
+	if all == nil {
+		return out, read(name, limit, matchers)
+	}
+	alone, both := t.names.Divide(matchers, name)
+	for i, stored := range all {
+		if err := read(stored, limit, alone[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, selector := range both {
+		if err := read(name, limit, selector); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// eachRenamed calls visit with the labels of each series that the principal sees.
+func (x *Index) eachRenamed(ctx context.Context, t *stretch, visit func(labels.Labels)) error {
+	for _, matchers := range t.Selectors {
+		found, err := x.source.Select(ctx, nil, t.mintMs, t.maxtMs, matchers...)
+		if err != nil {
+			return err
+		}
+		if found, err = t.rename(found, nil); err != nil {
+			return err
+		}
+		for i := range found {
+			visit(found[i].Labels)
+		}
+	}
+	return nil
+}
+
+// distinct sorts names and removes repeated ones; limit 0 keeps all.
+func distinct(names []string, limit int) []string {
+	slices.Sort(names)
+	if names = slices.Compact(names); limit > 0 && len(names) > limit {
+		names = names[:limit]
+	}
+	return names
+}
+
+// Stored returns all stored names that a metric has at any time for who asks, by tenants and aliases.
+func (x *Index) Stored(ctx context.Context, metric string) (out []string) {
+	for _, stored := range principal.From(ctx).Stored(metric) {
+		prefix, _ := keyschema.SplitTenant(stored)
+		out = append(out, x.aliases.Of(keyschema.TenantOf(prefix)).Metrics(stored)...)
+	}
+	return out
+}
+
+// Generation changes with each change of aliases.
+func (x *Index) Generation() uint64 { return x.aliases.Generation() }
+
+// Names returns all names of a stored metric at any time, with the prefix of its tenant.
+func (x *Index) Names(stored string) []string {
+	prefix, _ := keyschema.SplitTenant(stored)
+	return x.aliases.Of(keyschema.TenantOf(prefix)).Metrics(stored)
+}
+
+// Aliased reports whether aliases concern a selector in a window.
+func (x *Index) Aliased(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) bool {
+	for _, s := range principal.From(ctx).Selectors(matchers) {
+		if list := x.stretches(&s, mintMs, maxtMs); len(list) > 1 || !list[0].Unchanged {
+			return true
+		}
+	}
+	return false
+}
+
+// ExplainAliases returns the selectors of stored series that stand for a selector in a window, nil if no alias concerns it.
+// It does not show the matchers of the principal.
+func (x *Index) ExplainAliases(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) (out []string) {
+	for _, s := range principal.From(ctx).Selectors(matchers) {
+		list := x.stretches(&s, mintMs, maxtMs)
+		if len(list) == 1 && list[0].Unchanged {
+			continue
+		}
+		asked, _ := s.Split()
+		for _, t := range list {
+			shown := aliases.Selection{Selectors: [][]*labels.Matcher{asked}}
+			if t.names != nil {
+				shown = t.names.Select(asked, nil)
+			}
+			for _, selector := range shown.Selectors {
+				out = append(out, t.describe(s.Prefix, selector))
+			}
+		}
+	}
+	return out
+}
+
+// describe shows a selector as the tenant knows it, and the window.
+func (t *stretch) describe(prefix string, matchers []*labels.Matcher) string {
+	var parts []string
+	for _, m := range matchers {
+		if m.Name == model.MetricNameLabel && (m.Value == prefix+".+" || m.Value == string(keyschema.TenantMark)+".*") {
+			continue // it keeps other tenants out
+		}
+		shown := m.String()
+		if prefix != "" {
+			shown = strings.ReplaceAll(shown, prefix, "")
+		}
+		parts = append(parts, shown)
+	}
+	at := func(ms int64) string { return model.Time(ms).Time().UTC().Format("2006-01-02T15:04:05.000Z") }
+	return "{" + strings.Join(parts, ",") + "} from " + at(t.mintMs) + " to " + at(t.maxtMs)
+}
