@@ -14,7 +14,7 @@ import (
 // Select finds the series that match and have samples within the bounds of the windows. Whole hours between windows are not read.
 // Other samples between windows may be returned.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
-	return s.selection(ctx, s.ofWindows(ctx, w, matchers), matchers)
+	return newSelection(ctx, s, s.ofWindows(ctx, w, matchers), matchers)
 }
 
 // SelectJoin is Select, but may omit series that no series in p matches. [Selection.Omitted] counts them.
@@ -23,7 +23,7 @@ func (s *Session) SelectJoin(
 ) (*Selection, error) {
 	r := s.ofWindows(ctx, w, matchers)
 	r.join = p
-	return s.selection(ctx, r, matchers)
+	return newSelection(ctx, s, r, matchers)
 }
 
 // SelectProjected is Select for operators that need only the metric's name and the labels with some names. The series may lack
@@ -33,7 +33,7 @@ func (s *Session) SelectProjected(
 ) (*Selection, error) {
 	r := s.ofWindows(ctx, w, matchers)
 	r.projected, r.names = true, names
-	return s.selection(ctx, r, matchers)
+	return newSelection(ctx, s, r, matchers)
 }
 
 // Range is a range of time to read, with options of Prometheus's remote read.
@@ -51,7 +51,7 @@ func (s *Session) SelectRange(ctx context.Context, o Range, matchers ...*labels.
 	if s.reader.opts.StartTimes && !o.ValuesOnly {
 		r.kinds.add(keyschema.StartTimes)
 	}
-	return s.selection(ctx, r, matchers)
+	return newSelection(ctx, s, r, matchers)
 }
 
 // SelectExemplars finds the series that match and have samples or exemplars in a range. Only their exemplars are read.
@@ -60,7 +60,7 @@ func (s *Session) SelectExemplars(
 ) (*Selection, error) {
 	r := s.request(within)
 	r.kinds = kindsOf(keyschema.Exemplars)
-	return s.selection(ctx, r, matchers)
+	return newSelection(ctx, s, r, matchers)
 }
 
 // SelectHours finds the series that match and have samples in some hours of a window. Retention does not bound the window,
@@ -68,7 +68,7 @@ func (s *Session) SelectExemplars(
 func (s *Session) SelectHours(
 	ctx context.Context, window column.TimeRange, hours []index.HourSpan, steps int, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	return s.selection(ctx, request{
+	return newSelection(ctx, s, request{
 		window: window, hours: hours, steps: steps, unretained: true, kinds: kindsOf(keyschema.Floats),
 	}, matchers)
 }
@@ -98,16 +98,6 @@ func (s *Session) reaching(ctx context.Context, within column.TimeRange, matcher
 		r.window.MinMs = min(r.window.MinMs, max(within.MinMs, retired.hourlyMs))
 	}
 	return r
-}
-
-// selection runs a request.
-func (s *Session) selection(ctx context.Context, r request, matchers []*labels.Matcher) (*Selection, error) {
-	sel, err := newSelection(ctx, s, r, matchers)
-	if err != nil {
-		return nil, err
-	}
-	s.figures.series.Add(int64(sel.Len()))
-	return sel, nil
 }
 
 // SplitLast divides the hours of each series: last reads the n latest hours, before reads the others. Close both, and also the

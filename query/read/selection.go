@@ -91,6 +91,7 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	if err := s.setSeries(series); err != nil {
 		return nil, err
 	}
+	session.figures.series.Add(int64(len(series)))
 	session.reader.metrics.series.Add(float64(len(series)))
 	return s, nil
 }
