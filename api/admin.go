@@ -234,7 +234,7 @@ func (s *Server) annotatedSeries(ctx context.Context, d *deletion.Request) (doom
 	if err != nil || len(annotated) == 0 {
 		return nil, err
 	}
-	budget := s.newBudget()
+	budget := s.newBudget(ctx)
 	defer budget.end()
 	for _, matchers := range d.Selectors {
 		found, err := s.opts.Index.Select(ctx, budget.forLookup(), 0, keyschema.TimeMaxMs, matchers...)

@@ -55,7 +55,7 @@ func (n *newest) stale() bool {
 // federate answers /federate with the newest sample of each selected series, in the exposition format that the client asks for.
 // So a Prometheus server can scrape it. Errors are plain text, because scrapers log them.
 func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
-	budget := s.newBudget()
+	budget := s.newBudget(r.Context())
 	defer budget.end()
 	list, aerr := s.federated(w, r, budget)
 	if aerr != nil {

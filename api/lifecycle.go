@@ -101,7 +101,7 @@ const gatheredBytes = 1 << 20
 // operator needs the metrics most when there is no memory left.
 func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		budget := s.newBudget()
+		budget := s.newBudget(r.Context())
 		defer budget.end()
 		if budget.take(gatheredBytes) == nil {
 			budget.sending(answerOf(r.Context()))

@@ -111,7 +111,7 @@ func (s *Server) labelValues(r *http.Request) (reply, *apiError) {
 func (s *Server) strings(
 	r *http.Request, l lookup, find func(context.Context, []*labels.Matcher) ([]string, error),
 ) (reply, *apiError) {
-	budget := s.newBudget()
+	budget := s.newBudget(r.Context())
 	list, aerr := s.findStrings(r, l, budget, find)
 	if aerr != nil {
 		budget.end()
@@ -175,7 +175,7 @@ func (s *Server) series(r *http.Request) (reply, *apiError) {
 	if aerr != nil {
 		return reply{}, aerr
 	}
-	budget := s.newBudget()
+	budget := s.newBudget(r.Context())
 	list, aerr := s.findSeries(r, l, budget)
 	if aerr != nil {
 		budget.end()

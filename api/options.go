@@ -25,6 +25,7 @@ import (
 	"halite/ingest"
 	"halite/ingest/deletion"
 	"halite/ingest/hatracker"
+	"halite/ingest/tenantlimits"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/budget"
@@ -75,6 +76,9 @@ type Options struct {
 
 	// SeriesLimits answers /api/v1/status/limits; nil answers with nothing.
 	SeriesLimits SeriesLimitSource
+	// TenantUses returns what tenants use of their limits, for /api/v1/status/limits and tenant_limits; nil means that there are no
+	// tenants.
+	TenantUses func(others ...string) map[string]tenantlimits.Use
 	// QueryLimits answers /api/v1/status/limits and /api/v1/status/query_rules; nil answers with nothing.
 	QueryLimits *limits.Control
 
@@ -413,8 +417,8 @@ type Index interface {
 
 // Budgets bound the memory of answers, together with queries; *read.Reader is one.
 type Budgets interface {
-	// Budget returns the budget of one answer. The answer closes it.
-	Budget() *budget.Budget
+	// BudgetOf returns the budget of one answer, within the limits of the principal in ctx. The answer closes it.
+	BudgetOf(ctx context.Context) *budget.Budget
 }
 
 // MetadataSource returns the metadata that senders sent; *ingest.Ingester is one.

@@ -202,7 +202,7 @@ func (s *Server) queryExemplars(r *http.Request) (reply, *apiError) {
 	}
 	selectors := parser.ExtractSelectors(expr)
 	minMs, maxMs, ok := storeBounds(start, end)
-	budget := s.newBudget()
+	budget := s.newBudget(r.Context())
 	source, has := s.readUnder(budget).(exemplarSource)
 	if !has || !ok || len(selectors) == 0 {
 		budget.end()

@@ -62,7 +62,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	if typ == prompb.ReadRequest_STREAMED_XOR_CHUNKS {
 		return s.readChunks(w, r, queries, slot)
 	}
-	budget := s.newBudget()
+	budget := s.newBudget(r.Context())
 	defer budget.end()
 	message, aerr := s.readSamples(ctx, queries, budget)
 	if aerr != nil {
@@ -243,7 +243,7 @@ func (s *Server) stream(
 	w http.ResponseWriter, r *http.Request, slot *readSlot,
 	send func(ctx context.Context, out *stream, budget responseBudget) *apiError,
 ) *apiError {
-	budget := s.newBudget()
+	budget := s.newBudget(r.Context())
 	defer budget.end()
 	budget.sending(answerOf(r.Context()))
 	ctx, cancel := context.WithCancel(r.Context())

@@ -171,7 +171,7 @@ func (s *Server) beginLookup(r *http.Request) (*opentsdb.Lookup, error) {
 	if aerr != nil {
 		return nil, opentsdb.NewError(aerr.code(), aerr.err.Error())
 	}
-	budget := s.newBudget()
+	budget := s.newBudget(ctx)
 	return &opentsdb.Lookup{Ctx: ctx, Budget: budget.forLookup(), End: func() { budget.end(); leave() }}, nil
 }
 

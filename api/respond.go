@@ -67,9 +67,9 @@ type reply struct {
 func document(v any) (reply, *apiError) { return reply{document: v}, nil }
 
 // encode encodes the document of a reply as its data, and reserves its memory.
-func (s *Server) encode(r *reply) *apiError {
+func (s *Server) encode(ctx context.Context, r *reply) *apiError {
 	text := promjson.Marshal(r.document)
-	budget := s.newBudget()
+	budget := s.newBudget(ctx)
 	if err := budget.take(2 * len(text)); err != nil { // the text and the buffer
 		budget.end()
 		return evalError(err)
@@ -82,7 +82,7 @@ func (s *Server) encode(r *reply) *apiError {
 // respond writes a successful answer in Prometheus's envelope.
 func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 	if r.document != nil {
-		if aerr := s.encode(&r); aerr != nil {
+		if aerr := s.encode(req.Context(), &r); aerr != nil {
 			s.respondError(w, aerr)
 			return
 		}
@@ -270,12 +270,12 @@ func evalError(err error) *apiError {
 // Options.Budgets it counts nothing.
 type responseBudget struct{ budget *budget.Budget }
 
-// newBudget begins to count. The caller ends it after the answer is written.
-func (s *Server) newBudget() responseBudget {
+// newBudget begins to count, within the limits of who asks. The caller ends it after the answer is written.
+func (s *Server) newBudget(ctx context.Context) responseBudget {
 	if s.opts.Budgets == nil {
 		return responseBudget{}
 	}
-	return responseBudget{s.opts.Budgets.Budget()}
+	return responseBudget{s.opts.Budgets.BudgetOf(ctx)}
 }
 
 // take reserves bytes, or returns a *budget.LimitError.

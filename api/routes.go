@@ -181,6 +181,9 @@ func (s *Server) endpointGroups() []endpointGroup {
 		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/explain": s.explain}},
 		{reads, []string{get}, false, s.lookupEndpoints()},
 		{readsAll, []string{get}, false, s.statusEndpoints()},
+		{access{scopes: principal.Read, tenants: tenancy.Read}, []string{get}, false, map[string]endpoint{
+			"/api/v1/status/tenant_limits": s.tenantLimits,
+		}},
 		{looks, []string{get}, false, s.keyvizEndpoints()},
 		{administers, []string{post, put}, true, s.adminEndpoints()},
 		{administers, []string{get}, false, map[string]endpoint{"/api/v1/admin/tenants": s.listTenants}},

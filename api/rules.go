@@ -172,7 +172,7 @@ func (s *Server) targetMetadata(r *http.Request) (reply, *apiError) {
 	if !possible {
 		return document([]describedMetric{})
 	}
-	budget := s.newBudget()
+	budget := s.newBudget(r.Context())
 	defer budget.end()
 	list, aerr := s.describeTargets(r, limit, budget, set)
 	if aerr != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,17 +10,22 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"halite/api/keyviz"
 	"halite/api/senders"
 	"halite/ingest"
 	"halite/ingest/hatracker"
+	"halite/ingest/ratelimit"
+	"halite/ingest/tenantlimits"
 	"halite/keyschema"
 	"halite/query/limits"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/principal"
 	"halite/storage/retention"
 )
 
@@ -229,7 +235,54 @@ func (s *Server) limits(r *http.Request) (reply, *apiError) {
 	return document(struct {
 		ingest.SeriesLimitStatus
 		Queries *limits.Status `json:"queries,omitempty"`
-	}{status, queries})
+		Tenants []tenantLimits `json:"tenants,omitempty"`
+	}{status, queries, s.limitsOfTenants(most)})
+}
+
+// tenantLimits is the state of the limits of a tenant.
+type tenantLimits struct {
+	Tenant           string              `json:"tenant"`
+	Series           ingest.LimitUse     `json:"series"`
+	SamplesPerSecond ingest.LimitUse     `json:"samplesPerSecond"`
+	Queries          limits.TenantStatus `json:"queries"`
+}
+
+func (s *Server) tenantLimitsOf(name string, use tenantlimits.Use) tenantLimits {
+	of := func(u ratelimit.Use) ingest.LimitUse {
+		return ingest.LimitUse{Used: u.Used, Warn: u.Warn, Max: u.Max, DryRun: u.DryRun}
+	}
+	out := tenantLimits{Tenant: name, Series: of(use.Series), SamplesPerSecond: of(use.SamplesPerSecond)}
+	if s.opts.QueryLimits != nil {
+		out.Queries = s.opts.QueryLimits.TenantStatus(name)
+	}
+	return out
+}
+
+// limitsOfTenants returns the state of the tenants with the most series; nil if there are no tenants.
+func (s *Server) limitsOfTenants(most int) (out []tenantLimits) {
+	if s.opts.TenantUses == nil {
+		return nil
+	}
+	for name, use := range s.opts.TenantUses() {
+		out = append(out, s.tenantLimitsOf(name, use))
+	}
+	slices.SortFunc(out, func(a, b tenantLimits) int {
+		return cmp.Or(cmp.Compare(b.Series.Used, a.Series.Used), strings.Compare(a.Tenant, b.Tenant))
+	})
+	return out[:min(most, len(out))]
+}
+
+// tenantLimits answers /api/v1/status/tenant_limits: the limits of the tenants of who asks. Prometheus has no such endpoint.
+func (s *Server) tenantLimits(r *http.Request) (reply, *apiError) {
+	if s.opts.TenantUses == nil {
+		return reply{}, unavailable("the server has no tenants; start it with --tenants")
+	}
+	names := principal.From(r.Context()).Tenants
+	out, uses := make([]tenantLimits, 0, len(names)), s.opts.TenantUses(names...)
+	for _, name := range names {
+		out = append(out, s.tenantLimitsOf(name, uses[name]))
+	}
+	return document(map[string]any{"tenants": out})
 }
 
 // queryRules answers /api/v1/status/query_rules: the rules that refuse queries or send them through the slow lane, with their

@@ -147,8 +147,10 @@ func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	w.tenants.Set(converted)
 }
 
-// TenantUses returns what each tenant with series, or with writes since the start, uses of its limits.
-func (w *Writer) TenantUses() map[string]tenantlimits.Use { return w.tenants.Uses() }
+// TenantUses returns what each tenant with series, or with writes since the start, uses of its limits, and what others do.
+func (w *Writer) TenantUses(others ...string) map[string]tenantlimits.Use {
+	return w.tenants.Uses(others...)
+}
 
 // ReopenTenant takes writes of a tenant again that was dropped.
 func (w *Writer) ReopenTenant(tenant string) { w.tenants.Forget(keyschema.TenantPrefix(tenant)) }

@@ -35,7 +35,7 @@ var ErrDefault = errors.New("the default tenant exists always; delete its series
 // Writer knows and drops what tenants have. *ingest.Ingester and *direct.Direct are Writers.
 type Writer interface {
 	// TenantUses returns what each tenant uses of its limits.
-	TenantUses() map[string]tenantlimits.Use
+	TenantUses(others ...string) map[string]tenantlimits.Use
 	// CountTenant counts what DropTenant would remove.
 	CountTenant(ctx context.Context, tenant string) (ingest.TenantContent, error)
 	// DropTenant removes all that a tenant has, and refuses its writes until ReopenTenant.

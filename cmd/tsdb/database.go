@@ -20,6 +20,7 @@ import (
 	"halite/ingest"
 	"halite/ingest/direct"
 	"halite/ingest/hatracker"
+	"halite/ingest/tenantlimits"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/limits"
@@ -114,6 +115,14 @@ func (db *database) lostTables() []fault.Damage {
 // lostFrom reports whether rows of one of the tables are among the losses.
 func (db *database) lostFrom(names ...string) bool {
 	return tables.LostFrom(db.lostTables(), names...)
+}
+
+// tenantUses returns what tells the use of limits by tenants; nil without --tenants.
+func (db *database) tenantUses() func(others ...string) map[string]tenantlimits.Use {
+	if db.tenancy == nil {
+		return nil
+	}
+	return db.ingester.TenantUses
 }
 
 // tenantAdmin returns what looks after tenants; nil without --tenants.

@@ -298,7 +298,7 @@ func newAPI(
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
-		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), RuleManager: db.rules,
+		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), TenantUses: db.tenantUses(), RuleManager: db.rules,
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
 		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,
 		Aliases:    db.aliases,

@@ -297,3 +297,51 @@ func TestTenantFlags(t *testing.T) {
 		require.Contains(t, out, want)
 	}
 }
+
+// TestTenantConfig: a tenant has a retention, a limit of series of a metric, and a limit of memory that also holds for look-ups,
+// exports and remote read. Each tenant sees its own limits.
+func TestTenantConfig(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "halite.yml")
+	require.NoError(t, os.WriteFile(file, []byte(`
+tenants:
+- {name: acme, query_bytes: {max: 64KiB}, series: {max: 2000}, series_per_metric: [{pattern: m, max: 2}], retention: {raw: 2d}}
+`), 0o600))
+	s := startTenants(t, t.TempDir(), "--config.file", file)
+	now := time.Now().Truncate(time.Second)
+	for _, who := range []string{"acme", "beta"} {
+		for _, metric := range []string{"m", "big"} {
+			for _, at := range []time.Time{now.Add(-72 * time.Hour), now} {
+				text := ""
+				for i := range map[string]int{"m": 3, "big": 900}[metric] {
+					text += fmt.Sprintf("%s{i=\"%d\",filler=\"%s\"} 1 %d\n", metric, i, strings.Repeat("x", 100), at.UnixMilli())
+				}
+				_, _ = s.ask(who, "", http.MethodPost, "/api/v1/import/prometheus", text)
+			}
+		}
+	}
+	require.Equal(t, "2", s.values("acme", "", "count(m)", now))
+	require.Equal(t, "3", s.values("beta", "", "count(m)", now))
+	require.Empty(t, s.values("acme", "", "count(m)", now.Add(-72*time.Hour)))
+	require.Equal(t, "3", s.values("beta", "", "count(m)", now.Add(-72*time.Hour)))
+	for _, target := range []string{
+		"/api/v1/series?match[]=big", "/api/v1/export?match[]=big", "/federate?match[]=big", "/api/v1/query?query=big",
+		"/api/search/lookup?m=big",
+	} {
+		status, text := s.ask("acme", "", http.MethodGet, target, "")
+		require.GreaterOrEqual(t, status, 400, "%s\n%.200s", target, text)
+		require.Contains(t, text, "memory", target)
+		status, text = s.ask("beta", "", http.MethodGet, target, "")
+		require.Equal(t, http.StatusOK, status, "%s\n%.200s", target, text)
+	}
+	status, text := s.ask("acme", "", http.MethodGet, "/api/v1/status/tenant_limits", "")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Contains(t, text, `{"tenants":[{"tenant":"acme","series":{"used":902,"warn":1600,"max":2000,"dryRun":false},`)
+	require.Contains(t, text, `"bytes":{"max":65536,"warn":52429,"dryRun":false}`)
+	require.NotContains(t, text, "beta")
+	status, text = s.ask("operator", "", http.MethodGet, "/api/v1/status/limits", "")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Regexp(t, `"tenants":\[\{"tenant":"beta","series":\{"used":903.*"tenant":"acme","series":\{"used":902`, text)
+	status, text = s.ask("operator", "", http.MethodGet, "/api/v1/status/tenant_limits", "")
+	require.Equal(t, http.StatusUnauthorized, status, text)
+}

@@ -66,12 +66,17 @@ func (c *Control) Set(limits map[string]Limits) {
 
 // apply gives a tenant its limits. The caller holds mu.
 func (c *Control) apply(t *Tenant) {
-	l, own := c.limits[t.Name]
-	if !own {
-		l = c.limits[Each]
-	}
+	l := c.limitsOf(t.Name)
 	t.rate.Set(l.SamplesPerSecond)
 	t.seriesLimit.Store(&l.Series)
+}
+
+// limitsOf returns the limits of a tenant. The caller holds mu.
+func (c *Control) limitsOf(name string) Limits {
+	if l, own := c.limits[name]; own {
+		return l
+	}
+	return c.limits[Each]
 }
 
 // Of returns the tenant whose stored names begin with a prefix.
@@ -103,19 +108,31 @@ type Use struct {
 	Samples int64
 }
 
-// Uses returns the use of each tenant with series, or with writes since the start, by its name.
-func (c *Control) Uses() map[string]Use {
+// Uses returns the use of each tenant with series, or with writes since the start, and of other tenants, by their names.
+func (c *Control) Uses(others ...string) map[string]Use {
 	series := c.count()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	out := make(map[string]Use, len(series))
-	for prefix, n := range series {
-		out[keyschema.TenantOf(prefix)] = Use{Series: ratelimit.Use{Used: n}}
+	add := func(name string) {
+		if _, has := out[name]; !has {
+			l, prefix := c.limitsOf(name), keyschema.TenantPrefix(name)
+			out[name] = Use{
+				Series:           ratelimit.Use{Options: l.Series, Used: series[prefix]},
+				SamplesPerSecond: ratelimit.Use{Options: l.SamplesPerSecond},
+			}
+		}
+	}
+	for prefix := range series {
+		add(keyschema.TenantOf(prefix))
+	}
+	for _, name := range others {
+		add(name)
 	}
 	for _, t := range c.tenants {
+		add(t.Name)
 		u := out[t.Name]
 		u.SamplesPerSecond, u.Samples = t.rate.Use(c.opts.Now()), t.samples.Load()
-		u.Series.Options = *t.seriesLimit.Load()
 		out[t.Name] = u
 	}
 	return out

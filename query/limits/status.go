@@ -39,6 +39,34 @@ func (c *Control) Status() Status {
 	}
 }
 
+// TenantStatus is the state of the limits of a tenant.
+type TenantStatus struct {
+	TimeMs      TenantLimit `json:"timeMs"`
+	Bytes       TenantLimit `json:"bytes"`
+	Concurrency TenantLimit `json:"concurrency"`
+	// Running is the number of current queries.
+	Running int64 `json:"running"`
+}
+
+// TenantLimit is a limit of a tenant. Max 0 means that there is no limit.
+type TenantLimit struct {
+	Max    int64 `json:"max"`
+	Warn   int64 `json:"warn"`
+	DryRun bool  `json:"dryRun"`
+}
+
+// TenantStatus returns the state of the limits of a tenant.
+func (c *Control) TenantStatus(tenant string) (status TenantStatus) {
+	c.mu.Lock()
+	status.Running = c.tenants[tenant]
+	c.mu.Unlock()
+	if o := c.opts.Load().of(tenant); o != nil {
+		of := func(l *Limit) TenantLimit { return TenantLimit{l.Max, l.warnAt(), l.DryRun} }
+		status.TimeMs, status.Bytes, status.Concurrency = of(&o.TimeMs), of(&o.Bytes), of(&o.Concurrency)
+	}
+	return status
+}
+
 // RuleStatus is a rule with its counts since the start.
 type RuleStatus struct {
 	ID          string `json:"id"`

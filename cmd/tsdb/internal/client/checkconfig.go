@@ -106,6 +106,10 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]strin
 	before, after := *former, *next
 	for _, rest := range []*config.Config{&before, &after} {
 		rest.SchemaRules, rest.RetentionRules, rest.Limits.SeriesPerMetric = nil, nil, nil // compared as rules
+		rest.Tenants = slices.Clone(rest.Tenants)
+		for i := range rest.Tenants {
+			rest.Tenants[i].SeriesPerMetric, rest.Tenants[i].Retention = nil, nil
+		}
 	}
 	more, err := valueChanges(&before, &after)
 	return append(out, more...), err

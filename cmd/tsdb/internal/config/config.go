@@ -148,6 +148,9 @@ func (c *Config) Rules() []keyschema.Rule {
 	for i := range c.Limits.SeriesPerMetric {
 		out = append(out, c.Limits.SeriesPerMetric[i].rule())
 	}
+	for i := range c.Tenants {
+		out = append(out, c.Tenants[i].rules()...)
+	}
 	return out
 }
 

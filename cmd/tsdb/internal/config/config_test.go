@@ -90,7 +90,18 @@ func tenantFaults() []struct{ src, want string } {
 		{"tenants: [{name: a}, {name: a}]", `field tenants[1].name: "a" has two entries`},
 		{"tenants: [{name: '*', series: {max: -1}}]", "line 1, column 37, field tenants[0].series.max: -1 is negative"},
 		{"tenants: [{name: a, query_time: {}}]", "field tenants[0].query_time: max is missing"},
-		{"tenants: [{name: a, retention: 3d}]", "field tenants[0].retention: unknown key"},
+		{"tenants: [{name: a, retention: 3d}]", "field tenants[0].retention"},
+		{"tenants: [{name: a, retention: {}}]", "field tenants[0].retention: the rule has none of raw, hours, days and histograms"},
+		{"tenants: [{name: a, retention: {raw: 1h}}]", "field tenants[0].retention.raw: 1h is shorter"},
+		{"tenants: [{name: '*', retention: {raw: 3d}}]", `field tenants[0].retention: "*" cannot have rules of its own`},
+		{"tenants: [{name: default, retention: {raw: 3d}}]", `field tenants[0].retention: "default" cannot have rules`},
+		{"{tenants: [{name: a, retention: {raw: 3d}}], retention_rules: [{pattern: \"&a&*\", raw: 2d}]}",
+			`field tenants[0].retention.pattern: "&a&*" has two rules`},
+		{"tenants: [{name: default, series_per_metric: [{pattern: x, max: 1}]}]", "limits.series_per_metric is for all tenants"},
+		{"tenants: [{name: a, series_per_metric: [{pattern: \"&b&x\", max: 1}]}]", "begins with the name of a tenant"},
+		{"tenants: [{name: a, series_per_metric: [{pattern: x, max: 1}, {pattern: x, max: 1}]}]", `"x" has two limits`},
+		{"{tenants: [{name: a, series_per_metric: [{pattern: x, max: 1}]}], limits: {series_per_metric: " +
+			"[{pattern: \"&a&x\", max: 1}]}}", `field tenants[0].series_per_metric[0].pattern: "x" has two limits`},
 	}
 }
 
@@ -230,7 +241,8 @@ limits:
   query_time: {max: 1m30s, warn: 20}
   query_bytes: {max: 64MB}
 tenants:
-- {name: acme, samples_per_second: {max: 7, enforce: false}, query_time: {max: 2s}}
+- {name: acme, samples_per_second: {max: 7, enforce: false}, query_time: {max: 2s}, retention: {raw: 3d},
+  series_per_metric: [{pattern: x*, max: 9}]}
 - {name: "*", series: {max: 3}}
 query_rules: [{id: a, regexp: x.*, action: slow_lane, reason: b}, {id: t, token: x, action: refuse, reason: c}]
 `))
@@ -247,6 +259,10 @@ query_rules: [{id: a, regexp: x.*, action: slow_lane, reason: b}, {id: t, token:
 	require.Equal(t, map[string]ingest.TenantLimits{
 		"acme": {SamplesPerSecond: ingest.Limit{Max: 7, DryRun: true}}, "*": {Series: ingest.Limit{Max: 3}},
 	}, c.TenantWrites())
+	age, most := keyschema.Age(72*time.Hour), 9
+	require.Equal(t, []keyschema.Rule{
+		{Pattern: "&acme&*", Retention: &keyschema.RuleRetention{Raw: &age}}, {Pattern: "&acme&x*", MaxSeries: &most},
+	}, c.Rules())
 	require.Equal(t, limits.SlowLane, q.Rules[0].Action)
 	require.True(t, q.Rules[0].Regexp.MatchString("xyz\n"))
 	require.False(t, q.Rules[0].Regexp.MatchString("axyz"), "the whole text matches")

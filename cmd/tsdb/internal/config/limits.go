@@ -133,15 +133,19 @@ func (l *Limits) check(section string, fault func(field, format string, args ...
 func (l *Limits) validate(fault func(field, format string, args ...any)) {
 	l.check("limits", fault)
 	for i := range l.SeriesPerMetric {
-		m, field := &l.SeriesPerMetric[i], fmt.Sprintf("limits.series_per_metric[%d]", i)
-		checkPattern(field, m.Pattern, fault)
-		for j := range l.SeriesPerMetric[:i] {
-			if l.SeriesPerMetric[j].Pattern == m.Pattern {
-				fault(field+".pattern", "%q has two limits", m.Pattern)
-			}
-		}
-		check(field, m.Max, m.Warn, fault)
+		l.SeriesPerMetric[i].validate(fmt.Sprintf("limits.series_per_metric[%d]", i), l.SeriesPerMetric[:i], fault)
 	}
+}
+
+// validate reports the faults of a limit that follows others.
+func (l *MetricLimit) validate(field string, before []MetricLimit, fault func(field, format string, args ...any)) {
+	checkPattern(field, l.Pattern, fault)
+	for i := range before {
+		if before[i].Pattern == l.Pattern {
+			fault(field+".pattern", "%q has two limits", l.Pattern)
+		}
+	}
+	check(field, l.Max, l.Warn, fault)
 }
 
 // ingestLimit returns the limit in the form of the ingester; nil if there is none.
