@@ -142,7 +142,7 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// alertNames returns the alerts of the file, each of which has a summary and a description.
+// alertNames returns the names of the alerts in the file. Each alert must have a summary and a description.
 func alertNames(t *testing.T) (out []string) {
 	groups, errs := rulefmt.ParseFile("alerts.yml", false, model.UTF8Validation, parser.NewParser(parser.Options{}),
 		slog.New(slog.DiscardHandler))

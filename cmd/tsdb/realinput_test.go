@@ -274,7 +274,7 @@ func findBinary(t *testing.T, env, name string) string {
 	}
 	p, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("%s is needed: apt-get install prometheus prometheus-node-exporter, or set %s", name, env)
+		t.Fatalf("%s is needed: apt-get install prometheus prometheus-node-exporter prometheus-alertmanager, or set %s", name, env)
 	}
 	return p
 }
