@@ -3,6 +3,8 @@
 const rate = 'sum by (instance) (rate(demo_requests_total[5m]))';
 const query = (expr, more = '') => `query?${new URLSearchParams({ expr })}${more}`;
 
+const base64url = (text) => Buffer.from(text).toString('base64url');
+
 async function expectText(page, fault, text) {
   const body = await page.locator('body').innerText();
   if (!body.includes(text)) fault(`the page does not show ${JSON.stringify(text)}`);
@@ -24,7 +26,8 @@ export function visits(hostile) {
     { name: 'explore-metric', hash: 'explore?metric=app_requests_total&label=service', act: shows('Rate a second by service') },
     { name: 'explore-hostile', hash: `explore?${new URLSearchParams({ metric: hostile })}`, act: shows(hostile) },
     { name: 'keymap', hash: 'keymap', act: pinCell },
-    { name: 'keymap-two', hash: 'keymap?second=read_rows&range=3600', act: shows('Rows read'), image: 'ui-keymap' },
+    { name: 'keymap-two', hash: 'keymap?second=read_rows&range=3600', act: shows('Rows read') },
+    { name: 'keymap-demo', hash: `keymap?from=${base64url('demo_requests_total#')}&to=${base64url('demo_requests_total$')}`, act: shows('sequential'), image: 'ui-keymap' },
     { name: 'keymap-pixels', hash: 'keymap?metric=errors', before: mockMap, act: checkPixels },
     { name: 'cardinality', hash: 'cardinality?limit=1000', act: shows(hostile) },
     { name: 'tablets', hash: 'tablets', act: shows('Schema rules') },
@@ -78,7 +81,7 @@ async function mockMap(page) {
     rows: Array.from({ length: mockedRows }, (_, r) => ({ key: 'row' + r, start: key(r), labels: ['metric:one'], border: '' })),
     values: { encoding: 'json', shape: [mockedCols, mockedRows], data: Array.from({ length: mockedCols * mockedRows }, (_, n) => 1.3 ** n) },
     tablets: [], rowTotals: [1, 2, 3, 4], colTotals: [1, 2, 3, 4, 5], max: 1, p99: 1, approximate: false, scaled: true,
-    diagnostics: [{ id: 'hot-range', level: 'danger', time: [now - 1800, now - 600], key: [key(1), key(2)], share: 0.7, text: 'A <b>hot</b> range.' }],
+    diagnostics: [{ id: 'hot-range', level: 'danger', time: [now - 1800, now - 600], key: ['row1', 'row2'], range: [key(1), key(2)], share: 0.7, text: 'A <b>hot</b> range.' }],
   };
   const json = JSON.stringify({ status: 'success', data });
   await page.route('**/keyviz/heatmap*', (route) => route.fulfill({ contentType: 'application/json', body: json }));

@@ -2,20 +2,38 @@ import { time } from '../lib/format';
 import type { Window } from './page';
 import type { Diagnosis } from './types';
 
-/** Diagnoses lists what is wrong with the load, with a button that shows it on the map. */
+const classes: Record<string, string> = { danger: 'error', info: 'info' };
+
+/** Diagnoses lists what the map shows, with a button that zooms to it. It is open at first if there is a danger. */
 export function Diagnoses({ list, show }: { list: Diagnosis[]; show: (w: Partial<Window>) => void }) {
   if (!list.length) return null;
   return (
-    <ul class="diagnoses" aria-label="Diagnosis">
-      {list.map((d, n) => (
-        <li key={n} class={d.level === 'danger' ? 'error' : 'warning'}>
-          <strong>{d.level}</strong> {d.text}
-          {d.time && <span> From {time(d.time[0] * 1000)} to {time(d.time[1] * 1000)}.</span>}
-          {(d.time || d.key) && (
-            <button type="button" onClick={() => show({ start: d.time?.[0], end: d.time?.[1], startKey: d.key?.[0], endKey: d.key?.[1] })}>Show</button>
-          )}
-        </li>
-      ))}
-    </ul>
+    <details class="diagnoses" open={list.some((d) => d.level === 'danger')}>
+      <summary class={list.every((d) => d.level === 'info') ? 'info' : 'warning'}>The map shows {summaryOf(list)}.</summary>
+      <ul>{list.map((d, n) => <One key={n} d={d} show={show} />)}</ul>
+    </details>
+  );
+}
+
+/** summaryOf counts the findings by their id. */
+function summaryOf(list: Diagnosis[]): string {
+  const counts = new Map<string, number>();
+  for (const d of list) counts.set(d.id, (counts.get(d.id) ?? 0) + 1);
+  return [...counts].map(([id, n]) => (n > 1 ? `${id} ${n} times` : id)).join(', ');
+}
+
+function One({ d, show }: { d: Diagnosis; show: (w: Partial<Window>) => void }) {
+  return (
+    <li class={classes[d.level] ?? 'warning'}>
+      <p>
+        <strong>{d.level}</strong> {d.text}
+        {d.time && ` From ${time(d.time[0] * 1000)} to ${time(d.time[1] * 1000)}.`}
+        {d.docs && <> See <code>{d.docs}</code>.</>}
+      </p>
+      {(d.time || d.range) && (
+        <button type="button" onClick={() => show({ start: d.time?.[0], end: d.time?.[1], startKey: d.range?.[0], endKey: d.range?.[1] })}>Show on the map</button>
+      )}
+      {d.key && <span> Keys from <code>{d.key[0] || 'the first'}</code> to before <code>{d.key[1] || 'the end'}</code></span>}
+    </li>
   );
 }

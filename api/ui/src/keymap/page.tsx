@@ -71,10 +71,12 @@ export function KeyMapPage() {
       <Controls {...{ chosen, second, brightness, out }} zoomed={params.has('start') || params.has('from')} window={window} />
       {load.error && <ErrorBox error={load.error} />}
       {!load.data && !load.error && <p class="quiet">Loading …</p>}
-      {load.data?.[0] && <Diagnoses list={load.data[0].diagnostics} show={show} />}
-      {load.data?.map((m) => (
-        <OneMap key={m.metric} map={m} brightness={brightness} point={point} move={setPoint} pin={setPinned} show={show} out={out} />
-      ))}
+      <div aria-busy={load.loading}>
+        {load.data?.[0] && <Diagnoses list={load.data[0].diagnostics} show={show} />}
+        {load.data?.map((m) => (
+          <OneMap key={m.metric} map={m} brightness={brightness} point={point} move={setPoint} pin={setPinned} show={show} out={out} />
+        ))}
+      </div>
       <CellBox point={pinned} close={() => setPinned(null)} />
       {load.data && <RangeTable metric={chosen} window={window} show={show} />}
     </>

@@ -1,10 +1,11 @@
-/** Diagnosis names something wrong with the load. Time and key are its bounds. */
+/** Diagnosis names something that the map shows. Its level is danger, warning or info. */
 export interface Diagnosis {
   id: string;
   level: string;
   time?: [number, number];
-  /** key has the bounds as base64url. */
+  /** key has the first key and the key behind the last one as text, range has both as base64url. */
   key?: [string, string];
+  range?: [string, string];
   share?: number;
   text: string;
   docs?: string;
