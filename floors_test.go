@@ -73,6 +73,7 @@ var floors = map[string]int{
 	"storage/keyviz":              40,
 	"storage/keyviz/diagnosis":    41,
 	"storage/aliases":             40,
+	"storage/keyviz/replay":       41,
 	"rollup":                      0,
 	"rollup/histograms":           16,
 	"rollup/cell":                 20,

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strconv"
 	"strings"
 	"testing"
@@ -156,6 +157,33 @@ func TestKeyvizRangesAndCell(t *testing.T) {
 	require.Contains(t, body(t, f.get("/api/v1/keyviz/cell?t=1000")), `"found":false`)
 }
 
+func TestKeyvizCompare(t *testing.T) {
+	c, _ := newCollector(t)
+	f := newFixture(t, func(o *Options) { o.Keyviz = c })
+	ask := func(query string) (before, after float64, text string) {
+		text = body(t, f.get("/api/v1/keyviz/compare?"+query))
+		var a struct {
+			Data struct {
+				Keys          int
+				Before, After struct {
+					MaxOverMean float64
+					Heatmap     heatmapAnswer
+				}
+			}
+		}
+		require.NoError(t, json.Unmarshal([]byte(text), &a))
+		require.Positive(t, a.Data.Keys)
+		require.InEpsilon(t, 2000, sum(a.Data.Before.Heatmap.RowTotals), 1e-6)
+		require.InEpsilon(t, 2000, sum(a.Data.After.Heatmap.RowTotals), 1e-6)
+		return a.Data.Before.MaxOverMean, a.Data.After.MaxOverMean, text
+	}
+	before, after, _ := ask("layout=static-key")
+	require.Less(t, before, 3.0)
+	require.Greater(t, after, 6.0)
+	_, _, text := ask("rules=" + url.QueryEscape(`[{"pattern":"up","salts":1,"from_hour":5},{"pattern":"*","retention":{"raw":"2d"}}]`))
+	require.Contains(t, text, `"key":"up#00#`)
+}
+
 func TestKeyvizBadInput(t *testing.T) {
 	c, _ := newCollector(t)
 	f := newFixture(t, func(o *Options) { o.Keyviz = c })
@@ -163,14 +191,16 @@ func TestKeyvizBadInput(t *testing.T) {
 		"heatmap?rows=1025": "1024", "heatmap?rows=x": "rows", "heatmap?cols=0": "cols", "heatmap?start_key=*": "base64url",
 		"heatmap?start=2&end=1": "start must lie before end", "heatmap?start=never": "start", "heatmap?metric=cpu": "write_cells",
 		"heatmap?format=xml": "format", "heatmap?start_key=Yg&end_key=YQ": "start_key", "ranges?top=5000": "top", "cell": "t, the time",
-		"cell?t=99999999999999": "1970", "cell?t=5&key=%2B": "base64url", "heatmap?start=%zz": "",
+		"compare": "rules or layout", "compare?layout=x": "time-first", "compare?layout=static-key&rules=[]": "exclude",
+		"compare?rules={": "rules", "compare?rules=[{\"salts\":5}]": "pattern", "compare?rules=[]x": "text follows",
+		"compare?rules=[{\"salt\":5}]": "unknown field", "cell?t=99999999999999": "1970", "cell?t=5&key=%2B": "base64url", "heatmap?start=%zz": "",
 	} {
 		w := f.get("/api/v1/keyviz/" + query)
 		require.Equal(t, http.StatusBadRequest, w.Code, query)
 		require.Contains(t, w.Body.String(), text, query)
 	}
 	off := newFixture(t, func(*Options) {})
-	for _, path := range []string{"heatmap", "ranges", "cell?t=1"} {
+	for _, path := range []string{"compare?layout=time-first", "heatmap", "ranges", "cell?t=1"} {
 		w := off.get("/api/v1/keyviz/" + path)
 		require.Equal(t, http.StatusServiceUnavailable, w.Code)
 		require.Contains(t, w.Body.String(), "--keyviz.max-memory")

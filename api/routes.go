@@ -250,6 +250,7 @@ func (s *Server) keyvizEndpoints() map[string]endpoint {
 		"/api/v1/keyviz/heatmap": answerKeyviz(h.Heatmap),
 		"/api/v1/keyviz/ranges":  answerKeyviz(h.Ranges),
 		"/api/v1/keyviz/cell":    answerKeyviz(h.Cell),
+		"/api/v1/keyviz/compare": answerKeyviz(h.Compare),
 	}
 }
 

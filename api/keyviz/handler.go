@@ -109,11 +109,15 @@ type Finding struct {
 	Docs string `json:"docs"`
 }
 
-func (h *Handler) findings(ctx context.Context, m *keyviz.Map) []Finding {
-	tombstones := 0
-	if p := principal.From(ctx); h.opts.Tombstones != nil && (p == nil || len(p.Tenants) == 0) {
-		tombstones = h.opts.Tombstones()
+// tombstones counts waiting deletions for who acts for no tenant.
+func (h *Handler) tombstones(ctx context.Context) int {
+	if p := principal.From(ctx); h.opts.Tombstones == nil || p != nil && len(p.Tenants) > 0 {
+		return 0
 	}
+	return h.opts.Tombstones()
+}
+
+func findings(m *keyviz.Map, tombstones int) []Finding {
 	out := []Finding{}
 	for _, f := range diagnosis.Find(m, tombstones) {
 		out = append(out, Finding{
@@ -136,16 +140,33 @@ type Tablet struct {
 
 // Heatmap answers /api/v1/keyviz/heatmap.
 func (h *Handler) Heatmap(r *http.Request) (any, error) {
-	format := r.FormValue("format")
-	if !slices.Contains([]string{"", "json", "f32", "f32le"}, format) {
-		return nil, fmt.Errorf("%w: format %q is unknown; known are json and f32", ErrBadRequest, format)
+	format, err := formatOf(r)
+	if err != nil {
+		return nil, err
 	}
 	m, err := h.ask(r)
 	if err != nil {
 		return nil, err
 	}
+	out := document(m, h.tombstones(r.Context()), format)
+	if out.Tablets, err = h.tablets(r.Context()); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func formatOf(r *http.Request) (string, error) {
+	format := r.FormValue("format")
+	if !slices.Contains([]string{"", "json", "f32", "f32le"}, format) {
+		return "", fmt.Errorf("%w: format %q is unknown; known are json and f32", ErrBadRequest, format)
+	}
+	return format, nil
+}
+
+// document is a map without tablets.
+func document(m *keyviz.Map, tombstones int, format string) *Heatmap {
 	out := &Heatmap{
-		Metric: m.Metric.String(), Unit: m.Metric.Unit(), Rows: rowsOf(m), Diagnostics: h.findings(r.Context(), m), Missing: []int{},
+		Metric: m.Metric.String(), Unit: m.Metric.Unit(), Rows: rowsOf(m), Diagnostics: findings(m, tombstones), Missing: []int{},
 		Approximate: m.Approximate, Scaled: true, Tablets: []Tablet{},
 	}
 	for _, ms := range m.TimesMs {
@@ -158,10 +179,7 @@ func (h *Handler) Heatmap(r *http.Request) (any, error) {
 	}
 	rates := out.summarize(m)
 	out.Values = values(rates, len(m.Values), len(m.Starts), format)
-	if out.Tablets, err = h.tablets(r.Context()); err != nil {
-		return nil, err
-	}
-	return out, nil
+	return out
 }
 
 // summarize fills in totals and figures, and returns the rates.
@@ -222,39 +240,44 @@ func rowsOf(m *keyviz.Map) []Row {
 	return rows
 }
 
-// ask reads the parameters of a request and asks the collector.
+// ask asks the collector for a map.
 func (h *Handler) ask(r *http.Request) (*keyviz.Map, error) {
-	if h.opts.Collector == nil {
-		return nil, ErrOff
+	q, err := h.request(r)
+	if err != nil {
+		return nil, err
 	}
-	var q keyviz.Request
-	var err error
+	return h.opts.Collector.Map(r.Context(), q)
+}
+
+// request reads the parameters of a request.
+func (h *Handler) request(r *http.Request) (q keyviz.Request, err error) {
+	if h.opts.Collector == nil {
+		return q, ErrOff
+	}
 	for name, into := range map[string]*int64{"start": &q.FromMs, "end": &q.ToMs} {
 		if text := r.FormValue(name); text != "" {
 			if *into, err = h.time(name, text); err != nil {
-				return nil, err
+				return q, err
 			}
 		}
 	}
 	for name, into := range map[string]*int{"rows": &q.Rows, "cols": &q.Columns} {
 		if *into, err = number(r, name); err != nil {
-			return nil, err
+			return q, err
 		}
 	}
 	for name, into := range map[string]*string{"start_key": &q.Start, "end_key": &q.End} {
 		if *into, err = decodeKey(name, r.FormValue(name)); err != nil {
-			return nil, err
+			return q, err
 		}
 	}
 	if name := r.FormValue("metric"); name != "" {
 		if q.Metric, err = heat.ParseMetric(name); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrBadRequest, err)
+			return q, fmt.Errorf("%w: %w", ErrBadRequest, err)
 		}
 	}
-	if q.Start, q.End, err = within(r.Context(), q.Start, q.End); err != nil {
-		return nil, err
-	}
-	return h.opts.Collector.Map(r.Context(), q)
+	q.Start, q.End, err = within(r.Context(), q.Start, q.End)
+	return q, err
 }
 
 func (h *Handler) time(name, text string) (int64, error) {

@@ -3,6 +3,8 @@ package main_test
 import (
 	"encoding/json"
 	"net/url"
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -42,4 +44,24 @@ func TestKeyviz(t *testing.T) {
 	code, a := s.get("/api/v1/keyviz/heatmap", nil)
 	require.Equal(t, 503, code)
 	require.Contains(t, a.Error, "--keyviz.max-memory")
+}
+
+// TestKeyvizCompare compares the keys of a metric with those of other rules and of a layout.
+func TestKeyvizCompare(t *testing.T) {
+	dir := t.TempDir()
+	s := startServer(t, dir, "--no-web.self-scrape")
+	now := time.Now()
+	s.write(wave("keyviz_metric", 60, now.Add(-30*time.Minute), now, time.Minute))
+	file := filepath.Join(dir, "rules.yml")
+	require.NoError(t, os.WriteFile(file, []byte("schema_rules:\n  - pattern: keyviz_*\n    salts: 1\n"), 0o600))
+	out, err := tsdb(t, "keyviz", "compare", "--url", s.url, "--rules", file, "--name", "keyviz_metric")
+	require.NoError(t, err, out)
+	require.Contains(t, out, " sampled keys. The hottest of 16 ranges")
+	out, err = tsdb(t, "keyviz", "compare", "--url", s.url, "--layout", "static-key", "--output", "json")
+	require.NoError(t, err, out)
+	require.Contains(t, out, `"maxOverMean": 16`)
+	out, err = tsdb(t, "keyviz", "compare", "--url", s.url)
+	require.Error(t, err)
+	require.Contains(t, out, "exactly one of --rules and --layout")
+	require.NoError(t, s.end(syscall.SIGTERM))
 }
