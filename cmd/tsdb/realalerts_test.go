@@ -41,8 +41,8 @@ func TestRealAlertmanager(t *testing.T) {
 	folder, address := t.TempDir(), freeAddress(t)
 	config := filepath.Join(folder, "alertmanager.yml")
 	require.NoError(t, os.WriteFile(config, []byte(realAlertConfig), 0o600))
-	startProcess(t, binary, "--config.file="+config, "--storage.path="+filepath.Join(folder, "data"), "--web.listen-address="+address,
-		"--cluster.listen-address=")
+	startProcess(t, binary, "--config.file="+config, "--storage.path="+filepath.Join(folder, "data"),
+		"--web.listen-address="+address, "--cluster.listen-address=")
 	active := func(name string) func() bool {
 		return func() bool { _, ok := activeAlerts(t, address)[name]; return ok }
 	}
