@@ -168,8 +168,13 @@ func (c *Collector) Divide(renumber bool) {
 func (c *Collector) Tick(ctx context.Context) {
 	now := c.opts.Now()
 	hour := keyschema.HourOf(now.UnixMilli())
-	c.Divide(c.hour.Swap(hour) != hour) // rules for keys come into force at an hour
-	if err := c.store(ctx, now.UnixMilli()); err != nil {
+	newHour := c.hour.Swap(hour) != hour
+	c.Divide(newHour) // rules for keys come into force at an hour
+	err := c.store(ctx, now.UnixMilli())
+	if err == nil && newHour && c.opts.Shared {
+		err = c.expireOthers(ctx, now.UnixMilli())
+	}
+	if err != nil {
 		c.failures.Add(1)
 		c.opts.Logger.Warn("cannot store columns of the key heat map; they stay in memory", "err", err)
 	}

@@ -166,7 +166,13 @@ func TestRestart(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, total(both))
 
+	shared := r.opts
+	shared.Server, shared.Shared, shared.Now = "c", true, func() time.Time { return r.now.Add(7 * time.Hour) }
+	cleaner, err := keyviz.Open(t.Context(), shared)
+	require.NoError(t, err)
 	require.Equal(t, 3, r.rows("keyviz#a#"))
+	cleaner.Tick(t.Context())
+	require.Equal(t, 2, r.rows("keyviz#a#"), "another server removes expired columns of a server that has ended")
 	r.now = r.now.Add(7 * time.Hour)
 	r.Tick(t.Context())
 	require.Equal(t, 2, r.rows("keyviz#a#"), "the minute expires")

@@ -94,19 +94,15 @@ func (c *Collector) scan(
 // store writes the changed columns to table meta and removes the expired ones.
 func (c *Collector) store(ctx context.Context, nowMs int64) error {
 	muts, written := c.changed(nowMs)
-	for len(muts) > 0 {
-		n := min(len(muts), applyRows)
-		if err := c.opts.Meta.Apply(ctx, muts[:n]); err != nil {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			for _, s := range written {
-				s.dirty = true
-			}
-			return err
+	err := c.apply(ctx, muts)
+	if err != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, s := range written {
+			s.dirty = true
 		}
-		muts = muts[n:]
 	}
-	return nil
+	return err
 }
 
 // changed returns the mutations of table meta that are due, and marks their columns as stored.
@@ -154,4 +150,28 @@ func (c *Collector) others(ctx context.Context, l *level, fromMs, toMs int64) (o
 		}
 	})
 	return out, err
+}
+
+// expireOthers removes expired columns of other servers from table meta, because a server that has ended for good does not.
+func (c *Collector) expireOthers(ctx context.Context, nowMs int64) error {
+	var muts []storage.RowMutation
+	err := c.scan(ctx, rowPrefix, rowsEnd, func(server string, id columnID, l *level, _ []byte) {
+		if server != c.opts.Server && id.startMs < l.firstMs(nowMs) {
+			muts = append(muts, storage.RowMutation{Key: id.row(server), Entries: []storage.Entry{{Kind: storage.DeleteRow}}})
+		}
+	})
+	if err != nil {
+		return err
+	}
+	return c.apply(ctx, muts)
+}
+
+// apply applies mutations of table meta, some at a time.
+func (c *Collector) apply(ctx context.Context, muts []storage.RowMutation) error {
+	for some := range slices.Chunk(muts, applyRows) {
+		if err := c.opts.Meta.Apply(ctx, some); err != nil {
+			return err
+		}
+	}
+	return nil
 }
