@@ -21,7 +21,7 @@ import (
 // by route.
 const seedRules = `
 schema_rules:
-  - {pattern: flight_delay_minutes, promoted: [origin, arrival], basis: promoted}
+  - {pattern: flight_delay_minutes, promoted: [origin, arrival], basis: promoted, salt_tags: 1}
   - {pattern: highway_speed, promoted: [highway, mile], basis: promoted, salt_tags: 1}
   - {pattern: vehicle_speed, promoted: [route], basis: promoted}
 `
