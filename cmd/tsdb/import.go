@@ -44,6 +44,7 @@ type importConfig struct {
 	retryFor time.Duration
 
 	format, database, precision string
+	special                     string
 	extra                       []string
 }
 
@@ -105,11 +106,16 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 		{transfer.FormatJSONL, "JSON lines of VictoriaMetrics's /api/v1/export, or of tsdb export."},
 		{transfer.FormatCSV, "Rows of comma-separated values: with --format, or with a header as tsdb export writes it."},
 		{transfer.FormatInflux, "InfluxDB's line protocol."},
+		{transfer.FormatOpenTSDB, "Lines such as METRIC TIME VALUE TAG=VALUE: what tsdb scan --import of OpenTSDB writes."},
 		{transfer.FormatOpenMetrics, "OpenMetrics in which each sample has a timestamp."},
 	} {
 		open := func(c *importConfig) (transfer.Source, error) { return c.openFile(f.format) }
 		sub := add(f.format, f.help, "FILE", "File to import, compressed if its name ends in .gz; - is standard input.", open)
 		switch f.format {
+		case transfer.FormatOpenTSDB:
+			sub.Flag("special-chars", "Characters that names may have besides letters, digits and -_./, as "+
+				"tsd.core.tag.allow_specialchars.").StringVar(&c.special)
+			continue
 		case transfer.FormatInflux:
 			sub.Flag("db", "Database: the value of the label db.").StringVar(&c.database)
 			sub.Flag("precision", "Unit of timestamps: ns, us, ms, s, m or h.").Default("ns").
@@ -131,6 +137,8 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 	switch format {
 	case transfer.FormatCSV:
 		params.Set("format", c.format)
+	case transfer.FormatOpenTSDB:
+		params = url.Values{transfer.SpecialChars: {c.special}}
 	case transfer.FormatInflux:
 		params = url.Values{"db": {c.database}, "precision": {c.precision}}
 	}

@@ -256,6 +256,8 @@ func TestImportFiles(t *testing.T) {
 		{[]string{"csv", write("y.csv", fmt.Sprintf("%d;,5\n", nowMs)[:13]+",5\n"), "--format=1:time:unix_ms,2:metric:a",
 			"--extra-label=b=c"}, 1},
 		{[]string{"influx", write("x.lp", fmt.Sprintf("cpu,host=a idle=1,busy=2 %d\n", nowMs)), "--precision=ms", "--db=d"}, 2},
+		{[]string{"opentsdb", write("x.tsd", fmt.Sprintf("sys.cpu %d 1 host=a\nput sys.cpu %d 2.5 host=a:b dc=x\n",
+			nowMs/1000, nowMs)), "--special-chars=:"}, 2},
 		{[]string{"openmetrics", write("x.om", metrics.String())}, many},
 	} {
 		dir := t.TempDir()

@@ -341,6 +341,52 @@ func FuzzLines(f *testing.F) {
 	})
 }
 
+// TestText reads a file of OpenTSDB in two pieces, and names bad lines by their numbers.
+func TestText(t *testing.T) {
+	x, b := Text(DefaultNames()), new(batch.Batch)
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	require.NoError(t, x.Check())
+	require.NoError(t, x.Parse([]byte("sys.cpu 1356998400 42 host=a\n\nput sys.cpu 1356998400500 1.5 cpu=0 host=a\r\n"), b))
+	require.NoError(t, x.Parse([]byte("put 1356998401 7 host=a\nsys.cpu x 1 host=a\nsys.cpu 1356998400 1\nsys.cpu 1356998400 NaN a=b"), b))
+	var got []string
+	for b.Rewind(0); b.Next(); {
+		s := b.Series()
+		for _, p := range s.Samples {
+			got = append(got, fmt.Sprint(p.TsMs, " ", p.Value))
+		}
+	}
+	require.Equal(t, []string{"1356998400000 42", "1356998400500 1.5", "1356998401000 7"}, got)
+	require.Equal(t, 3, b.Rejections()[0].Count)
+	require.Contains(t, b.Rejections()[0].Detail, "line 5: ")
+	a := x.Answer(&ingest.Result{Accepted: 3, Rejected: 3})
+	require.Contains(t, string(a.Body), "line 6: ")
+}
+
+// FuzzText: nothing panics, and each line is stored or counted.
+func FuzzText(f *testing.F) {
+	f.Add("sys.cpu 1356998400 42 host=a\n\nput m 1.5 -1e5 a=b a=b\r\nput 1 2 a=b\nm 1 1")
+	f.Fuzz(func(t *testing.T, body string) {
+		x, b := Text(DefaultNames()), new(batch.Batch)
+		b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+		require.NoError(t, x.Parse([]byte(body), b))
+		lines, done := 0, 0
+		for line := range strings.SplitSeq(body, "\n") {
+			if len(bytes.TrimSpace([]byte(line))) > 0 {
+				lines++
+			}
+		}
+		for b.Rewind(0); b.Next(); {
+			done += len(b.Series().Samples)
+		}
+		for _, r := range b.Rejections() {
+			if r.Reason == ingest.ReasonMalformedLine {
+				done += r.Count
+			}
+		}
+		require.Equal(t, lines, done)
+	})
+}
+
 // FuzzBody: nothing panics, and a body that parses is JSON for others as well.
 func FuzzBody(f *testing.F) {
 	f.Add(0, `[{"metric":"m","timestamp":1,"value":"1.5","tags":{"a":"\u00e4"},"x":[{}]},null]`)

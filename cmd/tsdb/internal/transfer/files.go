@@ -19,6 +19,7 @@ import (
 	"halite/api/receiver/exposition"
 	"halite/api/receiver/influx"
 	"halite/api/receiver/jsonl"
+	"halite/api/receiver/opentsdb"
 )
 
 // Formats of files.
@@ -27,7 +28,11 @@ const (
 	FormatCSV         = "csv"
 	FormatInflux      = "influx"
 	FormatOpenMetrics = "openmetrics"
+	FormatOpenTSDB    = "opentsdb"
 )
+
+// SpecialChars is the parameter of FormatOpenTSDB with the characters that names may have besides OpenTSDB's.
+const SpecialChars = "special_chars"
 
 // Stdin is the path of standard input.
 const Stdin = "-"
@@ -122,6 +127,12 @@ func (f *File) request() (receiver.Request, error) {
 		return csv.Import(time.Now)(r), nil
 	case FormatInflux:
 		return influx.V1(time.Now)(r), nil
+	case FormatOpenTSDB:
+		names, err := opentsdb.NewNames(f.params.Get(SpecialChars), opentsdb.TagsMaxDefault)
+		if err != nil {
+			return nil, err
+		}
+		return opentsdb.Text(names), nil
 	}
 	r.Header.Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
 	return exposition.Import(time.Now)(r), nil
@@ -204,7 +215,7 @@ func (r *fileReader) parse(piece []byte, p *Part) error {
 		r.request = x
 	}
 	switch r.file.format {
-	case FormatJSONL, FormatCSV:
+	case FormatJSONL, FormatCSV, FormatOpenTSDB:
 		p.linesBefore = 0 // the parser continues to count lines
 	case FormatOpenMetrics:
 		whole := append(bytes.Clone(r.family), piece...)
