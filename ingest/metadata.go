@@ -41,6 +41,8 @@ type metadataStore struct {
 	mu      sync.Mutex
 	metrics map[string][]Metadata // newest first
 	dirty   map[string]struct{}   // not yet in the table
+	// byTenant counts the metrics of each tenant by the prefix of their stored names.
+	byTenant map[string]int
 	// targets maps each target to the description that it sends, for metrics with several descriptions. It is not stored, because
 	// remote write 2.0 sends it with each series.
 	targets     map[string]map[target]Metadata
@@ -57,7 +59,8 @@ const targetsMax = 100_000
 func newMetadataStore(table storage.Table, limits Limits, logger *slog.Logger) *metadataStore {
 	return &metadataStore{
 		table: table, limits: limits, logger: logger, metrics: make(map[string][]Metadata), dirty: make(map[string]struct{}),
-		targets: make(map[string]map[target]Metadata),
+		byTenant: make(map[string]int),
+		targets:  make(map[string]map[target]Metadata),
 	}
 }
 
@@ -73,10 +76,30 @@ func (s *metadataStore) put(metric string, m Metadata) bool {
 		at = len(entries) - 1
 	}
 	copy(entries[1:at+1], entries[:at])
+	s.count(metric)
 	entries[0] = m
 	s.metrics[metric] = entries[:min(len(entries), metadataEntriesMax)]
 	s.dirty[metric] = struct{}{}
 	return true
+}
+
+// count counts a metric for its tenant unless it is known. The caller holds the lock, and adds the metric then.
+func (s *metadataStore) count(metric string) {
+	if _, known := s.metrics[metric]; !known {
+		prefix, _ := keyschema.SplitTenant(metric)
+		s.byTenant[prefix]++
+	}
+}
+
+// full reports whether a tenant may describe no more metrics: with tenants, each leaves a fourth of the bound to others. The
+// caller holds the lock.
+func (s *metadataStore) full(metric string) bool {
+	most := s.limits.MetadataMetricsMax
+	if s.limits.Tenants {
+		prefix, _ := keyschema.SplitTenant(metric)
+		return len(s.metrics) >= most || s.byTenant[prefix] >= max(1, most-most/tenantShare)
+	}
+	return len(s.metrics) >= most
 }
 
 // has reports whether the store has an entry, newest or not. several reports whether the metric has more than one entry. Remote
@@ -146,7 +169,7 @@ func (s *metadataStore) fault(m remotewrite.Metadata) string {
 		len(m.Type)+len(m.Help)+len(m.Unit) > s.limits.MetadataBytesMax,
 		!utf8.ValidString(m.Metric), !utf8.ValidString(m.Help), !utf8.ValidString(m.Unit):
 		return ReasonMetadataInvalid
-	case !known && len(s.metrics) >= s.limits.MetadataMetricsMax:
+	case !known && s.full(m.Metric):
 		return ReasonMetadataLimit
 	}
 	return ""
@@ -255,6 +278,7 @@ func (s *metadataStore) dropTenant(ctx context.Context, prefix string) error {
 			delete(s.targets, metric)
 		}
 	}
+	delete(s.byTenant, prefix)
 	s.mu.Unlock()
 	start := keyschema.AppendEscaped([]byte(metadataPrefix), prefix)
 	if err := s.table.DropRows(ctx, storage.RowRange{Start: start, End: append(slices.Clone(start), '\xff')}); err != nil {
@@ -267,12 +291,7 @@ func (s *metadataStore) dropTenant(ctx context.Context, prefix string) error {
 func (s *metadataStore) ofTenant(prefix string) (metrics int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for metric := range s.metrics {
-		if strings.HasPrefix(metric, prefix) {
-			metrics++
-		}
-	}
-	return metrics
+	return s.byTenant[prefix]
 }
 
 // cell is where the descriptions of a metric are stored.
@@ -295,6 +314,7 @@ func (s *metadataStore) restore(metric string, entries []Metadata) error {
 		}
 	}
 	if _, changed := s.dirty[metric]; !changed && len(entries) > 0 {
+		s.count(metric)
 		s.metrics[metric] = entries
 	}
 	return nil

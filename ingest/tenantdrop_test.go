@@ -159,3 +159,27 @@ func dropTenantSeed(t *testing.T, seed uint64) {
 	require.Equal(t, expected, r.columns())
 	r.close()
 }
+
+// TestDescriptionsOfTenants: one tenant leaves others room for descriptions of metrics.
+func TestDescriptionsOfTenants(t *testing.T) {
+	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), func(o *Options) {
+		o.Limits.Tenants, o.Limits.MetadataMetricsMax = true, 8
+	})
+	describe := func(tenant string, metrics int) {
+		req := &prompb.WriteRequest{}
+		for n := range metrics {
+			req.Metadata = append(req.Metadata, prompb.MetricMetadata{MetricFamilyName: fmt.Sprint("m", n), Help: "help"})
+		}
+		ctx := principal.With(t.Context(), &principal.Principal{Name: tenant, Tenants: []string{tenant}})
+		_, err := r.Write(ctx, Input{Body: body(t, req)})
+		require.NoError(t, err)
+	}
+	describe("a", 10)
+	describe("a", 10)
+	describe("b", 3) // the bound of all is reached
+	require.Equal(t, 6, r.metadata.ofTenant("&a&"))
+	require.Equal(t, 2, r.metadata.ofTenant("&b&"))
+	r = r.reopen(func(o *Options) { o.Limits.Tenants, o.Limits.MetadataMetricsMax = true, 8 })
+	require.Equal(t, 6, r.metadata.ofTenant("&a&"))
+	r.close()
+}

@@ -117,6 +117,14 @@ func (db *database) lostFrom(names ...string) bool {
 	return tables.LostFrom(db.lostTables(), names...)
 }
 
+// listOfTenants returns the list of tenants; nil without --tenants.
+func (db *database) listOfTenants() *tenants.Registry {
+	if db.tenancy == nil {
+		return nil
+	}
+	return db.tenantList
+}
+
 // tenantUses returns what tells the use of limits by tenants; nil without --tenants.
 func (db *database) tenantUses() func(others ...string) map[string]tenantlimits.Use {
 	if db.tenancy == nil {

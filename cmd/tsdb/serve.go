@@ -211,7 +211,8 @@ func (c *serveConfig) servePort(
 	}
 	build := readBuildInfo()
 	return port.Serve(opentsdb.Options{
-		Limiter: c.web.limiter, Main: gate, TLS: c.web.auth.TLS(), Writer: db.ingester, Senders: c.senders, Names: names,
+		Limiter: c.web.limiter, Main: gate, TLS: c.web.auth.TLS(), Writer: db.ingester, Tenants: db.listOfTenants(),
+		Senders: c.senders, Names: names,
 		Wrap:     func(next http.Handler) http.Handler { return c.web.auth.Headers(check.Handler(next)) },
 		Gatherer: registry, Registerer: registry, Now: c.clock(), Logger: log,
 		Version: fmt.Sprintf("Halite %s built at revision %s\nBuilt on %s with %s\n", build.version, build.revision, build.date,
@@ -296,7 +297,8 @@ func newAPI(
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
-		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Retention: db.sweeper.Costs,
+		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Keyviz: db.keyviz,
+		Tombstones: db.deleted.Len, Retention: db.sweeper.Costs,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
 		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), TenantUses: db.tenantUses(), RuleManager: db.rules,
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,

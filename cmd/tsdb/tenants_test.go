@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -344,4 +345,38 @@ tenants:
 	require.Regexp(t, `"tenants":\[\{"tenant":"beta","series":\{"used":903.*"tenant":"acme","series":\{"used":902`, text)
 	status, text = s.ask("operator", "", http.MethodGet, "/api/v1/status/tenant_limits", "")
 	require.Equal(t, http.StatusUnauthorized, status, text)
+}
+
+// TestTenantTelnet: telnet lines go to the tenant of the flag, and the tenant's queries of OpenTSDB find them.
+func TestTenantTelnet(t *testing.T) {
+	t.Parallel()
+	addr := freeAddress(t)
+	s := startTenants(t, t.TempDir(), "--opentsdb.listen-address", addr, "--opentsdb.tenant", "acme")
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	now := time.Now().Truncate(time.Second)
+	_, err = fmt.Fprintf(conn, "put telnet.m %d 7 host=a\n", now.Unix())
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return s.values("acme", "", `{"telnet.m"}`, now) == "7" }, time.Minute, 10*time.Millisecond)
+	require.Empty(t, s.values("default", "", `{"telnet.m"}`, now))
+
+	put := fmt.Sprintf(`{"metric":"telnet.m","timestamp":%d,"value":8,"tags":{"host":"b"}}`, now.Unix())
+	status, text := s.ask("beta", "", http.MethodPost, "/api/put", put)
+	require.Equal(t, http.StatusNoContent, status, text)
+	for who, value := range map[string]string{"acme": "7", "beta": "8"} {
+		status, text := s.ask(who, "", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m", now.Unix()-60), "")
+		require.Equal(t, http.StatusOK, status, text)
+		require.Contains(t, text, fmt.Sprintf(`"%d":%s`, now.Unix(), value), who)
+	}
+	status, text = s.ask("all", "acme|beta", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m&delete=true",
+		now.Unix()-60), "")
+	require.GreaterOrEqual(t, status, 400, text)
+	status, text = s.ask("default", "", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m", now.Unix()-60), "")
+	require.NotContains(t, text, `"dps"`, status)
+
+	out, err := tsdb(t, "serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t), "--opentsdb.listen-address",
+		freeAddress(t), "--opentsdb.tenant", "acme")
+	require.Error(t, err)
+	require.Contains(t, out, "--opentsdb.tenant needs --tenants")
 }

@@ -22,6 +22,10 @@ import (
 	"halite/api/opentsdb/telnet"
 	"halite/api/receiver/opentsdb"
 	"halite/api/senders"
+	"halite/ingest"
+	"halite/keyschema"
+	"halite/storage/principal"
+	"halite/storage/tenants"
 )
 
 // Flags are the flags of OpenTSDB's protocols.
@@ -30,6 +34,7 @@ type Flags struct {
 	lineBytesMax  units.Base2Bytes
 	writeWait     time.Duration
 	specialChars  string
+	tenant        string
 }
 
 // Add declares the flags on cmd.
@@ -39,6 +44,8 @@ func (f *Flags) Add(cmd *kingpin.CmdClause) {
 	cmd.Flag("opentsdb.max-line-bytes", "Maximum length of a telnet line.").Default("16KiB").BytesVar(&f.lineBytesMax)
 	cmd.Flag("opentsdb.write-wait", "Maximum time that telnet lines wait while the server is overloaded. The server "+
 		"does not read the connection meanwhile. After that, the lines are lost.").Default("1m").DurationVar(&f.writeWait)
+	cmd.Flag("opentsdb.tenant", "Tenant to which telnet lines go, on a server with --tenants. Default: the default tenant.").
+		StringVar(&f.tenant)
 	cmd.Flag("opentsdb.special-chars", "Characters of metrics and tags that OpenTSDB's clients may use besides letters, digits and "+
 		"-_./, as tsd.core.tag.allow_specialchars.").StringVar(&f.specialChars)
 }
@@ -48,6 +55,11 @@ func (f *Flags) Validate() error {
 	var faults []error
 	if f.lineBytesMax <= 0 || f.writeWait <= 0 {
 		faults = append(faults, errors.New("--opentsdb.max-line-bytes and --opentsdb.write-wait must be above 0"))
+	}
+	if f.tenant != "" {
+		if err := keyschema.CheckTenant(f.tenant); err != nil {
+			faults = append(faults, fmt.Errorf("--opentsdb.tenant: %w", err))
+		}
 	}
 	if _, err := f.Names(1); err != nil {
 		faults = append(faults, err)
@@ -104,7 +116,9 @@ type Options struct {
 	Wrap func(http.Handler) http.Handler
 	TLS  *tls.Config
 
-	Writer     telnet.Writer
+	Writer telnet.Writer
+	// Tenants is the list of tenants; nil on a server without tenants.
+	Tenants    *tenants.Registry
 	Senders    *senders.Tracker
 	Names      *opentsdb.Names
 	Gatherer   prometheus.Gatherer
@@ -119,8 +133,12 @@ func (p *Port) Serve(o Options, failed chan<- error) (err error) {
 	if p == nil {
 		return nil
 	}
+	writer, err := p.flags.writerOf(o)
+	if err != nil {
+		return err
+	}
 	p.telnet, err = telnet.New(telnet.Options{
-		Writer: o.Writer, Senders: o.Senders, Names: o.Names, LineBytesMax: int(p.flags.lineBytesMax), WriteWait: p.flags.writeWait,
+		Writer: writer, Senders: o.Senders, Names: o.Names, LineBytesMax: int(p.flags.lineBytesMax), WriteWait: p.flags.writeWait,
 		Stats: Stats(o.Gatherer, o.Now).Lines, Version: o.Version, Registerer: o.Registerer, Logger: o.Logger,
 	})
 	if err != nil {
@@ -166,4 +184,32 @@ func (p *Port) Close(ctx context.Context) error {
 	}
 	err := p.http.Shutdown(ctx) // closes the listener
 	return errors.Join(err, p.telnet.Close(ctx))
+}
+
+// tenantWriter writes for a tenant.
+type tenantWriter struct {
+	telnet.Writer
+	list *tenants.Registry
+	who  *principal.Principal
+}
+
+// writerOf returns the writer of telnet lines.
+func (f *Flags) writerOf(o Options) (telnet.Writer, error) {
+	switch {
+	case f.tenant == "":
+		return o.Writer, nil
+	case o.Tenants == nil:
+		return nil, errors.New("--opentsdb.tenant needs --tenants")
+	}
+	who := &principal.Principal{Name: "telnet", Scopes: principal.Write, Tenants: []string{f.tenant}}
+	return &tenantWriter{o.Writer, o.Tenants, who}, nil
+}
+
+// Write adds the tenant to the list if it is new. It fails if the tenant is unknown and writes add none, or while it is being
+// dropped.
+func (w *tenantWriter) Write(ctx context.Context, in ingest.Input) (ingest.Result, error) {
+	if err := w.list.Ensure(ctx, w.who.Tenants[0]); err != nil {
+		return ingest.Result{}, err
+	}
+	return w.Writer.Write(principal.With(ctx, w.who), in)
 }
