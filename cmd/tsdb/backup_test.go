@@ -160,7 +160,7 @@ func TestBackupsUnderLoad(t *testing.T) {
 	require.NoError(t, err, out)
 	out, err = tsdb(t, "backup", "verify", "--from", repository)
 	require.NoError(t, err, out)
-	require.Equal(t, 2, strings.Count(out, "is whole"), out)
+	require.Equal(t, 2, strings.Count(out, "is complete"), out)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 

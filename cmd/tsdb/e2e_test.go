@@ -373,12 +373,10 @@ func TestSelfScrapeShowsUp(t *testing.T) {
 	}, time.Minute, 200*time.Millisecond, s.log.String())
 	_, a := s.get("/api/v1/query", url.Values{"query": {`up{job="halite-self-scrape"}`}})
 	require.Contains(t, string(a.Data), `"1"`)
-	resp, err := http.Get(s.url + "/")
-	require.NoError(t, err)
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(page), "No samples have arrived in the past hour but its own")
+	status, a := s.get("/api/v1/status/overview", nil)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, string(a.Data), `"waiting":true`)
+	require.Contains(t, string(a.Data), `"ownJob":"halite-self-scrape"`)
 }
 
 func TestSecondStartNamesTheLock(t *testing.T) {
