@@ -41,8 +41,8 @@ func (c *Collector) Sample(ctx context.Context, r Request) (*Sample, error) {
 	}
 	s := &Sample{Metric: m.Metric, TimesMs: m.TimesMs, Keys: c.sampledKeys(m.Starts[0], m.End)}
 	if len(s.Keys) == 0 {
-		return nil, fmt.Errorf("%w: no key of the range has been sampled since the start of the server; try again after a minute of load",
-			ErrBadRequest)
+		return nil, fmt.Errorf("%w: no key of the range has been sampled since the start of the server; "+
+			"try again after a minute of load", ErrBadRequest)
 	}
 	s.Weights = make([][]float64, len(m.Values))
 	for i := range s.Weights {

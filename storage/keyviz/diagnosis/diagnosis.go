@@ -173,7 +173,8 @@ func (v *view) hot() (out []Finding) {
 			Share: share,
 		}
 		what := fmt.Sprintf("%s take %.0f %% of %s. ", rangeText(f.Start), 100*share, v.Metric)
-		if f.Text = what + "Give the metric more salts, or put a tag with many values into the salt (docs/schema.md)."; v.oneSeries(row) {
+		f.Text = what + "Give the metric more salts, or put a tag with many values into the salt (docs/schema.md)."
+		if v.oneSeries(row) {
 			f.ID, f.Level = HotRow, Danger
 			f.Text = fmt.Sprintf("The series %s takes %.0f %% of %s. Salts cannot divide one series: write it less often, or split it by "+
 				"a label.", strings.TrimSuffix(f.Start, "#"), 100*share, v.Metric)
@@ -244,8 +245,8 @@ func (v *view) sequentialFinding(hottest []int, from, to int) Finding {
 		ID: SequentialWrites, Level: Warning, FromMs: v.TimesMs[from], ToMs: v.TimesMs[to], Start: v.Starts[low], End: v.end(high),
 		Share: n / max(all, 1),
 	}
-	f.Text = fmt.Sprintf("The hottest key moves steadily from %s to %s, so one range after the other takes the load. Keys begin with "+
-		"something that grows, such as a time or a number. Give the metric salts, or promote another tag (docs/schema.md).",
+	f.Text = fmt.Sprintf("The hottest key moves steadily from %s to %s, so one range after the other takes the load. Keys begin "+
+		"with something that grows, such as a time or a number. Give the metric salts, or promote another tag (docs/schema.md).",
 		keyOrFirst(v.Starts[hottest[from]]), keyOrFirst(v.Starts[hottest[to-1]]))
 	return f
 }
@@ -286,8 +287,8 @@ func (v *view) scans() (out []Finding) {
 		out = append(out, Finding{
 			ID: FullScan, Level: Warning, FromMs: v.TimesMs[from], ToMs: v.TimesMs[to], Start: v.Starts[0], End: v.End,
 			Share: share[from],
-			Text: fmt.Sprintf("Reads touched %.0f %% of all key ranges. A query without a metric, an export or a job reads the whole table. "+
-				"See /api/v1/status/active_queries and the query log.", 100*share[from]),
+			Text: fmt.Sprintf("Reads touched %.0f %% of all key ranges. A query without a metric, an export or a job reads the whole "+
+				"table. See /api/v1/status/active_queries and the query log.", 100*share[from]),
 		})
 	})
 	return out
@@ -322,8 +323,8 @@ func (v *view) skew() (out []Finding) {
 		out = append(out, Finding{
 			ID: SaltSkew, Level: Warning, FromMs: v.TimesMs[0], ToMs: v.TimesMs[len(v.TimesMs)-1], Start: s.start, End: s.end,
 			Share: most / sum,
-			Text: fmt.Sprintf("Salt %s of %s has %.1f times the load of a mean salt. The tags that decide the salt have too few values: use "+
-				"\"basis\": \"tags\", or promote a tag with more values (docs/schema.md).", hottest, s.metric, most*count/sum),
+			Text: fmt.Sprintf("Salt %s of %s has %.1f times the load of a mean salt. The tags that decide the salt have too few "+
+				"values: use \"basis\": \"tags\", or promote a tag with more values (docs/schema.md).", hottest, s.metric, most*count/sum),
 		})
 	}
 	return out
@@ -362,8 +363,8 @@ func (v *view) largeRows() (out []Finding) {
 		}
 		f := Finding{
 			ID: LargeRow, Level: Warning, FromMs: v.TimesMs[0], ToMs: v.TimesMs[len(v.TimesMs)-1], Start: v.Starts[row], End: v.end(row),
-			Text: fmt.Sprintf("%s have rows of %.0f MiB on average. A row is read as a whole: write fewer samples per hour, or divide the "+
-				"series by a label.", rangeText(v.Starts[row]), mean/(1<<20)),
+			Text: fmt.Sprintf("%s have rows of %.0f MiB on average. A row is read as a whole: write fewer samples per hour, or "+
+				"divide the series by a label.", rangeText(v.Starts[row]), mean/(1<<20)),
 		}
 		if mean >= hugeRow {
 			f.Level = Danger

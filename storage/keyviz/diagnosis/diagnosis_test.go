@@ -2,6 +2,7 @@ package diagnosis_test
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,15 +46,19 @@ func spike(at func(c, r int) bool, n float64) func(c, r int) float64 {
 	}
 }
 
-func TestFind(t *testing.T) {
-	for name, c := range map[string]struct {
-		load       func(c, r int) float64
-		change     func(m *keyviz.Map)
-		tombstones int
-		want       string // id, level, columns, rows
-		share      float64
-		text       string
-	}{
+// findCase is a heat map and the diagnosis that it has to get; want is empty if it gets none.
+type findCase struct {
+	load       func(c, r int) float64
+	change     func(m *keyviz.Map)
+	tombstones int
+	want       string // id, level, columns, rows
+	share      float64
+	text       string
+}
+
+// hotCases have hot keys, at one place or moving.
+func hotCases() map[string]findCase {
+	return map[string]findCase{
 		"even": {load: even},
 		"little load": {load: func(c, r int) float64 {
 			if r == 3 {
@@ -84,6 +89,12 @@ func TestFind(t *testing.T) {
 		"hot spot that stays":     {load: spike(func(c, r int) bool { return r == 7 }, 1500)},
 		"hot spot that jumps":     {load: spike(func(c, r int) bool { return r == c*37%64 }, 1500)},
 		"sequential reads are ok": {load: spike(func(c, r int) bool { return r == c }, 1500), change: reads},
+	}
+}
+
+// otherCases have other faults than hot keys.
+func otherCases() map[string]findCase {
+	return map[string]findCase{
 		"full scan": {
 			load: even, change: func(m *keyviz.Map) {
 				reads(m)
@@ -119,7 +130,13 @@ func TestFind(t *testing.T) {
 			},
 			want: "gap info 20-22 0-64", text: "2m0s",
 		},
-	} {
+	}
+}
+
+func TestFind(t *testing.T) {
+	cases := hotCases()
+	maps.Copy(cases, otherCases())
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			m := newMap(c.load)
 			if c.change != nil {

@@ -17,8 +17,8 @@ var ErrBadLayout = errors.New("unknown layout")
 // Layout returns the row key that a key has in a column of a Sample.
 type Layout func(key string, column int) string
 
-// Rules is the layout of schema rules. Keys that are no row keys of series, and those that hold only a hash of their tags, stay as
-// they are.
+// Rules is the layout of schema rules. It does not change a key that is no row key of a series, or that holds only a hash of its
+// tags.
 func Rules(schema *keyschema.Schema) Layout {
 	return func(key string, _ int) string {
 		k, err := keyschema.ParseRowKey([]byte(key))

@@ -97,7 +97,8 @@ func TestBadKeys(t *testing.T) {
 // TestLayouts: good keys become bad ones, and back, by a layout.
 func TestLayouts(t *testing.T) {
 	_, good := recorded(t, "time-first")
-	for name, want := range map[string]string{replay.TimeFirst: "diagonal", replay.SequentialFirst: "diagonal", replay.Static: "band"} {
+	wants := map[string]string{replay.TimeFirst: "diagonal", replay.SequentialFirst: "diagonal", replay.Static: "band"}
+	for name, want := range wants {
 		layout, err := replay.Named(name, good)
 		require.NoError(t, err)
 		r := replay.Replay(good, layout, 64)
