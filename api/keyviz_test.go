@@ -180,7 +180,8 @@ func TestKeyvizCompare(t *testing.T) {
 	before, after, _ := ask("layout=static-key")
 	require.Less(t, before, 3.0)
 	require.Greater(t, after, 6.0)
-	_, _, text := ask("rules=" + url.QueryEscape(`[{"pattern":"up","salts":1,"from_hour":5},{"pattern":"*","retention":{"raw":"2d"}}]`))
+	rules := `[{"pattern":"up","salts":1,"from_hour":5},{"pattern":"*","retention":{"raw":"2d"}}]`
+	_, _, text := ask("rules=" + url.QueryEscape(rules))
 	require.Contains(t, text, `"key":"up#00#`)
 }
 
@@ -193,7 +194,8 @@ func TestKeyvizBadInput(t *testing.T) {
 		"heatmap?format=xml": "format", "heatmap?start_key=Yg&end_key=YQ": "start_key", "ranges?top=5000": "top", "cell": "t, the time",
 		"compare": "rules or layout", "compare?layout=x": "time-first", "compare?layout=static-key&rules=[]": "exclude",
 		"compare?rules={": "rules", "compare?rules=[{\"salts\":5}]": "pattern", "compare?rules=[]x": "text follows",
-		"compare?rules=[{\"salt\":5}]": "unknown field", "cell?t=99999999999999": "1970", "cell?t=5&key=%2B": "base64url", "heatmap?start=%zz": "",
+		"compare?rules=[{\"salt\":5}]": "unknown field", "cell?t=99999999999999": "1970", "cell?t=5&key=%2B": "base64url",
+		"heatmap?start=%zz": "",
 	} {
 		w := f.get("/api/v1/keyviz/" + query)
 		require.Equal(t, http.StatusBadRequest, w.Code, query)

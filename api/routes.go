@@ -245,7 +245,9 @@ func (s *Server) statusEndpoints() map[string]endpoint {
 }
 
 func (s *Server) keyvizEndpoints() map[string]endpoint {
-	h := keyviz.New(keyviz.Options{Collector: s.opts.Keyviz, Tablets: s.dataTablets, Tombstones: s.opts.Tombstones, ParseTime: parseTime})
+	h := keyviz.New(keyviz.Options{
+		Collector: s.opts.Keyviz, Tablets: s.dataTablets, Tombstones: s.opts.Tombstones, ParseTime: parseTime,
+	})
 	return map[string]endpoint{
 		"/api/v1/keyviz/heatmap": answerKeyviz(h.Heatmap),
 		"/api/v1/keyviz/ranges":  answerKeyviz(h.Ranges),

@@ -31,8 +31,8 @@ type Side struct {
 	Heatmap     *Heatmap `json:"heatmap"`
 }
 
-// Compare answers /api/v1/keyviz/compare. The parameter rules is a list of schema rules as in /api/v1/status/schema; their hours do
-// not matter. Instead of it, layout names other keys, see package replay.
+// Compare answers /api/v1/keyviz/compare. The parameter rules is a list of schema rules as in /api/v1/status/schema; their
+// hours do not matter. Instead of it, layout names other keys, see package replay.
 func (h *Handler) Compare(r *http.Request) (any, error) {
 	format, err := formatOf(r)
 	if err != nil {

@@ -59,8 +59,8 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 		return runDemo(demoConfig, w)
 	}
 	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
-		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, tools.AddInspect, client.AddKeyviz, client.AddLoadtest, client.AddCompare,
-		tools.AddMigrate, tools.AddEmulator,
+		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, client.AddKeyviz, client.AddLoadtest, client.AddCompare,
+		tools.AddInspect, tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
 		tools.AddToken, tools.AddBackup, addImport, transfer.AddExport, backfill.AddRules,
 	} {

@@ -81,11 +81,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 		return errors.Join(err, httpServer.Close())
 	}
 	reloads := newReloader(c, db, registry)
-	err = db.openRuleManager(c, c.reachedAt(listener.Addr()), registry, log)
-	var server *api.Server
-	if err == nil {
-		server, err = newAPI(c, db, gate, reloads, quit, registry, log)
-	}
+	server, err := c.openAPI(db, gate, reloads, quit, registry, log, listener.Addr())
 	if err == nil {
 		err = c.servePort(port, gate, db, registry, log, failed)
 	}
@@ -119,6 +115,16 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	stopWork()
 	work.Wait()
 	return errors.Join(err, drain(c, httpServer, port, db, log))
+}
+
+// openAPI makes the rule manager and the API of an open database.
+func (c *serveConfig) openAPI(
+	db *database, gate *gate, reloads *reloader, quit func(), registry metricRegistry, log *slog.Logger, address net.Addr,
+) (*api.Server, error) {
+	if err := db.openRuleManager(c, c.reachedAt(address), registry, log); err != nil {
+		return nil, err
+	}
+	return newAPI(c, db, gate, reloads, quit, registry, log)
 }
 
 // watch runs what works beside the API: the rules, the watch for failures of the store, and c.background. The last two may end
@@ -297,8 +303,8 @@ func newAPI(
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
-		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Tablets: db.store, Keyviz: db.keyviz,
-		Tombstones: db.deleted.Len, Retention: db.sweeper.Costs,
+		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Retention: db.sweeper.Costs,
+		Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
 		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), TenantUses: db.tenantUses(), RuleManager: db.rules,
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
