@@ -57,7 +57,7 @@ release: ## packages, archives and image into dist/, tried on this machine
 	.ci/release
 
 golden: ## rewrite golden files; read the diff before you commit it
-	go test ./keyschema/... ./rollup/cell ./storage/keyviz/heat -rewrite
+	go test ./keyschema ./keyschema/chunk ./keyschema/daychunk ./keyschema/exemplar ./keyschema/histchunk ./rollup/cell ./storage/keyviz/heat -rewrite
 	go test ./cmd/tsdb -run 'Reference$$' -rewrite
 
 .PHONY: help build run test race lint fuzz crash differential reference bench prometheus3 realinput realsizes realwrite release golden

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/gorilla/mux"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,8 @@ import (
 	"halite/api/auth"
 	"halite/api/opentsdb/queries"
 	"halite/api/tenancy"
+	"halite/storage/aliases"
+	"halite/storage/pebble"
 	"halite/storage/principal"
 	"halite/storage/tombstone"
 )
@@ -56,8 +59,13 @@ func authenticator(t testing.TB) *auth.Authenticator {
 // guarded is a server over fakes in which everything is enabled and guests log in.
 func guarded(t testing.TB, change func(*Options)) *fixture {
 	t.Helper()
+	store, err := pebble.Open(pebble.Options{Dir: "store", FS: vfs.NewMem()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	known, err := aliases.Open(context.Background(), aliases.Options{Store: store})
+	require.NoError(t, err)
 	return newFixture(t, func(o *Options) {
-		o.Auth, o.AdminAPI, o.Deleter = authenticator(t), true, &fakeDeleter{}
+		o.Auth, o.AdminAPI, o.Deleter, o.Aliases = authenticator(t), true, &fakeDeleter{}, known
 		o.Reload, o.Quit = func(context.Context) error { return nil }, func() {}
 		o.OpenTSDB = struct{ queries.Engine }{} // never asked
 		if change != nil {

@@ -17,6 +17,7 @@ import (
 	"halite/storage/aliases"
 	"halite/storage/index/restricted"
 	"halite/storage/principal"
+	"halite/storage/storagetest/seeds"
 )
 
 // infoFrom is the hour from which info_old is info.
@@ -304,7 +305,7 @@ func TestAliasedLookUps(t *testing.T) {
 
 // TestTiersOfAliases: answers from states of several stored series equal answers from their samples.
 func TestTiersOfAliases(t *testing.T) {
-	first := fromEnv("HALITE_SEED", defaultSeed)
+	first := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	var functions []string
 	for name := range tieredFunctions {
 		functions = append(functions, name)
