@@ -56,8 +56,9 @@ func newDictionary(id uint32, name string, memory *atomic.Int64) *Dictionary {
 	return d
 }
 
-// Value returns the value of an id that a published row holds.
-func (d *Dictionary) Value(id uint32) string { return (*d.values.Load())[:d.count.Load()][id-1] }
+// Value returns the value of an id that a published row holds. The array that it loads has this value, because a writer stores
+// the array before it publishes the row.
+func (d *Dictionary) Value(id uint32) string { return (*d.values.Load())[:id][id-1] }
 
 // Len is the number of values.
 func (d *Dictionary) Len() uint32 { return d.count.Load() }

@@ -2,6 +2,9 @@ package memory
 
 import (
 	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -33,4 +36,23 @@ func TestSizeBytesGrowsWithSeries(t *testing.T) {
 	var counted []string
 	c.EachMetric(5000/7+1, func(metric string, series int) { counted = append(counted, fmt.Sprint(metric, " ", series)) })
 	require.Equal(t, []string{"m0 715", "m1 715"}, counted)
+}
+
+// TestValuesWhileOthersCome reads values by id while the array of values grows.
+func TestValuesWhileOthersCome(t *testing.T) {
+	for range 20 {
+		d := newDictionary(1, "instance", new(atomic.Int64))
+		var writer sync.WaitGroup
+		writer.Go(func() {
+			for n := range 3000 {
+				d.Intern(strconv.Itoa(n + 1))
+			}
+		})
+		for n := uint32(0); n < 3000; n = d.Len() {
+			if n > 0 {
+				require.Equal(t, strconv.Itoa(int(n)), d.Value(n))
+			}
+		}
+		writer.Wait()
+	}
 }
