@@ -56,7 +56,7 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 		state.Changed(t.store.opts.Now)
 		state.LateBytes.Add(w.sizes[i])
 	}
-	if err := t.store.db.Ingest(ctx, w.paths); err != nil {
+	if err := t.store.ingestAtOnce(ctx, w.paths); err != nil {
 		return fault.Wrap("load files", err)
 	}
 	if err := t.store.health.Fatal(); err != nil {
@@ -64,6 +64,15 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	}
 	t.tablets.Wrote(muts, nil, true)
 	return nil
+}
+
+// ingestAtOnce adds files to the tree. Each read sees all of their cells or none.
+//
+// Pebble installs the files before it publishes their sequence number. A compaction of them between these steps may set sequence
+// numbers to zero, so that reads see its output early. No compaction does that to cells that are newer than an open snapshot.
+func (s *Store) ingestAtOnce(ctx context.Context, paths []string) error {
+	before := s.db.NewSnapshot()
+	return errors.Join(s.db.Ingest(ctx, paths), before.Close())
 }
 
 // loadPartition is a family and day with cells to load.
