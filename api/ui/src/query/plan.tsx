@@ -43,15 +43,20 @@ export function PlanView({ exprs, span, turn }: { exprs: string[]; span: Span; t
 }
 
 function OnePlan({ expr, span, turn }: { expr: string; span: Span; turn: number }) {
-  const load = useLoad(async (signal) =>
-    (await post<Plan>('explain', { query: expr, start: span.start, end: span.end, step: span.step }, signal)).data,
-  [expr, span.start, span.end, span.step, turn]);
-  const p = load.data;
+  const load = useLoad(async (signal) => {
+    const asked = { query: expr, start: span.start, end: span.end, step: span.step };
+    const plan = (await post<Plan>('explain', asked, signal)).data;
+    // If the result cache had the whole result, nothing was evaluated and there is no tree.
+    const cached = plan.operators.length === 0 && plan.cache.outcome === 'hit';
+    return { cached, plan: cached ? (await post<Plan>('explain', { ...asked, nocache: '1' }, signal)).data : plan };
+  }, [expr, span.start, span.end, span.step, turn]);
+  const p = load.data?.plan;
   return (
     <section class="card">
       <h2 class="mono">{expr}</h2>
       {load.error && <ErrorBox error={load.error} />}
       {!p && !load.error && <p class="quiet">Evaluating …</p>}
+      {load.data?.cached && <p class="quiet">The result cache has the whole result. This plan is of an evaluation without it.</p>}
       {p && <Figures p={p} />}
       {p && <Tree p={p} />}
       {p && <Stages stages={p.stages} />}
