@@ -276,15 +276,20 @@ func (h *Handlers) uidOf(r *http.Request, d uidDocument) (kind tsuid.Kind, id ts
 // errUnchanged means that a change has no effect.
 var errUnchanged = errors.New("nothing changes")
 
+// uidDocument reads a document from the body, or from the URL if there is no body.
+func (h *Handlers) uidDocument(w http.ResponseWriter, r *http.Request) (d uidDocument, err error) {
+	found, err := h.body(w, r, &d)
+	if err == nil && !found {
+		d.fromURL(r)
+	}
+	return d, err
+}
+
 // changeUIDMeta answers POST, PUT and DELETE of /api/uid/uidmeta.
 func (h *Handlers) changeUIDMeta(w http.ResponseWriter, r *http.Request) error {
-	var d uidDocument
-	found, err := h.body(w, r, &d)
+	d, err := h.uidDocument(w, r)
 	if err != nil {
 		return err
-	}
-	if !found {
-		d.fromURL(r)
 	}
 	kind, id, name, err := h.uidOf(r, d)
 	if err != nil {
@@ -423,13 +428,9 @@ func (h *Handlers) tsMeta(w http.ResponseWriter, r *http.Request) error {
 
 // changeTSMeta answers POST, PUT and DELETE of /api/uid/tsmeta.
 func (h *Handlers) changeTSMeta(w http.ResponseWriter, r *http.Request) error {
-	var d uidDocument
-	found, err := h.body(w, r, &d)
+	d, err := h.uidDocument(w, r)
 	if err != nil {
 		return err
-	}
-	if !found {
-		d.fromURL(r)
 	}
 	text := r.URL.Query().Get("tsuid")
 	if d.TSUID != nil {

@@ -125,7 +125,7 @@ func (db *database) listOfTenants() *tenants.Registry {
 	return db.tenantList
 }
 
-// tenantUses returns what tells the use of limits by tenants; nil without --tenants.
+// tenantUses returns the function that reports how far tenants use their limits; nil without --tenants.
 func (db *database) tenantUses() func(others ...string) map[string]tenantlimits.Use {
 	if db.tenancy == nil {
 		return nil
@@ -133,10 +133,10 @@ func (db *database) tenantUses() func(others ...string) map[string]tenantlimits.
 	return db.ingester.TenantUses
 }
 
-// tenantAdmin returns what looks after tenants; nil without --tenants.
+// tenantAdmin returns the administration of tenants; nil without --tenants.
 func (db *database) tenantAdmin() api.TenantAdmin {
 	if db.tenants == nil {
-		return nil // not an interface that is not nil
+		return nil // returning db.tenants would make an interface that is not nil
 	}
 	return db.tenants
 }

@@ -46,7 +46,7 @@ func TestKeyviz(t *testing.T) {
 	require.Contains(t, a.Error, "--keyviz.max-memory")
 }
 
-// TestKeyvizCompare compares the keys of a metric with those of other rules and of a layout.
+// TestKeyvizCompare compares the keys of a metric with its keys under other rules and under a layout.
 func TestKeyvizCompare(t *testing.T) {
 	dir := t.TempDir()
 	s := startServer(t, dir, "--no-web.self-scrape")

@@ -107,7 +107,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	return db, nil
 }
 
-// openTenants makes what looks after tenants, if the server has any. It does not run yet.
+// openTenants makes the administration of tenants, if the server has tenants. startJobs starts it.
 func (db *database) openTenants(log *slog.Logger, r prometheus.Registerer) {
 	if db.tenancy != nil {
 		db.tenants = tenantadmin.New(tenantadmin.Options{

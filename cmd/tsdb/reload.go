@@ -46,8 +46,8 @@ func (c *serveConfig) readConfig() (*config.Config, error) {
 	return read, nil
 }
 
-// wantedRules returns the rules of a configuration. Without a file it returns those of a demo, or nil, and the stored rules stay
-// in force.
+// wantedRules returns the rules of a configuration file. Without a file it returns the demo's rules, if this is a demo.
+// Nil leaves the stored rules in force.
 func (c *serveConfig) wantedRules(read *config.Config) []keyschema.Rule {
 	if c.configFile == "" {
 		return c.demoRules

@@ -225,7 +225,7 @@ func (v *view) sequential() (out []Finding) {
 	return out
 }
 
-// without leaves out findings whose keys lie in those of another finding at an overlapping time, which explains them.
+// without leaves out each finding of list whose keys lie within a finding of explained, if their times overlap.
 func without(list, explained []Finding) []Finding {
 	return slices.DeleteFunc(list, func(f Finding) bool {
 		return slices.ContainsFunc(explained, func(by Finding) bool {
