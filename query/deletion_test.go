@@ -153,6 +153,60 @@ func countSamples(e *query.Engine, text string, atMs int64, p query.Params) (map
 	return out, nil
 }
 
+// TestDeletionHidesCachedRowsAtOnce asks between the two new versions of the rows that a deletion changes, before and after it
+// takes effect. A query may wait there. If it answers after the deletion has taken effect, it must not find rows that a query
+// before the effect has cached.
+func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
+	clock := new(atomic.Int64)
+	clock.Store(tieredFrom + 4*dayMs)
+	for _, tier := range []query.Switch{query.Off, query.On} {
+		var ask func() (samples int)
+		inDeletion := func() (samples int, answered bool) {
+			answer := make(chan int, 1)
+			go func() { answer <- ask() }()
+			select {
+			case samples = <-answer:
+				return samples, true
+			case <-time.After(100 * time.Millisecond): // it waits for the end of the deletion
+				return 0, false
+			}
+		}
+		s := openStackWith(t, vfs.NewMem(), stackOptions{clock: clock, tiers: true, deleting: func(change func() error) error {
+			inDeletion()
+			if err := change(); err != nil {
+				return err
+			}
+			if samples, answered := inDeletion(); answered && samples > 0 {
+				t.Errorf("a query after the effect of the deletion found %d samples, with rollups %v", samples, tier)
+			}
+			return nil
+		}})
+		options := s.options
+		options.Watch = s.watch
+		q, err := newSource(options)
+		require.NoError(t, err)
+		e := newQueryEngine(t, q, query.On)
+		ask = func() int {
+			got, err := countSamples(e, "count_over_time(m[5d])", clock.Load(), query.Params{Tiers: tier})
+			if err != nil {
+				t.Error(err)
+			}
+			return int(got["0"])
+		}
+		var all []ingest.Sample
+		for ts := int64(tieredFrom); ts < clock.Load(); ts += 20 * 60_000 {
+			all = append(all, ingest.Sample{Labels: labels.FromStrings("__name__", "m", "i", "0"), TsMs: ts, Value: 1})
+		}
+		s.write(all)
+		s.flush()
+		s.rollUp()
+		// Of a whole metric the index would lose the series at once.
+		s.delete(0, clock.Load(), labels.MustNewMatcher(labels.MatchEqual, "i", "0"))
+		require.Zero(t, ask(), "after the deletion is acknowledged, with rollups %v", tier)
+		require.NoError(t, s.Close())
+	}
+}
+
 // TestReadKeepsItsDeletions deletes a series after a read has seen the head, and before it reads the tables. The read still
 // returns all samples. A later read returns none.
 func TestReadKeepsItsDeletions(t *testing.T) {

@@ -105,6 +105,8 @@ type stackOptions struct {
 	// tiers keeps states of hours and days, as long as that; the job runs when a test says so.
 	tiers            bool
 	raw, hours, days time.Duration
+	// deleting runs between the two new versions of the rows that a deletion changes; nil just calls change.
+	deleting func(change func() error) error
 }
 
 func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
@@ -147,6 +149,11 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 		states = s.tiers
 		deleting = func(fromMs, toMs int64, change func() error) error {
 			return s.watch.During(fromMs, toMs, func() error { return s.tiers.DuringDeletion(fromMs, toMs, change) })
+		}
+	}
+	if announce := deleting; o.deleting != nil {
+		deleting = func(fromMs, toMs int64, change func() error) error {
+			return announce(fromMs, toMs, func() error { return o.deleting(change) })
 		}
 	}
 	// The hours are flushed when a test says so, not by themselves.

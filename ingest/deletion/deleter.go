@@ -34,7 +34,8 @@ type Options struct {
 	Sequence   *flush.Sequence
 	Flusher    *flush.Flusher
 
-	// Announce runs change, which deletes samples, and notifies the users of the samples before it. nil runs change directly.
+	// Announce runs change, which deletes samples, and notifies the users of the samples before and after it. No read of the head
+	// and of tombstones begins or ends meanwhile. nil runs change directly.
 	Announce func(fromMs, toMs int64, change func() error) error
 	// Changed is called when samples with fromMs ≤ time ≤ toMs are deleted for all readers.
 	Changed func(fromMs, toMs int64)
@@ -117,11 +118,8 @@ func (d *Deleter) execute(ctx context.Context, t *tombstone.Tombstone, found []i
 		defer drop.Close()
 		clearIndex = func() { drop.Clear(refsOf(found, metrics), hours.First, hours.Last) }
 	}
-	var pos wal.Position
-	if err := d.announce(t, func() (err error) {
-		pos, err = d.cut(t, found, clearIndex)
-		return err
-	}); err != nil {
+	pos, err := d.cut(t, found, clearIndex)
+	if err != nil {
 		return err
 	}
 	// The deletion is in force, so it must be finished even if the client has closed the connection.
@@ -152,12 +150,14 @@ func refsOf(found []index.Series, metrics []string) (refs []index.Ref) {
 	return refs
 }
 
-// announce runs change through Options.Announce, if it is set.
-func (d *Deleter) announce(t *tombstone.Tombstone, change func() error) error {
-	if d.opts.Announce == nil {
-		return change()
-	}
-	return d.opts.Announce(t.FromMs, t.ToMs, change)
+// add deletes samples in memory with cut, and puts the tombstone in force. Options.Announce knows of it, if it is set.
+func (d *Deleter) add(t *tombstone.Tombstone, cut func() error) error {
+	return d.opts.Tombstones.Add(t, func(change func() error) error {
+		if d.opts.Announce == nil {
+			return change()
+		}
+		return d.opts.Announce(t.FromMs, t.ToMs, change)
+	}, cut)
 }
 
 // cut deletes samples in memory and puts the tombstone in force. clearIndex runs while no sample arrives.
@@ -178,7 +178,7 @@ func (d *Deleter) cut(t *tombstone.Tombstone, found []index.Series, clearIndex f
 		pos, err = d.log(t, logs)
 		return err
 	}
-	err = d.opts.Tombstones.Add(t, func() error {
+	err = d.add(t, func() error {
 		_, err := d.opts.Head.Delete(refs, t.FromMs, t.ToMs, log, clearIndex)
 		return err
 	})
@@ -208,15 +208,13 @@ func (d *Deleter) Replay(ctx context.Context, t *tombstone.Tombstone, refs []uin
 		return err
 	}
 	t.Pending = true
-	return d.announce(t, func() error {
-		nothing := func() error { return nil }
-		err := d.opts.Tombstones.Add(t, func() error {
-			_, err := d.opts.Head.Delete(refs, t.FromMs, t.ToMs, nothing, func() {})
-			return err
-		})
-		if err == nil {
-			d.opts.Tombstones.Confirm(t.ID) // the log has it
-		}
+	nothing := func() error { return nil }
+	if err := d.add(t, func() error {
+		_, err := d.opts.Head.Delete(refs, t.FromMs, t.ToMs, nothing, func() {})
 		return err
-	})
+	}); err != nil {
+		return err
+	}
+	d.opts.Tombstones.Confirm(t.ID) // the log has it
+	return nil
 }

@@ -108,7 +108,7 @@ func (p *plannedJob) delete(t *testing.T, fromMs, toMs int64) {
 		ID: p.deletions.NextID(), Seq: 1 << 20, FromMs: fromMs, ToMs: toMs - 1, MadeMs: p.clock.Load(),
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}},
 	}
-	require.NoError(t, p.deletions.Add(tomb, func() error { return nil }))
+	require.NoError(t, p.deletions.Add(tomb, func(change func() error) error { return change() }, func() error { return nil }))
 	p.deletions.Confirm(tomb.ID)
 }
 

@@ -208,19 +208,22 @@ func (s *Set) Find(id uint64) *Tombstone {
 }
 
 // Add runs cut, which removes samples from memory, and puts the tombstone in force, at one moment for all callers of Read. If
-// cut fails, nothing has changed. Add does not store the tombstone: see Save. Until Confirm, a power loss may lose the
-// tombstone. So nobody may store results that depend on it.
-func (s *Set) Add(t *Tombstone, cut func() error) error {
+// cut fails, nothing has changed. announce runs this change, and tells caches before and after it. A Read returns only after
+// that, so it never uses what caches have from before the change. Add does not store the tombstone: see Save. Until Confirm,
+// a power loss may lose the tombstone. So nobody may store results that depend on it.
+func (s *Set) Add(t *Tombstone, announce func(change func() error) error, cut func() error) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
-	if err := cut(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	s.unsure[t.ID] = struct{}{}
-	s.mu.Unlock()
-	s.Put(t)
-	return nil
+	return announce(func() error {
+		if err := cut(); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.unsure[t.ID] = struct{}{}
+		s.mu.Unlock()
+		s.Put(t)
+		return nil
+	})
 }
 
 // Put puts a tombstone in force and replaces one with the same id.

@@ -94,12 +94,15 @@ func get(t testing.TB, table storage.Table, opts storage.ReadOptions) (samples m
 	return samples
 }
 
+// atOnce announces a change to nobody.
+func atOnce(change func() error) error { return change() }
+
 func add(t testing.TB, set *tombstone.Set, seq uint32, fromMs, toMs int64, ms ...*labels.Matcher) *tombstone.Tombstone {
 	t.Helper()
 	tomb := &tombstone.Tombstone{ID: set.NextID(), Seq: seq, FromMs: fromMs, ToMs: toMs,
 		Selectors: [][]*labels.Matcher{ms}}
 	require.NoError(t, tomb.Validate())
-	require.NoError(t, set.Add(tomb, func() error { return nil }))
+	require.NoError(t, set.Add(tomb, atOnce, func() error { return nil }))
 	return tomb
 }
 
@@ -205,7 +208,7 @@ func TestDamagedTombstoneIsNamed(t *testing.T) {
 
 func TestFailedCutLeavesAll(t *testing.T) {
 	set := open(t, storagetest.NewModel(time.Now))
-	err := set.Add(&tombstone.Tombstone{ID: 1}, func() error { return errors.New("full") })
+	err := set.Add(&tombstone.Tombstone{ID: 1}, atOnce, func() error { return errors.New("full") })
 	require.ErrorContains(t, err, "full")
 	require.Zero(t, set.Len())
 	_, err = set.Read(func() error { return errors.New("broken") })
