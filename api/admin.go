@@ -103,6 +103,14 @@ func (s *Server) cancelQuery(r *http.Request) (reply, *apiError) {
 	return reply{}, nil
 }
 
+// changeQueryRules answers /api/v1/admin/query_rules: it adds or removes a rule that refuses or slows queries.
+func (s *Server) changeQueryRules(r *http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	return answerStatus(s.inspect().ChangeQueryRules)(r)
+}
+
 // changeableAliases are the aliases that clients may change; nil if they may not.
 func (s *Server) changeableAliases() *aliases.Registry {
 	if !s.opts.AdminAPI {

@@ -30,6 +30,7 @@ import (
 	"halite/query"
 	"halite/query/budget"
 	"halite/query/limits"
+	"halite/query/topqueries"
 	"halite/storage"
 	"halite/storage/aliases"
 	"halite/storage/index"
@@ -81,6 +82,8 @@ type Options struct {
 	TenantUses func(others ...string) map[string]tenantlimits.Use
 	// QueryLimits answers /api/v1/status/limits and /api/v1/status/query_rules; nil answers with nothing.
 	QueryLimits *limits.Control
+	// TopQueries answers /api/v1/status/top_queries; nil answers with none.
+	TopQueries *topqueries.Tracker
 
 	// OTLP returns the options of OTLP for each request; nil means Prometheus's defaults.
 	OTLP func() otlp.Options

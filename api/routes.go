@@ -187,6 +187,9 @@ func (s *Server) endpointGroups() []endpointGroup {
 		{looks, []string{get}, false, s.keyvizEndpoints()},
 		{administers, []string{post, put}, true, s.adminEndpoints()},
 		{administers, []string{get}, false, map[string]endpoint{"/api/v1/admin/tenants": s.listTenants}},
+		{administers, []string{post, put, http.MethodDelete}, true, map[string]endpoint{
+			"/api/v1/admin/query_rules": s.changeQueryRules,
+		}},
 		{
 			access{scopes: principal.Admin, tenants: tenancy.Change}, []string{get, post, put, http.MethodDelete}, true,
 			map[string]endpoint{"/api/v1/admin/aliases": s.aliases},
@@ -238,6 +241,7 @@ func (s *Server) statusEndpoints() map[string]endpoint {
 		"/api/v1/status/senders":        s.senders,
 		"/api/v1/status/schema":         s.schemaRules,
 		"/api/v1/status/tablets":        s.tablets,
+		"/api/v1/status/top_queries":    answerStatus(s.inspect().TopQueries),
 		"/api/v1/status/retention":      s.retention,
 		"/api/v1/status/tsdb":           s.tsdbStatus,
 		"/api/v1/status/tsdb/blocks":    s.tsdbBlocks,

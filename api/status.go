@@ -17,6 +17,7 @@ import (
 
 	"halite/api/keyviz"
 	"halite/api/senders"
+	"halite/api/status"
 	"halite/ingest"
 	"halite/ingest/hatracker"
 	"halite/ingest/ratelimit"
@@ -343,6 +344,38 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 		return reply{}, &apiError{typ: errInternal, err: fmt.Errorf("measure the stored data: %w", err)}
 	}
 	return document(map[string]any{"costs": costs})
+}
+
+// inspect returns the handler of the endpoints that look into the server.
+func (s *Server) inspect() *status.Handler {
+	return status.New(status.Options{TopQueries: s.opts.TopQueries, QueryLimits: s.opts.QueryLimits})
+}
+
+// answerStatus is an endpoint of package status.
+func answerStatus(ask func(r *http.Request) (any, error)) endpoint {
+	return func(r *http.Request) (reply, *apiError) {
+		if aerr := strictForm(r); aerr != nil {
+			return reply{}, aerr
+		}
+		answer, err := ask(r)
+		if err != nil {
+			return reply{}, statusError(err)
+		}
+		return document(answer)
+	}
+}
+
+// statusError places an error of package status.
+func statusError(err error) *apiError {
+	switch {
+	case errors.Is(err, status.ErrBadRequest):
+		return badData(err)
+	case errors.Is(err, status.ErrUnknown):
+		return &apiError{typ: errNotFound, err: err}
+	case errors.Is(err, status.ErrFull), errors.Is(err, status.ErrOff):
+		return &apiError{typ: errExec, err: err}
+	}
+	return evalError(err)
 }
 
 type tabletStatus struct {

@@ -113,7 +113,7 @@ func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error)
 	at := time.UnixMilli(r.TimeMs)
 	s := expression.Expression{Text: r.Query, Parsed: new(expression.Parsed), Start: at, End: at}
 	return e.run(ctx, request{
-		kind: "instant", Expression: s, Params: r.Params,
+		kind: kindInstant, Expression: s, Params: r.Params,
 		check: func() error { return e.opts.checkQuery(r.Query, r.Params) },
 	})
 }
@@ -124,7 +124,7 @@ func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
 		Text: r.Query, Parsed: new(expression.Parsed), Start: r.Start, End: r.End, Step: r.Step, IsRange: true,
 	}
 	return e.run(ctx, request{
-		kind: "range", Expression: s, Params: r.Params,
+		kind: kindRange, Expression: s, Params: r.Params,
 		check: func() error { return e.opts.checkRange(r) },
 	})
 }
@@ -193,6 +193,7 @@ func (e *Engine) recorded(ctx context.Context, q request, answer func(*consumed)
 	timedOut, exceeded := failedFor(err)
 	e.opts.Limits.Ended(ctx, took, used.peakBytes, timedOut, exceeded)
 	e.opts.Log.Finished(q.record(began), outcome)
+	e.opts.Top.Add(q.costs(ctx, began, outcome), func() (text, fingerprint string) { return e.normalise(q) })
 	return result, err
 }
 
@@ -232,6 +233,19 @@ func (e *Engine) fingerprint(text string) string {
 		return ""
 	}
 	return print
+}
+
+// normalise returns the normalised text of a request and its fingerprint; "" if the text is no expression. Work other than
+// expressions has no fingerprint.
+func (e *Engine) normalise(q request) (text, fingerprint string) {
+	if q.kind != kindInstant && q.kind != kindRange {
+		return q.Text, ""
+	}
+	text, err := limits.Normalise(e.parser, q.Text)
+	if err != nil {
+		return "", ""
+	}
+	return text, limits.FingerprintOf(text)
 }
 
 // finish turns a value into the requested result. Because the client waits, the cache gets the value only after the result is

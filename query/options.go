@@ -18,6 +18,7 @@ import (
 	"halite/query/querylog"
 	"halite/query/read/rollups"
 	"halite/query/resultcache"
+	"halite/query/topqueries"
 	"halite/storage/principal"
 )
 
@@ -106,6 +107,8 @@ type Options struct {
 
 	// Log records running and slow queries; nil records none.
 	Log *querylog.Log
+	// Top counts what queries cost; nil counts nothing.
+	Top *topqueries.Tracker
 
 	Now        func() time.Time      // time.Now
 	Logger     *slog.Logger          // discards

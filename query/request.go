@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -8,6 +9,8 @@ import (
 
 	"halite/query/expression"
 	"halite/query/querylog"
+	"halite/query/topqueries"
+	"halite/storage/principal"
 )
 
 // Params are the parameters of instant and range requests. Zero fields mean the Engine's defaults.
@@ -48,6 +51,12 @@ type RangeRequest struct {
 	Params
 }
 
+// Kinds of requests for expressions.
+const (
+	kindInstant = "instant"
+	kindRange   = "range"
+)
+
 // request is a request of either kind.
 type request struct {
 	kind string
@@ -62,6 +71,18 @@ func (q request) record(began time.Time) querylog.Query {
 		Time: began, Kind: q.kind, Query: q.Text, StartMs: q.Start.UnixMilli(), EndMs: q.End.UnixMilli(),
 		StepMs: q.Step.Milliseconds(), Client: q.Client,
 	}
+}
+
+// costs returns what an ended request cost.
+func (q request) costs(ctx context.Context, began time.Time, o querylog.Outcome) topqueries.Run {
+	run := topqueries.Run{
+		Kind: q.kind, Text: q.Text, StartMs: q.Start.UnixMilli(), EndMs: q.End.UnixMilli(), StepMs: q.Step.Milliseconds(),
+		Began: began, Took: o.Duration, Samples: o.Samples, PeakBytes: o.PeakBytes, Failed: o.Status != querylog.StatusSuccess,
+	}
+	if who := principal.From(ctx); who != nil {
+		run.Tenant = strings.Join(who.Tenants, "|")
+	}
+	return run
 }
 
 func (o Options) checkQuery(query string, p Params) error {

@@ -84,6 +84,7 @@ type serveConfig struct {
 	querySeriesMax     int
 	queryConcurrency   int
 	queryPointsMax     int
+	topQueriesMax      int
 	querySelectorsMax  int
 	queryTextBytesMax  int
 	queryDepthMax      int
@@ -253,6 +254,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.queryPointsMax)
 	cmd.Flag("query.max-selectors", "Maximum number of match[] parameters of a request, and of queries in a remote read.").
 		Default("1000").IntVar(&c.querySelectorsMax)
+	cmd.Flag("query.max-top-queries", "Maximum number of queries whose costs are counted for /api/v1/status/top_queries.").
+		Default("1000").IntVar(&c.topQueriesMax)
 	cmd.Flag("query.max-text-bytes", "Maximum length of a query.").Default("1048576").IntVar(&c.queryTextBytesMax)
 }
 
@@ -272,8 +275,8 @@ func (c *serveConfig) Validate() error {
 		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),
 		"web.send-timeout": int64(c.web.sendTimeout), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
-		"query.max-series": int64(c.querySeriesMax),
-		"query.max-queue":  int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),
+		"query.max-series": int64(c.querySeriesMax), "query.max-top-queries": int64(c.topQueriesMax),
+		"query.max-queue": int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),
 		"query.max-subquery-steps": c.subqueryStepsMax, "query.max-subquery-points": c.subqueryPointsMax,
 		"query.max-label-growth": int64(c.labelGrowthMax), "query.queue-wait": int64(c.queryQueueWait),
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),

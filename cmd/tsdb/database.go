@@ -28,6 +28,7 @@ import (
 	"halite/query/read"
 	"halite/query/resultcache"
 	"halite/query/rowcache"
+	"halite/query/topqueries"
 	"halite/rollup/job"
 	"halite/storage"
 	"halite/storage/aliases"
@@ -65,7 +66,8 @@ type database struct {
 	aliases     *aliases.Registry
 	jobs        periodic.Jobs
 	queryLog    *querylog.Log
-	limits      *limits.Control   // of queries
+	limits      *limits.Control // of queries
+	topQueries  *topqueries.Tracker
 	keyviz      *keyviz.Collector // nil with --keyviz.max-memory=0
 	tenancy     *tenancy.Tenancy  // nil without --tenants
 	tenantList  *tenants.Registry

@@ -26,6 +26,7 @@ import (
 	"halite/query/read"
 	"halite/query/read/rollups"
 	"halite/query/rowcache"
+	"halite/query/topqueries"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/index/restricted"
@@ -261,6 +262,9 @@ func (db *database) openReader(
 
 // openEngine opens the query engine. The engine uses rollups if there are any.
 func (db *database) openEngine(c *serveConfig, log *slog.Logger, r prometheus.Registerer) (err error) {
+	if db.topQueries, err = topqueries.New(topqueries.Options{QueriesMax: c.topQueriesMax, Registerer: r}); err != nil {
+		return err
+	}
 	opts := db.queryOptions(c, log, r)
 	if db.rollups(c) {
 		opts.Rollups, err = rollups.New(rollups.Options{
@@ -288,7 +292,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		SubqueryStepsMax:  c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 		Experimental: c.queryExperimental, DelayedNames: c.queryDelayedNames, StartTimes: c.queryStartTimes,
-		Log: db.queryLog, Limits: db.limits,
+		Log: db.queryLog, Limits: db.limits, Top: db.topQueries,
 	}
 }
 

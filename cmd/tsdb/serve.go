@@ -305,7 +305,7 @@ func newAPI(
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Retention: db.sweeper.Costs,
 		Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len,
-		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, Senders: c.senders, Auth: c.web.auth,
+		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits, TopQueries: db.topQueries, Senders: c.senders, Auth: c.web.auth,
 		Tenancy: db.tenancy, Tenants: db.tenantAdmin(), TenantUses: db.tenantUses(), RuleManager: db.rules,
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
 		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,

@@ -60,6 +60,10 @@ type Options struct {
 	Tenants map[string]*Options
 	// Rules are tried in their order; the first one that matches decides.
 	Rules []Rule
+	// AddedRulesMax bounds the rules of [Control.AddRule], because each may be tried for each query. Default 100.
+	AddedRulesMax int
+	// AddedRuleBytesMax bounds the texts of such a rule. Default 16 KiB.
+	AddedRuleBytesMax int
 }
 
 // RefusedError says that a rule refuses a query.
@@ -100,6 +104,9 @@ type Control struct {
 	// tenants counts the current queries of each tenant.
 	tenants map[string]int64
 	rules   map[string]*ruleCounts
+	// added are the rules of AddRule. Match reads them without mu.
+	added     atomic.Pointer[[]Rule]
+	lastAdded int // the number of the newest added rule
 }
 
 // ruleCounts counts queries of a rule since the start.
@@ -128,29 +135,38 @@ func New(reg prometheus.Registerer) *Control {
 			v.WithLabelValues(kind)
 		}
 	}
+	c.added.Store(&[]Rule{})
 	c.Set(Options{})
 	return c
 }
 
-// Set replaces limits and rules. Running queries keep the previous ones. Rules keep their counts by id.
+// Set replaces limits and rules. Running queries keep the previous ones. Rules keep their counts by id. The rules of AddRule
+// remain.
 func (c *Control) Set(o Options) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.opts.Store(&o)
+	c.keepCounts()
+}
+
+// keepCounts makes counts for the present rules, and drops those of others. The caller holds mu.
+func (c *Control) keepCounts() {
 	former := c.rules
 	c.rules = make(map[string]*ruleCounts)
-	for i := range o.Rules {
-		id := o.Rules[i].ID
-		if c.rules[id] = former[id]; c.rules[id] == nil {
-			c.rules[id] = &ruleCounts{}
+	for _, rules := range [][]Rule{*c.added.Load(), c.opts.Load().Rules} {
+		for i := range rules {
+			id := rules[i].ID
+			if c.rules[id] == nil {
+				c.rules[id] = cmp.Or(former[id], &ruleCounts{})
+			}
+			c.matched.WithLabelValues(id)
 		}
-		c.matched.WithLabelValues(id)
 	}
 	for id := range former {
 		if c.rules[id] == nil {
 			c.matched.DeleteLabelValues(id)
 		}
 	}
-	c.opts.Store(&o)
 }
 
 // of returns the limits of a tenant; nil if it has none.
@@ -178,24 +194,34 @@ func (c *Control) concerned(ctx context.Context) []*Options {
 // Match returns the rule that applies to a query; nil if there is none. The error is a *RefusedError if the rule refuses it.
 // fingerprint is called at most once.
 func (c *Control) Match(ctx context.Context, text string, fingerprint func() string) (*Rule, error) {
-	rules := c.opts.Load().Rules
-	if len(rules) == 0 {
+	added, rules := *c.added.Load(), c.opts.Load().Rules
+	if len(added) == 0 && len(rules) == 0 {
 		return nil, nil
 	}
 	text, once, who := strings.TrimSpace(text), sync.OnceValue(fingerprint), principal.From(ctx)
-	for i := range rules {
-		r := &rules[i]
-		if !r.matches(who, text, once) {
-			continue
-		}
-		c.matched.WithLabelValues(r.ID).Inc()
-		c.count(r, func(n *ruleCounts) { n.matches++ })
-		if r.Action == Refuse {
-			return nil, &RefusedError{ID: r.ID, Reason: r.Reason}
-		}
-		return r, nil
+	r := firstMatch(added, who, text, once)
+	if r == nil {
+		r = firstMatch(rules, who, text, once)
 	}
-	return nil, nil
+	if r == nil {
+		return nil, nil
+	}
+	c.matched.WithLabelValues(r.ID).Inc()
+	c.count(r, func(n *ruleCounts) { n.matches++ })
+	if r.Action == Refuse {
+		return nil, &RefusedError{ID: r.ID, Reason: r.Reason}
+	}
+	return r, nil
+}
+
+// firstMatch returns the first rule that matches, or nil.
+func firstMatch(rules []Rule, who *principal.Principal, text string, fingerprint func() string) *Rule {
+	for i := range rules {
+		if r := &rules[i]; r.matches(who, text, fingerprint) {
+			return r
+		}
+	}
+	return nil
 }
 
 // count changes the counts of a rule, unless the rule was removed.

@@ -3,7 +3,9 @@ package limits
 import (
 	"context"
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,7 +61,7 @@ func TestRules(t *testing.T) {
 	c.Set(Options{Rules: rules[:2]})
 	status := c.Rules()
 	require.Len(t, status, 2)
-	require.Equal(t, RuleStatus{ID: "text", Query: "up", Reason: "not this one", Matches: 3}, status[0])
+	require.Equal(t, RuleStatus{ID: "text", Query: "up", Reason: "not this one", Source: SourceConfig, Matches: 3}, status[0])
 	require.Equal(t, uint64(1), status[1].Matches)
 }
 
@@ -92,7 +94,8 @@ func TestSlowLane(t *testing.T) {
 	require.Eventually(t, func() bool { return c.Rules()[0].Waiting == 1 }, time.Minute, time.Millisecond)
 	leave()
 	require.NoError(t, <-entered)
-	require.Equal(t, RuleStatus{ID: "slow", Query: "up", Action: SlowLane, Reason: "heavy", Matches: 1}, c.Rules()[0])
+	want := RuleStatus{ID: "slow", Query: "up", Action: SlowLane, Reason: "heavy", Source: SourceConfig, Matches: 1}
+	require.Equal(t, want, c.Rules()[0])
 	require.Zero(t, c.Status().Running)
 }
 
@@ -196,4 +199,50 @@ func TestLimitsOfTenants(t *testing.T) {
 	second()
 	require.Equal(t, map[string]int64{"b": 3}, c.tenants)
 	require.Equal(t, int64(3), c.Status().Running)
+}
+
+// TestAddedRules: added rules come first, keep their counts over a reload, and end when they are removed.
+func TestAddedRules(t *testing.T) {
+	c := New(nil)
+	slow := Rule{ID: "added-1", Text: "up", Action: SlowLane, Reason: "x"}
+	c.Set(Options{Rules: []Rule{slow}, AddedRulesMax: 2, AddedRuleBytesMax: 40})
+	refused := func(text string) string {
+		_, err := c.Match(t.Context(), text, func() string { return "0123456789abcdef" })
+		if err == nil {
+			return ""
+		}
+		return err.Error()
+	}
+	for reason, r := range map[string]Rule{
+		"it has 0 of":           {Reason: "x"},
+		"it has 2 of":           {Reason: "x", Text: "a", Fingerprint: "0123456789abcdef"},
+		"is not a fingerprint":  {Reason: "x", Fingerprint: "0123456789ABCDEF"},
+		"the reason is missing": {Text: "up"},
+		"the limit is 40":       {Text: "up", Reason: strings.Repeat("x", 40)},
+	} {
+		_, err := c.AddRule(r)
+		require.ErrorIs(t, err, ErrBadRule)
+		require.ErrorContains(t, err, reason)
+	}
+	require.Empty(t, refused("up"))
+	first, err := c.AddRule(Rule{Text: " up ", Reason: "too heavy"})
+	require.NoError(t, err)
+	require.Equal(t, "added-2", first, "the configuration file has added-1")
+	require.Contains(t, refused("up"), `"added-2": too heavy`)
+	require.Empty(t, refused("down"))
+	second, err := c.AddRule(Rule{Fingerprint: "0123456789abcdef", Reason: "all"})
+	require.NoError(t, err)
+	require.Contains(t, refused("down"), "all")
+	_, err = c.AddRule(Rule{Text: "up", Reason: "x"})
+	require.ErrorIs(t, err, ErrTooManyRules)
+	c.Set(Options{Rules: []Rule{{ID: "other", Text: "up", Reason: "x"}}})
+	var states []string
+	for _, r := range c.Rules() {
+		states = append(states, fmt.Sprint(r.ID, " ", r.Source, " ", r.Matches))
+	}
+	require.Equal(t, []string{"added-3 api 1", "added-2 api 1", "other config 0"}, states)
+	require.NoError(t, c.RemoveRule(second))
+	require.Empty(t, refused("down"))
+	require.ErrorIs(t, c.RemoveRule(second), ErrUnknownRule)
+	require.ErrorIs(t, c.RemoveRule("other"), ErrUnknownRule, "the configuration file has it")
 }

@@ -79,9 +79,23 @@ func (r *Rule) matches(who *principal.Principal, text string, fingerprint func()
 	return r.Text == "" || r.Text == text
 }
 
-// Fingerprint returns 16 hexadecimal digits that are equal for expressions with the same normalised text: spaces, comments and
-// the order of label matchers and grouping labels do not matter.
+// Fingerprint returns 16 hexadecimal digits that are equal for expressions with the same normalised text, see [Normalise].
 func Fingerprint(p parser.Parser, text string) (string, error) {
+	normalised, err := Normalise(p, text)
+	if err != nil {
+		return "", err
+	}
+	return FingerprintOf(normalised), nil
+}
+
+// FingerprintOf returns the fingerprint of a normalised text.
+func FingerprintOf(normalised string) string {
+	return fmt.Sprintf("%016x", xxh3.HashString(normalised))
+}
+
+// Normalise returns a text that is equal for expressions that differ only in spaces, comments and the order of label matchers and
+// grouping labels.
+func Normalise(p parser.Parser, text string) (string, error) {
 	expr, err := p.ParseExpr(text)
 	if err != nil {
 		return "", err
@@ -102,5 +116,5 @@ func Fingerprint(p parser.Parser, text string) (string, error) {
 		}
 		return nil
 	})
-	return fmt.Sprintf("%016x", xxh3.HashString(expr.String())), nil
+	return expr.String(), nil
 }

@@ -76,28 +76,45 @@ type RuleStatus struct {
 	Token       string `json:"token,omitempty"`
 	Action      Action `json:"action"`
 	Reason      string `json:"reason"`
-	Matches     uint64 `json:"matches"`
+	// Source says where the rule comes from: SourceConfig or SourceAPI.
+	Source  string `json:"source"`
+	Matches uint64 `json:"matches"`
 	// Waiting counts the queries that wait for the slow lane, Running the queries in it.
 	Waiting int `json:"waiting"`
 	Running int `json:"running"`
 }
 
-// Rules returns the rules in their order.
+// Values of RuleStatus.Source.
+const (
+	SourceConfig = "config" // the configuration file
+	SourceAPI    = "api"    // AddRule; the rule ends with the process
+)
+
+// Rules returns the rules in the order in which they are tried.
 func (c *Control) Rules() []RuleStatus {
-	o := c.opts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out := make([]RuleStatus, 0, len(o.Rules))
-	for i := range o.Rules {
-		r := &o.Rules[i]
-		s := RuleStatus{ID: r.ID, Query: r.Text, Fingerprint: r.Fingerprint, Token: r.Token, Action: r.Action, Reason: r.Reason}
-		if r.Regexp != nil {
-			s.Regexp = r.Regexp.String()
-		}
-		if n := c.rules[r.ID]; n != nil {
-			s.Matches, s.Waiting, s.Running = n.matches, n.waiting, n.running
-		}
-		out = append(out, s)
+	added, rules := *c.added.Load(), c.opts.Load().Rules
+	out := make([]RuleStatus, 0, len(added)+len(rules))
+	for i := range added {
+		out = append(out, c.statusOf(&added[i], SourceAPI))
+	}
+	for i := range rules {
+		out = append(out, c.statusOf(&rules[i], SourceConfig))
 	}
 	return out
+}
+
+// statusOf returns the state of a rule. The caller holds mu.
+func (c *Control) statusOf(r *Rule, source string) RuleStatus {
+	s := RuleStatus{
+		ID: r.ID, Query: r.Text, Fingerprint: r.Fingerprint, Token: r.Token, Action: r.Action, Reason: r.Reason, Source: source,
+	}
+	if r.Regexp != nil {
+		s.Regexp = r.Regexp.String()
+	}
+	if n := c.rules[r.ID]; n != nil {
+		s.Matches, s.Waiting, s.Running = n.matches, n.waiting, n.running
+	}
+	return s
 }

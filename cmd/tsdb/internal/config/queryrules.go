@@ -31,25 +31,12 @@ func (r Regexp) MarshalText() ([]byte, error) { return []byte(r.text), nil }
 // UnmarshalText compiles a text.
 func (r *Regexp) UnmarshalText(text []byte) (err error) {
 	r.text = string(text)
-	r.matcher, err = regexp.Compile("^(?s:" + r.text + ")$")
+	r.matcher, err = limits.CompileRegexp(r.text)
 	return err
 }
 
 // queryRulesMax bounds the rules, because each may be tried for each query.
 const queryRulesMax = 1000
-
-// isFingerprint reports whether a text has the form of a fingerprint.
-func isFingerprint(text string) bool {
-	if len(text) != 16 {
-		return false
-	}
-	for _, r := range text {
-		if (r < '0' || r > '9') && (r < 'a' || r > 'f') {
-			return false
-		}
-	}
-	return true
-}
 
 // validate reports the faults of a rule that follows others.
 func (r *QueryRule) validate(field string, before []QueryRule, fault func(field, format string, args ...any)) {
@@ -73,7 +60,7 @@ func (r *QueryRule) validate(field string, before []QueryRule, fault func(field,
 	if matchers > 1 || matchers == 0 && r.Token == "" {
 		fault(field, "the rule has %d of the fields query, regexp and fingerprint, want one; with token, none is needed", matchers)
 	}
-	if r.Fingerprint != "" && !isFingerprint(r.Fingerprint) {
+	if r.Fingerprint != "" && !limits.IsFingerprint(r.Fingerprint) {
 		fault(field+".fingerprint", "%q is not a fingerprint: want 16 hexadecimal digits; "+
 			"/api/v1/status/active_queries shows fingerprints",
 			shortened(r.Fingerprint))

@@ -1,0 +1,74 @@
+package status
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"halite/query/limits"
+	"halite/query/topqueries"
+)
+
+// Errors of requests. All other errors are the server's fault.
+var (
+	// ErrBadRequest means that the parameters of a request make no sense.
+	ErrBadRequest = errors.New("bad request")
+	// ErrOff means that the server does not have what the request asks for.
+	ErrOff = errors.New("the server does not have this")
+	// ErrUnknown means that the request names something that does not exist.
+	ErrUnknown = errors.New("unknown")
+	// ErrFull means that a limit refuses to add something.
+	ErrFull = errors.New("a limit is reached")
+)
+
+// Bounds of the parameter limit.
+const (
+	limitDefault = 20
+	limitMax     = 10_000
+)
+
+// Options of a Handler.
+type Options struct {
+	// TopQueries has the costs of queries; nil answers with none.
+	TopQueries *topqueries.Tracker
+	// QueryLimits takes query rules; nil answers with ErrOff.
+	QueryLimits *limits.Control
+}
+
+// Handler answers requests. The form of each request is parsed. Answers are documents for encoding/json; nil means an answer
+// without a body.
+type Handler struct{ opts Options }
+
+// New returns a Handler.
+func New(o Options) *Handler { return &Handler{o} }
+
+// badParam is an ErrBadRequest that names a parameter.
+func badParam(name string, err error) error {
+	return fmt.Errorf("%w: parameter %q: %w", ErrBadRequest, name, err)
+}
+
+// limitOf reads the parameter limit.
+func limitOf(r *http.Request) (int, error) {
+	text := r.FormValue("limit")
+	if text == "" {
+		return limitDefault, nil
+	}
+	limit, err := strconv.Atoi(text)
+	if err != nil || limit < 1 || limit > limitMax {
+		return 0, badParam("limit", fmt.Errorf("must be a number from 1 to %d", limitMax))
+	}
+	return limit, nil
+}
+
+// onlyParams refuses parameters that are not known.
+func onlyParams(r *http.Request, known ...string) error {
+	for name := range r.Form {
+		if !slices.Contains(known, name) {
+			return badParam(name, fmt.Errorf("is unknown; known are %s", strings.Join(known, ", ")))
+		}
+	}
+	return nil
+}
