@@ -22,6 +22,7 @@ import (
 
 	"halite/cmd/tsdb/internal/client"
 	"halite/cmd/tsdb/internal/datadir"
+	opentsdbtools "halite/cmd/tsdb/internal/opentsdb/tools"
 	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/cmd/tsdb/internal/transfer"
@@ -55,10 +56,11 @@ var importFlags = []string{"storage.engine", "storage.path", "storage.retention.
 // opener opens the source that the arguments name.
 type opener func(c *importConfig) (transfer.Source, error)
 
-// addImport declares `tsdb import`.
-func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
-	cmd := app.Command("import", "Import samples into a running server with --url, or into --storage.path of a server that has "+
-		"stopped. See docs/migrating.md.")
+// importHelp is what all forms of the import have in common.
+const importHelp = "into a running server with --url, or into --storage.path of a server that has stopped. See docs/migrating.md."
+
+// newImport declares the flags of an import on cmd.
+func newImport(cmd *kingpin.CmdClause) *importConfig {
 	c := &importConfig{serve: addServeFlags(cmd)}
 	for _, f := range cmd.Model().Flags {
 		if flag := cmd.GetFlag(f.Name); flag != nil && !slices.Contains(importFlags, f.Name) {
@@ -80,6 +82,13 @@ func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
 	cmd.Flag("retry-for", "How long to retry a request after 429, 5xx and broken connections.").Default("5m").
 		DurationVar(&c.retryFor)
 	cmd.Flag("quiet", "Do not show progress.").Short('q').BoolVar(&c.options.Quiet)
+	return c
+}
+
+// addImport declares `tsdb import`.
+func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
+	cmd := app.Command("import", "Import samples "+importHelp)
+	c := newImport(cmd)
 	commands := make(map[string]func(io.Writer) error)
 	add := func(name, help, arg, argHelp string, open opener) *kingpin.CmdClause {
 		sub := cmd.Command(name, help)
@@ -110,11 +119,10 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 		{transfer.FormatOpenMetrics, "OpenMetrics in which each sample has a timestamp."},
 	} {
 		open := func(c *importConfig) (transfer.Source, error) { return c.openFile(f.format) }
-		sub := add(f.format, f.help, "FILE", "File to import, compressed if its name ends in .gz; - is standard input.", open)
+		sub := add(f.format, f.help, "FILE", importFileHelp, open)
 		switch f.format {
 		case transfer.FormatOpenTSDB:
-			sub.Flag("special-chars", "Characters that names may have besides letters, digits and -_./, as "+
-				"tsd.core.tag.allow_specialchars.").StringVar(&c.special)
+			c.addSpecial(sub)
 			continue
 		case transfer.FormatInflux:
 			sub.Flag("db", "Database: the value of the label db.").StringVar(&c.database)
@@ -128,6 +136,28 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 		sub.Flag("extra-label", "Label of all series, as name=value. May be repeated.").StringsVar(&c.extra)
 	}
 }
+
+func (c *importConfig) addSpecial(cmd *kingpin.CmdClause) {
+	cmd.Flag("special-chars", "Characters that names may have besides letters, digits and -_./, as "+
+		"tsd.core.tag.allow_specialchars.").StringVar(&c.special)
+}
+
+// addOpenTSDB declares `tsdb opentsdb`. Its import is `tsdb import opentsdb` under the name that OpenTSDB's users know.
+func addOpenTSDB(app *kingpin.Application) map[string]func(io.Writer) error {
+	cmd := app.Command("opentsdb", "Commands of OpenTSDB's command line, with its arguments and text formats. See docs/opentsdb.md.")
+	commands := opentsdbtools.Add(cmd)
+	sub := cmd.Command("import", "Import lines such as METRIC TIME VALUE TAG=VALUE "+importHelp)
+	c := newImport(sub)
+	c.addSpecial(sub)
+	sub.Arg("FILE", importFileHelp).Required().StringVar(&c.source)
+	commands[sub.FullCommand()] = func(w io.Writer) error {
+		return c.run(w, func(c *importConfig) (transfer.Source, error) { return c.openFile(transfer.FormatOpenTSDB) })
+	}
+	return commands
+}
+
+// importFileHelp describes the argument of an import of a file.
+const importFileHelp = "File to import, compressed if its name ends in .gz; - is standard input."
 
 func (c *importConfig) openFile(format string) (transfer.Source, error) {
 	if c.from != "" || c.to != "" {

@@ -62,7 +62,7 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, client.AddKeyviz, client.AddLoadtest, client.AddCompare,
 		tools.AddInspect, tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
-		tools.AddToken, tools.AddBackup, addImport, transfer.AddExport, backfill.AddRules,
+		tools.AddToken, tools.AddBackup, addImport, addOpenTSDB, transfer.AddExport, backfill.AddRules,
 	} {
 		maps.Copy(commands, add(app))
 	}

@@ -34,6 +34,9 @@ const (
 // Excludes reports whether the filter selects series that lack the tag.
 func (f *Filter) Excludes() bool { return f.Type == notKey }
 
+// TagFilter parses the value of a tag as it stands in tags and in m.
+func TagFilter(key, value string) (Filter, error) { return shortFilter(key, value) }
+
 // shortFilter parses the value of a tag: a filter such as wildcard(web*), a pattern with asterisks, or values between bars.
 func shortFilter(key, value string) (Filter, error) {
 	if key == "" {

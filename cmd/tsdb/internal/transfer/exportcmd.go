@@ -92,7 +92,7 @@ func (c *exportFlags) run(w io.Writer, run func(context.Context, *RemoteRead, Ra
 		w = file
 	}
 	began := time.Now()
-	n, err := run(ctx, &RemoteRead{server: &c.server}, r, w)
+	n, err := run(ctx, NewRemoteRead(&c.server), r, w)
 	if err != nil {
 		return err
 	}

@@ -32,6 +32,9 @@ type RemoteRead struct {
 	path string
 }
 
+// NewRemoteRead returns a reader of a server.
+func NewRemoteRead(server *client.Server) *RemoteRead { return &RemoteRead{server: server} }
+
 // Read implements Reader.
 func (r *RemoteRead) Read(ctx context.Context, fromMs, toMs int64, matchers []*labels.Matcher,
 	take func(ls labels.Labels, it chunkenc.Iterator) error,

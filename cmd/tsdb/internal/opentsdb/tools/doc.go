@@ -1,0 +1,3 @@
+// Package tools holds the sub-commands of tsdb opentsdb. They take the arguments of OpenTSDB's command line and print its text
+// formats. They read from a running server.
+package tools

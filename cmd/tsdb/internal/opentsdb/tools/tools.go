@@ -1,0 +1,44 @@
+package tools
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kingpin/v2"
+
+	"halite/cmd/tsdb/internal/client"
+)
+
+// Add declares the sub-commands on cmd. It returns the function of each.
+func Add(cmd *kingpin.CmdClause) map[string]func(io.Writer) error {
+	commands := map[string]func(io.Writer) error{}
+	add := func(name, help string, run func(context.Context, io.Writer) error) *kingpin.CmdClause {
+		sub := cmd.Command(name, help)
+		commands[sub.FullCommand()] = func(w io.Writer) error {
+			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			return run(ctx, w)
+		}
+		return sub
+	}
+	addScan(add)
+	addQuery(add)
+	addSearch(add)
+	return commands
+}
+
+// adder declares a sub-command.
+type adder func(name, help string, run func(context.Context, io.Writer) error) *kingpin.CmdClause
+
+// addServer declares the flags of the server to read from.
+func addServer(cmd *kingpin.CmdClause, s *client.Server) {
+	s.AddFlags(cmd, "Server to read from.", client.DefaultURL)
+}
+
+// argumentsHelp describes the arguments of scan and query.
+const argumentsHelp = "START [END] AGGREGATOR [rate [counter,MAX,RESET]] [downsample N FUNCTION] METRIC [TAG=VALUE...], and " +
+	"perhaps more queries from AGGREGATOR on. Times are 1h-ago, 2020/01/31, 2020/01/31-23:59:00 in the time zone of this " +
+	"machine, or seconds since 1970. N is in milliseconds, or has a unit as 5m."
