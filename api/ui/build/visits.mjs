@@ -32,10 +32,26 @@ export function visits(hostile) {
     { name: 'cardinality', hash: 'cardinality?limit=1000', act: shows(hostile) },
     { name: 'tablets', hash: 'tablets', act: shows('Schema rules') },
     { name: 'retention', hash: 'retention?raw=1d', act: shows('Would free') },
-    { name: 'queries', hash: 'queries', act: shows('Limits of queries') },
+    { name: 'queries', hash: 'queries?by=count', act: blockQuery },
     { name: 'senders', hash: 'senders', act: shows(hostile) },
     { name: 'status', hash: 'status?flag=retention', act: shows('--storage.retention') },
   ];
+}
+
+/** blockQuery blocks a query of the list, and removes the rule again. */
+async function blockQuery(page, fault) {
+  await expectText(page, fault, 'Limits of queries');
+  await page.evaluate(() => fetch('api/v1/query_range?query=sum(rate(demo_requests_total[5m]))&start=1&end=60&step=15'));
+  await page.reload();
+  await page.getByRole('link', { name: /^Plan of/ }).first().waitFor();
+  await page.getByRole('button', { name: 'Block' }).last().click();
+  await page.getByLabel('Reason, for its users').fill('<b>too</b> heavy');
+  await page.keyboard.press('Enter');
+  const taken = page.getByRole('button', { name: /^Remove the rule added-/ });
+  await taken.waitFor();
+  await expectText(page, fault, '<b>too</b> heavy');
+  await taken.click();
+  await taken.waitFor({ state: 'detached' });
 }
 
 /** typeQuery writes an expression by keyboard alone, takes a completion, and runs it. */

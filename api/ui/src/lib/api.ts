@@ -76,6 +76,11 @@ export async function post<T>(path: string, params: Params = {}, signal?: AbortS
   return answerOf<T>(await send(`api/v1/${path}`, { method: 'POST', body: form(params), signal }));
 }
 
+/** remove deletes what the parameters name. */
+export async function remove(path: string, params: Params): Promise<void> {
+  await answerOf(await send(`api/v1/${path}?${form(params)}`, { method: 'DELETE' }));
+}
+
 /** text reads a path as text. */
 export async function text(path: string, signal?: AbortSignal): Promise<string> {
   const response = await send(path, { signal });

@@ -12,7 +12,7 @@ export interface Load<T> {
 /** useLoad asks again if deps change, if the user logs in, and each intervalMs. It keeps the previous data meanwhile. */
 export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[], intervalMs = 0): Load<T> {
   const [state, setState] = useState<{ data?: T; error?: Error; loading: boolean }>({ loading: true });
-  const [turn, setTurn] = useState(0);
+  const [runs, setRuns] = useState(0);
   useEffect(() => {
     const abort = new AbortController();
     setState((s) => ({ ...s, loading: true }));
@@ -20,11 +20,11 @@ export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unkno
       (data) => !abort.signal.aborted && setState({ data, loading: false }),
       (error) => !abort.signal.aborted && setState((s) => ({ data: s.data, error, loading: false })),
     );
-    const timer = intervalMs ? setTimeout(() => setTurn((n) => n + 1), intervalMs) : 0;
+    const timer = intervalMs ? setTimeout(() => setRuns((n) => n + 1), intervalMs) : 0;
     return () => {
       abort.abort();
       clearTimeout(timer);
     };
-  }, [...deps, turn, authorization.value, tenant.value]);
-  return { ...state, reload: () => setTurn((n) => n + 1) };
+  }, [...deps, runs, authorization.value, tenant.value]);
+  return { ...state, reload: () => setRuns((n) => n + 1) };
 }

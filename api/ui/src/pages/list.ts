@@ -21,7 +21,7 @@ export const pages: Page[] = [
   { path: 'cardinality', title: 'Cardinality', shows: 'server', load: async () => (await import('./cardinality')).Cardinality },
   { path: 'tablets', title: 'Tablets', shows: 'server', load: async () => (await import('./tablets')).Tablets },
   { path: 'retention', title: 'Retention', shows: 'server', load: async () => (await import('./retention')).Retention },
-  { path: 'queries', title: 'Queries', shows: 'server', load: async () => (await import('./queries')).Queries },
+  { path: 'queries', title: 'Queries', shows: 'server', load: async () => (await import('../queries/page')).Queries },
   { path: 'senders', title: 'Senders', shows: 'server', load: async () => (await import('./senders')).Senders },
   { path: 'status', title: 'Status', shows: 'server', load: async () => (await import('./status')).Status },
 ];

@@ -23,13 +23,13 @@ const exprsMax = 10;
 export function QueryPage() {
   const state = readState(route.value.params);
   const [texts, setTexts] = useState(state.exprs);
-  const [turn, setTurn] = useState(0);
+  const [runs, setRuns] = useState(0);
   const asked = JSON.stringify(state.exprs);
   useEffect(() => setTexts(state.exprs), [asked]);
   const run = () => {
     remember(texts);
     changeState({ exprs: texts });
-    setTurn((n) => n + 1);
+    setRuns((n) => n + 1);
   };
   const setText = (n: number, text: string) => setTexts((all) => all.map((t, i) => (i === n ? text : t)));
   const drop = (n: number) => {
@@ -56,7 +56,7 @@ export function QueryPage() {
       </div>
       <TimeBar state={state} />
       <Tabs label="Views of the result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs()} />
-      {state.exprs.some((e) => e.trim()) ? <View state={state} turn={turn} /> : <Hint />}
+      {state.exprs.some((e) => e.trim()) ? <View state={state} runs={runs} /> : <Hint />}
     </>
   );
 }
@@ -77,7 +77,7 @@ function Hint() {
   return <p class="quiet">Type an expression and press Enter. Ctrl+Space completes names. Shift+Enter begins a new line.</p>;
 }
 
-function View({ state, turn }: { state: QueryState; turn: number }) {
+function View({ state, runs }: { state: QueryState; runs: number }) {
   const { exprs, tab, rangeSeconds, endMs, stepSeconds } = state;
   const load = useLoad(async (signal) => {
     const span = spanOf(state, Date.now());
@@ -88,14 +88,14 @@ function View({ state, turn }: { state: QueryState; turn: number }) {
       case 'raw': return { tab, span, outcomes: await runInstant(exprs.map((e) => rawOf(e, rangeSeconds)), at, signal) };
       default: return { tab, span, outcomes: await runRange(exprs, span, signal) };
     }
-  }, [JSON.stringify(exprs), tab, rangeSeconds, endMs, stepSeconds, turn]);
+  }, [JSON.stringify(exprs), tab, rangeSeconds, endMs, stepSeconds, runs]);
   if (load.error) return <ErrorBox error={load.error} />;
   if (!load.data || load.data.tab !== tab) return <p class="quiet">Evaluating …</p>;
   const { outcomes, span } = load.data;
   return (
     <div aria-busy={load.loading}>
       {outcomes.map((o, n) => <Notes key={n} outcome={o} />)}
-      {tab === 'plan' ? <Plan exprs={exprs} span={span} turn={turn} /> : <Results tab={tab} outcomes={outcomes} span={span} />}
+      {tab === 'plan' ? <Plan exprs={exprs} span={span} runs={runs} /> : <Results tab={tab} outcomes={outcomes} span={span} />}
       <div class="bar" hidden={tab === 'plan'}>
         <button type="button" onClick={() => exportCSV(outcomes)}>Download CSV</button>
         <button type="button" onClick={() => exportJSON(outcomes)}>Download JSON</button>

@@ -38,18 +38,18 @@ interface Plan {
 }
 
 /** PlanView says how each expression was evaluated over a range, and what it took. */
-export function PlanView({ exprs, span, turn }: { exprs: string[]; span: Span; turn: number }) {
-  return <>{exprs.filter((e) => e.trim()).map((e, n) => <OnePlan key={n} expr={e} span={span} turn={turn} />)}</>;
+export function PlanView({ exprs, span, runs }: { exprs: string[]; span: Span; runs: number }) {
+  return <>{exprs.filter((e) => e.trim()).map((e, n) => <OnePlan key={n} expr={e} span={span} runs={runs} />)}</>;
 }
 
-function OnePlan({ expr, span, turn }: { expr: string; span: Span; turn: number }) {
+function OnePlan({ expr, span, runs }: { expr: string; span: Span; runs: number }) {
   const load = useLoad(async (signal) => {
     const asked = { query: expr, start: span.start, end: span.end, step: span.step };
     const plan = (await post<Plan>('explain', asked, signal)).data;
     // If the result cache had the whole result, nothing was evaluated and there is no tree.
     const cached = plan.operators.length === 0 && plan.cache.outcome === 'hit';
     return { cached, plan: cached ? (await post<Plan>('explain', { ...asked, nocache: '1' }, signal)).data : plan };
-  }, [expr, span.start, span.end, span.step, turn]);
+  }, [expr, span.start, span.end, span.step, runs]);
   const p = load.data?.plan;
   return (
     <section class="card">
