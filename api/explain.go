@@ -1,13 +1,24 @@
 package api
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	promstorage "github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"halite/api/promjson"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/read"
+	"halite/storage/index"
 )
 
 // explanationData is the plan of a query with its cost. Times of the stages are in seconds.
@@ -39,6 +50,8 @@ type explanationSpan struct {
 }
 
 type explanationReading struct {
+	Class      read.Class        `json:"class"`
+	Reason     string            `json:"classReason"`
 	Series     int64             `json:"series"`
 	Ranges     int64             `json:"ranges"`
 	RowsRead   int64             `json:"rowsRead"`
@@ -59,6 +72,18 @@ type explanationScan struct {
 	RowsUsed int        `json:"rowsUsed"`
 	First    *unixMilli `json:"firstRowHour,omitempty"`
 	Last     *unixMilli `json:"lastRowHour,omitempty"`
+}
+
+func explainReading(f *read.Figures) explanationReading {
+	e := explanationReading{
+		Series: f.Series, Ranges: f.Ranges, RowsRead: f.Rows, RowsUsed: f.RowsUsed, RowsCached: f.RowsCached, Samples: f.Samples,
+		Scans: []explanationScan{},
+	}
+	e.Class, e.Reason = f.Class()
+	for i := range f.Scans {
+		e.Scans = append(e.Scans, explainScan(&f.Scans[i]))
+	}
+	return e
 }
 
 func explainScan(s *read.Scan) explanationScan {
@@ -107,10 +132,7 @@ func explanation(e *query.Explain) explanationData {
 	d := explanationData{
 		Operators: append([]string{}, e.Operators...), Undecided: e.Undecided, GaveUpFor: e.UndecidedReason,
 		Engine: []explanationPart{}, Selectors: []explanationSpan{}, Tiers: []explanationTier{},
-		Reading: explanationReading{
-			Series: e.Reading.Series, Ranges: e.Reading.Ranges, RowsRead: e.Reading.Rows, RowsUsed: e.Reading.RowsUsed,
-			RowsCached: e.Reading.RowsCached, Samples: e.Reading.Samples, Scans: []explanationScan{},
-		},
+		Reading: explainReading(&e.Reading),
 		Cache: explanationCache{
 			Outcome: e.Cache.Outcome, Reason: e.Cache.Reason, SameRangeOnly: e.Cache.Whole,
 			StepsReused: e.Cache.StepsReused, StepsEvaluated: e.Cache.StepsEvaluated,
@@ -119,9 +141,6 @@ func explanation(e *query.Explain) explanationData {
 			"queue": seconds(e.QueueTime), "plan": seconds(e.PlanTime), "select": seconds(e.SelectTime),
 			"read": seconds(e.ReadTime), "evaluate": seconds(e.EvaluateTime), "total": seconds(e.TotalTime),
 		},
-	}
-	for i := range e.Reading.Scans {
-		d.Reading.Scans = append(d.Reading.Scans, explainScan(&e.Reading.Scans[i]))
 	}
 	for _, p := range e.Engine {
 		d.Engine = append(d.Engine, explanationPart(p))
@@ -143,8 +162,11 @@ func explanation(e *query.Explain) explanationData {
 }
 
 // explain answers /api/v1/explain. It evaluates like query_range, or like query if there is no start, end or step. The answer
-// describes the evaluation and omits the result.
+// describes the evaluation and omits the result. With match[] it describes the selection of a look-up or a read instead.
 func (s *Server) explain(r *http.Request) (reply, *apiError) {
+	if r.FormValue("query") == "" && (r.FormValue("of") != "" || len(r.Form["match[]"]) > 0) {
+		return s.explainSelection(r)
+	}
 	var (
 		result *query.Result
 		err    error
@@ -170,4 +192,190 @@ func (s *Server) explain(r *http.Request) (reply, *apiError) {
 	}
 	defer result.Close()
 	return document(explanation(result.Explain))
+}
+
+// selectionPlan is how selectors become series, or samples. Work counts what the look-ups read in the index.
+type selectionPlan struct {
+	Of        string               `json:"of"`
+	Class     read.Class           `json:"class"`
+	Reason    string               `json:"classReason"`
+	Selectors []selectorWork       `json:"selectors"`
+	Reading   *explanationReading  `json:"reading,omitempty"`
+	Stages    map[string]stageTime `json:"stages"`
+}
+
+type selectorWork struct {
+	Selector      string `json:"selector"`
+	Metrics       int    `json:"metricsInMemory"`
+	DaySegments   int    `json:"daySegments"`
+	MonthSegments int    `json:"monthSegments"`
+	Blocks        int    `json:"blocks"`
+	Values        int64  `json:"valuesCompared"`
+	Tested        int64  `json:"seriesTested"`
+	Matched       int64  `json:"seriesMatched"`
+	Found         int    `json:"found"`
+}
+
+// selectionAnswers are the values of the parameter "of". The last three also read samples.
+func selectionAnswers() map[string]index.Answer {
+	return map[string]index.Answer{
+		"series": index.AnswerSeries, "labels": index.AnswerNames, "label_values": index.AnswerValues,
+		ofRead: index.AnswerSeries, ofFederate: index.AnswerSeries, ofExport: index.AnswerSeries,
+	}
+}
+
+// Answers that read samples.
+const (
+	ofRead     = "read"
+	ofFederate = "federate"
+	ofExport   = "export"
+)
+
+// explainSelection answers /api/v1/explain for the selectors of look-ups, remote read, federation and export.
+func (s *Server) explainSelection(r *http.Request) (reply, *apiError) {
+	p := selectionPlan{Of: r.FormValue("of"), Stages: map[string]stageTime{}}
+	if p.Of == "" {
+		p.Of = "series"
+	}
+	answer, ok := selectionAnswers()[p.Of]
+	if !ok {
+		return reply{}, badParam("of", fmt.Errorf("%q is none of series, labels, label_values, read, federate, export", p.Of))
+	}
+	label := r.FormValue("label")
+	if (answer == index.AnswerValues) != (label != "") {
+		return reply{}, badParam("label", errors.New("of=label_values needs a label, and other answers have none"))
+	}
+	l, aerr := s.lookupParams(r, func(err error) *apiError { return badParam("match[]", err) })
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	if p.Of == ofFederate {
+		now := s.opts.Now().UnixMilli()
+		l.mintMs, l.maxtMs, l.empty = now-s.opts.Lookback.Milliseconds(), now, false
+	}
+	budget := s.newBudget(r.Context())
+	defer budget.end()
+	if aerr = s.explainLookups(r, &p, &l, answer, label, budget); aerr != nil {
+		return reply{}, aerr
+	}
+	if p.Of == ofRead || p.Of == ofFederate || p.Of == ofExport {
+		if aerr = s.explainReads(r.Context(), &p, &l, budget); aerr != nil {
+			return reply{}, aerr
+		}
+	}
+	return document(p)
+}
+
+// explainLookups counts the work of each selector in the index.
+func (s *Server) explainLookups(
+	r *http.Request, p *selectionPlan, l *lookup, answer index.Answer, label string, budget responseBudget,
+) *apiError {
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		return aerr
+	}
+	defer leave()
+	if len(l.sets) == 0 {
+		l.sets = [][]*labels.Matcher{nil}
+	}
+	began := time.Now()
+	named, places := true, 0
+	for _, set := range l.sets {
+		var work index.Work
+		if !l.empty {
+			var err error
+			if work, err = s.opts.Index.Explain(ctx, budget.forLookup(), answer, label, l.mintMs, l.maxtMs, set...); err != nil {
+				return evalError(err)
+			}
+		}
+		named = named && namesMetric(set)
+		places += work.Metrics + work.DaySegments + work.MonthSegments
+		p.Selectors = append(p.Selectors, selectorWork{
+			Selector: selectorText(set), Metrics: work.Metrics, DaySegments: work.DaySegments, MonthSegments: work.MonthSegments,
+			Blocks: work.Blocks, Values: work.Values, Tested: work.Tested, Matched: work.Matched, Found: work.Found,
+		})
+	}
+	p.Stages["lookUp"] = seconds(time.Since(began))
+	p.Class, p.Reason = lookupClass(named, places)
+	return nil
+}
+
+// lookupClass classifies look-ups in the index by whether they name the metric, and by the number of places that hold it.
+func lookupClass(named bool, places int) (read.Class, string) {
+	switch {
+	case places == 0:
+		return read.ClassNone, "the index has no such metric in this time"
+	case !named:
+		return read.ClassSearch, "no matcher names the metric, so the series of every metric are tested"
+	case places == 1:
+		return read.ClassScan, "the series of the metric are in one place"
+	}
+	return read.ClassMerge, fmt.Sprintf("the series of the metrics are in %d places: memory and segments of days and months", places)
+}
+
+// namesMetric reports whether a matcher lists the names of metrics.
+func namesMetric(set []*labels.Matcher) bool {
+	return slices.ContainsFunc(set, func(m *labels.Matcher) bool {
+		lists := m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp && len(m.SetMatches()) > 0
+		return lists && m.Name == model.MetricNameLabel
+	})
+}
+
+func selectorText(set []*labels.Matcher) string {
+	text := make([]string, len(set))
+	for i, m := range set {
+		text[i] = m.String()
+	}
+	return "{" + strings.Join(text, ",") + "}"
+}
+
+// explainReads reads the samples of the selectors as remote read does, drops them, and reports what was read.
+func (s *Server) explainReads(ctx context.Context, p *selectionPlan, l *lookup, budget responseBudget) *apiError {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ReadTimeout)
+	defer cancel()
+	if err := s.reads.Acquire(ctx, 1); err != nil {
+		return evalError(err)
+	}
+	defer s.reads.Release(1)
+	began := time.Now()
+	var sum read.Figures
+	for _, set := range l.sets {
+		if len(set) == 0 || l.empty {
+			continue // without selectors nothing is read
+		}
+		figures, err := s.readFigures(ctx, l.mintMs, l.maxtMs, set, budget)
+		if err != nil {
+			return evalError(err)
+		}
+		sum.Add(&figures)
+	}
+	e := explainReading(&sum)
+	p.Reading, p.Class, p.Reason = &e, e.Class, e.Reason
+	p.Stages["read"] = seconds(time.Since(began))
+	return nil
+}
+
+// readFigures reads and drops samples. A store that counts nothing has no figures.
+func (s *Server) readFigures(
+	ctx context.Context, mintMs, maxtMs int64, set []*labels.Matcher, budget responseBudget,
+) (f read.Figures, err error) {
+	querier, err := s.readUnder(budget).Querier(mintMs, maxtMs)
+	if err != nil {
+		return f, err
+	}
+	defer s.closeQuerier(querier)
+	var it chunkenc.Iterator
+	selected := querier.Select(ctx, true, &promstorage.SelectHints{Start: mintMs, End: maxtMs}, set...)
+	for selected.Next() {
+		it = selected.At().Iterator(it)
+		for it.Next() != chunkenc.ValNone {
+		}
+		if err := it.Err(); err != nil {
+			return f, err
+		}
+	}
+	if counts, ok := querier.(interface{ Figures() read.Figures }); ok {
+		f = counts.Figures()
+	}
+	return f, selected.Err()
 }

@@ -18,6 +18,7 @@ import (
 	"halite/api/internal/comparison"
 	"halite/ingest"
 	"halite/query"
+	"halite/query/read"
 )
 
 // plan is what clients read of an explanation.
@@ -245,4 +246,100 @@ func TestDisconnect(t *testing.T) {
 	b, err := io.ReadAll(res.Body)
 	require.NoError(t, err)
 	require.Equal(t, http.StatusOK, res.StatusCode, string(b))
+}
+
+// TestExplainSelections: the plan of a look-up or a read has a class, and finds what the endpoint finds.
+func TestExplainSelections(t *testing.T) {
+	s := newStack(t)
+	end := steady(t, s)
+	_, err := s.ingester.Write(t.Context(), ingest.SamplesInput([]ingest.Sample{
+		{Labels: labels.FromStrings("__name__", "other", "inst", "a"), TsMs: end, Value: 1},
+	}))
+	require.NoError(t, err)
+	h := s.Handler()
+	type selection struct {
+		Of, Class, ClassReason string
+		Selectors              []struct {
+			Selector                             string
+			MetricsInMemory, DaySegments, Blocks int
+			ValuesCompared, SeriesTested, Found  int
+		}
+		Reading *struct {
+			Class                              string
+			Ranges, RowsRead, RowsUsed, Series int
+			SamplesDecoded                     int
+			Scans                              []any
+		}
+	}
+	explain := func(parameters ...string) (p selection) {
+		v := url.Values{"start": {seconds(end - 3_600_000)}, "end": {seconds(end)}}
+		for i := 0; i < len(parameters); i += 2 {
+			v.Add(parameters[i], parameters[i+1])
+		}
+		w := send(h, "POST", "/api/v1/explain", v.Encode())
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		answer := struct{ Data *selection }{&p}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+		require.NotEmpty(t, p.ClassReason)
+		return p
+	}
+	p := explain("match[]", "steady_total")
+	require.Equal(t, "scan", p.Class)
+	require.Equal(t, "series", p.Of)
+	require.Nil(t, p.Reading)
+	require.Equal(t, 5, p.Selectors[0].Found)
+	require.Zero(t, p.Selectors[0].ValuesCompared)
+
+	p = explain("match[]", `{inst=~"a|b"}`, "match[]", `{inst=~"[^c]"}`)
+	require.Equal(t, "search", p.Class)
+	require.Equal(t, 3, p.Selectors[0].Found)
+	require.Equal(t, 5, p.Selectors[1].Found)
+	require.Equal(t, 5, p.Selectors[1].ValuesCompared)
+	require.Equal(t, 6, p.Selectors[1].SeriesTested)
+	require.Equal(t, "merge", explain("match[]", "steady_total", "match[]", "other").Class)
+	require.Equal(t, "none", explain("match[]", "absent").Class)
+	require.Equal(t, 2, explain("of", "labels").Selectors[0].Found)
+	require.Equal(t, 5, explain("of", "label_values", "label", "inst").Selectors[0].Found)
+
+	p = explain("of", "read", "match[]", "other")
+	require.Equal(t, "none", p.Reading.Class, "the head has the samples")
+	require.NoError(t, s.ingester.Flush(t.Context()))
+	p = explain("of", "export", "match[]", "steady_total")
+	require.Equal(t, "merge", p.Class)
+	require.Equal(t, 5, p.Reading.Series)
+	require.Equal(t, 5*61, p.Reading.SamplesDecoded)
+	require.Greater(t, p.Reading.Ranges, 1)
+	require.NotEmpty(t, p.Reading.Scans)
+	require.Equal(t, "scan", explain("of", "export", "match[]", `steady_total{inst="a"}`).Class)
+	require.Equal(t, 5*6, explain("of", "federate", "match[]", "steady_total").Reading.SamplesDecoded)
+}
+
+// TestExplainSelectionFaults: bad parameters are named.
+func TestExplainSelectionFaults(t *testing.T) {
+	h := newStack(t).Handler()
+	for parameters, fault := range map[string]string{
+		"of=rows&match[]=up": `none of series`, "of=label_values": "needs a label", "label=a&match[]=up": "needs a label",
+		"match[]=up{": "match[]", "of=series&start=never": "start",
+	} {
+		w := send(h, "GET", "/api/v1/explain?"+parameters, "")
+		require.Equal(t, http.StatusBadRequest, w.Code, parameters)
+		require.Contains(t, w.Body.String(), fault)
+	}
+}
+
+// TestClasses: the class of reads depends on ranges and on the share of rows that the query uses.
+func TestClasses(t *testing.T) {
+	for _, c := range []struct {
+		figures read.Figures
+		want    read.Class
+	}{
+		{read.Figures{RowsCached: 7}, read.ClassNone},
+		{read.Figures{Ranges: 2, Rows: 4, RowsUsed: 4, Scans: []read.Scan{{Ranges: 1}, {Ranges: 1}}}, read.ClassScan},
+		{read.Figures{Ranges: 1, Scans: []read.Scan{{Ranges: 1}}}, read.ClassNone},
+		{read.Figures{Ranges: 3, Rows: 4, RowsUsed: 2, Scans: []read.Scan{{Ranges: 2}, {Ranges: 1}}}, read.ClassMerge},
+		{read.Figures{Ranges: 1, Rows: 5, RowsUsed: 2, Scans: []read.Scan{{Ranges: 1}}}, read.ClassSearch},
+	} {
+		got, reason := c.figures.Class()
+		require.Equal(t, c.want, got, reason)
+	}
 }

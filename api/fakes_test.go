@@ -93,6 +93,13 @@ func (c catalogue) Select(
 	return list, err
 }
 
+// Explain of a Prometheus store finds nothing.
+func (catalogue) Explain(
+	context.Context, index.Budget, index.Answer, string, int64, int64, ...*labels.Matcher,
+) (index.Work, error) {
+	return index.Work{}, nil
+}
+
 func (c catalogue) LabelNames(
 	ctx context.Context, mint, maxt int64, limit int, ms ...*labels.Matcher,
 ) (list []string, err error) {
@@ -117,6 +124,13 @@ func (c catalogue) LabelValues(
 type failing struct {
 	err    error
 	before func(ctx context.Context)
+}
+
+// Explain fails.
+func (f failing) Explain(
+	ctx context.Context, _ index.Budget, _ index.Answer, _ string, _, _ int64, _ ...*labels.Matcher,
+) (index.Work, error) {
+	return index.Work{}, f.fail(ctx)
 }
 
 func (f failing) fail(ctx context.Context) error {

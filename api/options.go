@@ -416,6 +416,9 @@ type Index interface {
 	LabelValues(
 		ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 	) ([]string, error)
+	// Explain returns the work of a look-up instead of its answer.
+	Explain(ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64,
+		matchers ...*labels.Matcher) (index.Work, error)
 }
 
 // Budgets bound the memory of answers, together with queries; *read.Reader is one.

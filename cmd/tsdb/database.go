@@ -33,6 +33,7 @@ import (
 	"halite/storage"
 	"halite/storage/aliases"
 	"halite/storage/index"
+	"halite/storage/index/restricted"
 	"halite/storage/keyviz"
 	"halite/storage/lease"
 	"halite/storage/notes"
@@ -56,7 +57,7 @@ type database struct {
 	rollupLease *lease.Keeper
 	index       *index.Index
 	ingester    ingester
-	lookup      read.Index // the index that queries use
+	lookup      *restricted.Index // the index that queries use
 	deleter     api.Deleter
 	reader      *read.Reader
 	rowCache    *rowcache.Cache

@@ -351,6 +351,16 @@ func (c FreshIndex) SelectJoin(
 	return c.t.opts.Index.SelectJoin(ctx, budget, keys, mintMs, maxtMs, ms...)
 }
 
+// Explain is index.Index.Explain on a fresh index.
+func (c FreshIndex) Explain(
+	ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64, ms ...*labels.Matcher,
+) (index.Work, error) {
+	if err := c.check(ctx); err != nil {
+		return index.Work{}, err
+	}
+	return c.t.opts.Index.Explain(ctx, budget, answer, label, mintMs, maxtMs, ms...)
+}
+
 // LabelNames is index.Index.LabelNames on a fresh index.
 func (c FreshIndex) LabelNames(
 	ctx context.Context, mintMs, maxtMs int64, limit int, ms ...*labels.Matcher,

@@ -61,6 +61,9 @@ type selector struct {
 	shared  bool // the budget is shared with other queriers
 }
 
+// Figures returns what the querier has read so far.
+func (s *selector) Figures() read.Figures { return s.session.Figures() }
+
 // Close implements Querier and ChunkQuerier.
 func (s *selector) Close() error {
 	s.loaders.close()

@@ -2,6 +2,7 @@ package read
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -68,4 +69,45 @@ func (s *scanned) row(key []byte) {
 	}
 	s.LastHour = hour
 	s.Rows++
+}
+
+// Add adds the figures of another session.
+func (f *Figures) Add(o *Figures) {
+	f.Series += o.Series
+	f.Ranges += o.Ranges
+	f.Rows += o.Rows
+	f.RowsUsed += o.RowsUsed
+	f.RowsCached += o.RowsCached
+	f.Samples += o.Samples
+	f.Scans = append(f.Scans, o.Scans...)
+}
+
+// Class says how a query reads the data table, from the cheapest to the dearest.
+type Class string
+
+// The classes of reads.
+const (
+	ClassNone   Class = "none"   // it reads no row of the table
+	ClassScan   Class = "scan"   // one range of contiguous rows a day, and the query uses most rows
+	ClassMerge  Class = "merge"  // several ranges a day, one for each salt or group of series, and the query uses most rows
+	ClassSearch Class = "search" // the query uses less than half of the rows
+)
+
+// Class classifies the reads of the table, and says why in words.
+func (f *Figures) Class() (Class, string) {
+	if f.Rows == 0 {
+		return ClassNone, "the head and the row cache have all samples, or no series matches"
+	}
+	used := fmt.Sprintf("the query uses %d of %d rows", f.RowsUsed, f.Rows)
+	if f.RowsUsed*2 < f.Rows {
+		return ClassSearch, used + "; promote the labels of its matchers, so that their rows are neighbours"
+	}
+	most := 0
+	for i := range f.Scans {
+		most = max(most, f.Scans[i].Ranges)
+	}
+	if most > 1 {
+		return ClassMerge, fmt.Sprintf("up to %d ranges a read; %s", most, used)
+	}
+	return ClassScan, "one range a read; " + used
 }

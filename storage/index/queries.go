@@ -41,6 +41,27 @@ func (x *Index) SelectJoin(
 	return x.lookup.SelectJoin(ctx, budget, keys, mintMs, maxtMs, matchers...)
 }
 
+// Work counts what a look-up reads in the index.
+type Work = lookup.Work
+
+// Answer is what a look-up returns.
+type Answer = lookup.Answer
+
+// The answers of look-ups.
+const (
+	AnswerSeries = lookup.AnswerSeries
+	AnswerNames  = lookup.AnswerNames
+	AnswerValues = lookup.AnswerValues
+)
+
+// Explain looks up series as Select, LabelNames or LabelValues do, and returns the work instead of the answer. label is the label
+// of AnswerValues.
+func (x *Index) Explain(
+	ctx context.Context, budget Budget, answer Answer, label string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+) (Work, error) {
+	return x.lookup.Explain(ctx, budget, answer, label, mintMs, maxtMs, matchers...)
+}
+
 // LabelNames returns the sorted label names of the series that Select would find. A limit above 0 bounds their
 // number.
 func (x *Index) LabelNames(

@@ -345,6 +345,13 @@ func (w *world) check() {
 	gotValues, err := w.x.LabelValues(ctx, label, mint, maxt, limit, ms...)
 	require.NoError(w.t, err)
 	require.Equal(w.t, sortedKeys(values, limit), append([]string{}, gotValues...), "values of %s, %v", label, ms)
+	for answer, found := range map[Answer]int{AnswerSeries: len(want), AnswerNames: len(names), AnswerValues: len(values)} {
+		work, err := w.x.Explain(ctx, nil, answer, label, mint, maxt, ms...)
+		require.NoError(w.t, err)
+		require.Equal(w.t, found, work.Found)
+		require.GreaterOrEqual(w.t, work.Tested, work.Matched)
+		require.True(w.t, found == 0 || work.Tested > 0 || len(ms) == 0)
+	}
 }
 
 // checkPart asks for some of the labels.

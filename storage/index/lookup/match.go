@@ -69,12 +69,13 @@ func metricNamed(ms []matcher) (metric string, ok bool) {
 	return "", false
 }
 
-// matchActive evaluates a matcher on the current values of an active dictionary.
-func matchActive(ctx context.Context, m *matcher, d *memory.Dictionary) (*valueid.Set, error) {
+// matchActive evaluates a matcher on the current values of an active dictionary, and counts the values that it compares.
+func matchActive(ctx context.Context, m *matcher, d *memory.Dictionary, work *Work) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
 		return matchFinite(m, values, d.Len(), func(v string) (uint32, error) { return d.Lookup(v), nil })
 	}
 	values := d.Snapshot()
+	work.Values += int64(len(values))
 	set := valueid.NewSet(uint32(len(values)))
 	if m.absent {
 		set.Add(0)
@@ -124,7 +125,7 @@ func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) 
 
 // matchClosed evaluates a matcher on a segment's dictionary. It caches the results of regular expressions, because the
 // dictionary never changes.
-func matchClosed(ctx context.Context, m *matcher, d *segment.Dict) (*valueid.Set, error) {
+func matchClosed(ctx context.Context, m *matcher, d *segment.Dict, work *Work) (*valueid.Set, error) {
 	if values, ok := m.finite(); ok {
 		return matchFinite(m, values, d.Header.Values, func(v string) (uint32, error) { return d.Lookup(ctx, v) })
 	}
@@ -155,6 +156,7 @@ func matchClosed(ctx context.Context, m *matcher, d *segment.Dict) (*valueid.Set
 		if err != nil {
 			return nil, err
 		}
+		work.Values += int64(c.Count)
 		matchChunk(m, c, prefix, set)
 	}
 	d.Segment.Store.Cache.Put(key, set, set.SizeBytes())

@@ -43,6 +43,7 @@ func (q *query) inDay(d *segment.Handle, run func(s *segment.Segment) error) err
 		if err == nil {
 			s.Window[0] = presence.HoursWithin(d.Of.FirstDay(), q.from, q.to)
 			q.reader.opts.DayReads.Inc()
+			q.work.DaySegments++
 			err = run(s)
 		}
 		if !errors.Is(err, segment.ErrStale) || try == staleRetriesMax {
@@ -63,6 +64,7 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 				return 0, nil
 			}
 			q.reader.opts.MonthReads.Inc()
+			q.work.MonthSegments++
 			err = run(s)
 		}
 		switch {

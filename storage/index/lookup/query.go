@@ -29,6 +29,7 @@ type query struct {
 	months         segment.MonthRule
 	budget         Budget // may be nil
 	unchargedBytes int64  // bytes to charge
+	work           Work
 }
 
 type activeSetKey struct {
@@ -122,10 +123,13 @@ func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) erro
 		}
 		v.Load(t)
 		q.first = q.firstRetainedHour(t.Metric)
+		q.work.Metrics++
+		q.work.Tested += int64(v.Rows)
 		rows, err := q.activeRows(scratch)
 		if err != nil {
 			return err
 		}
+		q.work.Matched += int64(len(rows))
 		if len(rows) > 0 {
 			if err := visit(v, rows); err != nil {
 				return err
@@ -187,7 +191,7 @@ func (q *query) activeSet(i int, d *memory.Dictionary) (*valueid.Set, error) {
 	if set := q.sets[key]; set != nil {
 		return set, nil
 	}
-	set, err := matchActive(q.ctx, &q.matchers[i], d)
+	set, err := matchActive(q.ctx, &q.matchers[i], d, &q.work)
 	if err == nil {
 		q.sets[key] = set
 	}

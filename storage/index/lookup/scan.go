@@ -38,8 +38,11 @@ func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b
 		if err != nil {
 			return err
 		}
+		q.work.Blocks += len(blocks)
 		for _, b := range blocks {
+			q.work.Tested += int64(b.Rows)
 			rows = q.blockRows(s, b, sets, metrics, rows[:0])
+			q.work.Matched += int64(len(rows))
 			if len(rows) == 0 {
 				continue
 			}
@@ -64,7 +67,7 @@ func (q *query) closedSet(s *segment.Segment, m *matcher) (*valueid.Set, error) 
 	if err != nil {
 		return nil, err
 	}
-	set, err := matchClosed(q.ctx, m, d)
+	set, err := matchClosed(q.ctx, m, d, &q.work)
 	if err == nil && set.Count == int(d.Header.Values) && (m.metric || set.Has(0)) {
 		return nil, nil
 	}

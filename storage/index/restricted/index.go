@@ -20,6 +20,8 @@ type Source interface {
 	) ([]index.Series, error)
 	SelectJoin(ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 	) (found []index.Series, omitted int, err error)
+	Explain(ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64,
+		matchers ...*labels.Matcher) (index.Work, error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 	) ([]string, error)
@@ -78,6 +80,24 @@ func (x *Index) SelectJoin(
 	}
 	found, err = x.selectAll(ctx, budget, mintMs, maxtMs, matchers, some, x.whole(ctx, budget))
 	return found, omitted, err
+}
+
+// Explain adds up the work of the stored selectors that aliases and tenants make of a selector.
+func (x *Index) Explain(
+	ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+) (sum index.Work, err error) {
+	for _, s := range principal.From(ctx).Selectors(matchers) {
+		for _, t := range x.stretches(&s, mintMs, maxtMs) {
+			for _, stored := range t.Selectors {
+				work, err := x.source.Explain(ctx, budget, answer, label, t.mintMs, t.maxtMs, stored...)
+				if err != nil {
+					return index.Work{}, err
+				}
+				sum.Add(work)
+			}
+		}
+	}
+	return sum, nil
 }
 
 // LabelNames is LabelNames of the Source.

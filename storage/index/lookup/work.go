@@ -1,0 +1,28 @@
+package lookup
+
+// Work counts what a look-up reads in the index. A look-up reads no rows of samples.
+type Work struct {
+	// Metrics counts the metrics in memory whose series were tested, DaySegments and MonthSegments the segments on disk, Blocks
+	// their blocks.
+	Metrics, DaySegments, MonthSegments, Blocks int
+	// Values counts the label values that regular expressions and inequalities were compared with. Cached results of a closed
+	// segment count nothing.
+	Values int64
+	// Tested counts the series that were candidates, Matched the series among them that the matchers accept. A series counts in
+	// each place that holds it.
+	Tested, Matched int64
+	// Found is the length of the answer: series, names or values.
+	Found int
+}
+
+// Add adds the work of another look-up.
+func (w *Work) Add(o Work) {
+	w.Metrics += o.Metrics
+	w.DaySegments += o.DaySegments
+	w.MonthSegments += o.MonthSegments
+	w.Blocks += o.Blocks
+	w.Values += o.Values
+	w.Tested += o.Tested
+	w.Matched += o.Matched
+	w.Found += o.Found
+}
