@@ -96,6 +96,9 @@ func (i *Ingester) DropTenant(ctx context.Context, tenant string) (series int, e
 	if err := i.histograms.DropTenant(ctx, prefix); err != nil {
 		return 0, err
 	}
+	if err := i.dropElections(ctx, prefix); err != nil {
+		return 0, err
+	}
 	// The log still has metadata of the tenant. Only an empty log restores none after a crash.
 	return series, retryable(i.forgetTenant(ctx, prefix))
 }

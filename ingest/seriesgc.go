@@ -116,6 +116,21 @@ func (w *Writer) forgetRelabelled() {
 	}
 }
 
+// dropElections forgets the elections of a tenant whose requests are refused, and the memory of relabelled series, which knows
+// their replicas.
+func (w *Writer) dropElections(ctx context.Context, prefix string) error {
+	w.rulesMu.Lock()
+	defer w.rulesMu.Unlock()
+	rules := w.rules.Load()
+	if rules.Tracker() != nil {
+		w.swapRules(rules.Fresh())
+	}
+	if err := rules.Tracker().DropTenant(ctx, w.meta, prefix); err != nil {
+		return fmt.Errorf("drop the elections of a tenant: %w", err)
+	}
+	return w.sync(ctx)
+}
+
 // startRemoval finds the encodings of the series in a registry. Meanwhile only registrations of series wait, for a short time.
 func (w *Writer) startRemoval(registry *head.Registry, idle []index.Ref) *head.Removal {
 	refs := make([]uint32, len(idle))

@@ -67,6 +67,49 @@ func (r *rig) columns() map[string]column {
 	return out
 }
 
+// electAs writes as both replicas of two clusters of a tenant.
+func (r *rig) electAs(tenant string) error {
+	req := &prompb.WriteRequest{}
+	for n := range 4 {
+		req.Timeseries = append(req.Timeseries, series([]string{
+			"__name__", "ha", "__replica__", fmt.Sprint("r", n%2), "cluster", fmt.Sprint("c", n/2)}, sample(r.clock.Now().UnixMilli(), 1)))
+	}
+	ctx := principal.With(context.Background(), &principal.Principal{Name: tenant, Tenants: []string{tenant}})
+	_, err := r.Write(ctx, Input{Body: body(r.t, req)})
+	return err
+}
+
+// TestDropElections: a drop forgets the elections of the tenant, and those of no other one.
+func TestDropElections(t *testing.T) {
+	for _, on := range []bool{true, false} { // whether the configuration still has HA pairs when the tenant is dropped
+		r, err := deletionRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), tenantTweak)
+		require.NoError(t, err)
+		r.electBy("[]")
+		for _, tenant := range []string{"acmecorp", "acme"} {
+			require.NoError(t, r.electAs(tenant))
+		}
+		require.Len(t, r.HAClusters(), 4)
+		if !on {
+			require.NoError(t, r.SetRelabelling(t.Context(), nil, nil))
+		}
+		_, err = r.DropTenant(t.Context(), "acmecorp")
+		require.NoError(t, err)
+		r.requireNothingOf("acmecorp")
+		if r.electBy("[]"); on {
+			r.ReopenTenant("acmecorp")
+		}
+		for _, c := range r.HAClusters() {
+			require.Equal(t, "acme", c.Tenant)
+		}
+		require.Len(t, r.HAClusters(), 2)
+		if on {
+			require.NoError(t, r.electAs("acmecorp"))
+			require.Len(t, r.HAClusters(), 4)
+		}
+		r.close()
+	}
+}
+
 // requireNothingOf checks that neither memory nor a row of a table names the tenant.
 func (r *rig) requireNothingOf(tenant string) {
 	r.t.Helper()

@@ -49,6 +49,9 @@ type Options struct {
 	List   *tenants.Registry
 	Writer Writer
 	Notes  *notes.Store
+	// Forget lists what removes the rest of a dropped tenant from table meta. A function may be called again for a tenant that it
+	// has removed.
+	Forget []func(ctx context.Context, tenant string) error
 	// Store is the engine. Its tables are measured.
 	Store      storage.Store
 	Logger     *slog.Logger
@@ -247,6 +250,11 @@ func (a *Admin) finishDrop(ctx context.Context, name string) (series int, err er
 	}
 	if err := a.notesOf(name).Drop(ctx); err != nil {
 		return 0, err
+	}
+	for _, forget := range a.opts.Forget {
+		if err := forget(ctx, name); err != nil {
+			return 0, err
+		}
 	}
 	if err := a.opts.List.Remove(ctx, name); err != nil {
 		return 0, err

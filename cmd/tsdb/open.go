@@ -113,6 +113,7 @@ func (db *database) openTenants(log *slog.Logger, r prometheus.Registerer) {
 	if db.tenancy != nil {
 		db.tenants = tenantadmin.New(tenantadmin.Options{
 			List: db.tenantList, Writer: db.ingester, Notes: db.notes, Store: db.tables, Logger: log, Registerer: r,
+			Forget: []func(ctx context.Context, tenant string) error{db.aliases.DropTenant, db.keyviz.DropTenant},
 		})
 	}
 }

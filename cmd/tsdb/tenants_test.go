@@ -185,7 +185,7 @@ func (s *tenantServer) tenant(args ...string) (string, error) {
 	return tsdb(s.t, append([]string{"tenant", "--url", s.url, "--bearer-token-file", file}, args...)...)
 }
 
-// TestTenantDrop: a tenant is listed, shown with what it uses, and dropped with samples, rollups, index, annotations and
+// TestTenantDrop: a tenant is listed, shown with what it uses, and dropped with samples, rollups, index, annotations, aliases and
 // descriptions, also if the server is killed meanwhile.
 func TestTenantDrop(t *testing.T) {
 	t.Parallel()
@@ -211,6 +211,8 @@ func TestTenantDrop(t *testing.T) {
 		s.writeThree(who, base+100, now)
 		status, text := s.ask(who, "", http.MethodPost, "/api/annotation?description=of-"+who+"&start_time="+fmt.Sprint(now.Unix()), "")
 		require.Equal(t, http.StatusOK, status, text)
+		status, text = s.ask(who, "", http.MethodPost, "/api/v1/admin/aliases?kind=metric&old=before&new=m", "")
+		require.Less(t, status, 300, text)
 	}
 	out, err = s.tenant("usage")
 	require.NoError(t, err, out)
@@ -265,6 +267,9 @@ func (s *tenantServer) killedInDrop(now time.Time) {
 	status, text := s.ask("acme", "", http.MethodGet, "/api/annotations?start_time=1", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "[]", strings.TrimSpace(text))
+	status, text = s.ask("acme", "", http.MethodGet, "/api/v1/admin/aliases", "")
+	require.Equal(t, http.StatusOK, status)
+	require.NotContains(t, text, "before")
 	s.writeThree("acme", 40, now)
 	require.Equal(t, "40 41 42", s.values("acme", "", "m", now))
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -334,6 +336,27 @@ func (t *Tracker) Forget() {
 			}
 		}
 	})
+}
+
+// DropTenant forgets the clusters of a tenant, given the prefix of its stored names, and removes their elections from table meta.
+// The caller must hold no Replica of the tenant any more. A nil Tracker only removes elections.
+func (t *Tracker) DropTenant(ctx context.Context, meta storage.Table, prefix string) error {
+	if t != nil {
+		t.mu.Lock()
+		maps.DeleteFunc(t.clusters, func(k clusterKey, _ *cluster) bool { return k.tenant == prefix })
+		delete(t.byTenant, prefix)
+		t.mu.Unlock()
+	}
+	ended, err := lease.Holders(ctx, meta, clusterKey{tenant: prefix}.lease())
+	if err != nil {
+		return err
+	}
+	for _, h := range ended {
+		if err := lease.Remove(ctx, meta, h.Name, math.MaxInt64); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eachIdle visits the idle replicas. The caller holds mu.

@@ -186,6 +186,26 @@ func (x *Registry) Remove(ctx context.Context, a Alias) (found bool, err error) 
 	return true, x.publish(rest, x.configured)
 }
 
+// DropTenant removes the aliases of a tenant other than the default one from table meta. The removal is durable when DropTenant
+// returns. Aliases of the configuration file stay.
+func (x *Registry) DropTenant(ctx context.Context, tenant string) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	stored, err := x.read(ctx)
+	if err != nil {
+		return err
+	}
+	prefix := rowPrefix + keyschema.TenantPrefix(tenant)
+	if err := x.meta.DropRows(ctx, storage.RowRange{Start: []byte(prefix + "#"), End: []byte(prefix + "$")}); err != nil {
+		return fmt.Errorf("drop the aliases of tenant %q: %w", tenant, err)
+	}
+	if err := x.opts.Store.Sync(ctx); err != nil {
+		return fmt.Errorf("drop the aliases of tenant %q: %w", tenant, err)
+	}
+	rest := slices.DeleteFunc(stored, func(a Alias) bool { return a.tenant() == tenant })
+	return x.publish(rest, x.configured)
+}
+
 // publish makes aliases visible. The caller holds the lock.
 func (x *Registry) publish(stored, configured []Alias) error {
 	made, err := x.compile(stored, configured)

@@ -3,6 +3,7 @@ package keyviz
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,6 +30,7 @@ type Collector struct {
 	begun  time.Time
 	past   atomic.Int64 // samples since the last division
 
+	storing  sync.Mutex // held while columns are written to table meta
 	dividing sync.Mutex // guards divided and took
 	divided  time.Time
 	took     time.Duration
@@ -151,10 +153,10 @@ const (
 
 // Divide splits hot ranges and merges cold ones.
 func (c *Collector) Divide(renumber bool) {
+	c.mu.Lock() // so that DropTenant finds the columns either in the set or in the pyramid
+	defer c.mu.Unlock()
 	columns, changes := c.set.Divide(renumber)
 	now := c.opts.Now()
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.pyramid.add(columns, now.UnixMilli())
 	for _, change := range changes {
 		c.changes = append(c.changes, Change{now, change})
@@ -178,6 +180,26 @@ func (c *Collector) Tick(ctx context.Context) {
 		c.failures.Add(1)
 		c.opts.Logger.Warn("cannot store columns of the key heat map; they stay in memory", "err", err)
 	}
+}
+
+// DropTenant forgets the load of a tenant other than the default one. The caller lets no request of the tenant in. The columns in
+// table meta name the tenant no more when it returns, and this is durable after the next Sync of the store. A nil Collector has
+// nothing.
+func (c *Collector) DropTenant(ctx context.Context, tenant string) error {
+	if c == nil {
+		return nil
+	}
+	from, to := keyschema.TenantRows(tenant)
+	start, end, now := string(from), string(to), c.opts.Now().UnixMilli()
+	c.mu.Lock()
+	c.pyramid.add(c.set.Drop(start, end), now)
+	c.pyramid.drop(start, end)
+	c.changes = slices.DeleteFunc(c.changes, func(x Change) bool { return x.Start >= start && x.Start < end })
+	c.mu.Unlock()
+	if err := c.store(ctx, now); err != nil {
+		return fmt.Errorf("drop tenant %q from the key heat map: %w", tenant, err)
+	}
+	return nil
 }
 
 // drainEvery is the age of the counts that a heat map may lack.

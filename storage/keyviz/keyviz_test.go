@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -193,6 +194,75 @@ func (r *rig) rows(prefix string) (n int) {
 	}
 	require.NoError(r.t, errors.Join(it.Err(), it.Close()))
 	return n
+}
+
+// starts lists the starts of all ranges of all columns in table meta.
+func (r *rig) starts() (all []string) {
+	codec, err := heat.NewCodec()
+	require.NoError(r.t, err)
+	it := r.opts.Meta.ReadRows(r.t.Context(), storage.RowSet{Ranges: []storage.RowRange{{}}}, storage.ReadOptions{})
+	for it.Next() {
+		row := it.Row()
+		column, err := codec.Parse(row.Cells[0].Value)
+		require.NoError(r.t, err)
+		all = append(all, column.Starts...)
+	}
+	require.NoError(r.t, errors.Join(it.Err(), it.Close()))
+	return all
+}
+
+// TestDropTenant: no column and no range names a dropped tenant, also if a request was under way during the drop. The counts of
+// others stay. The tenant is counted again if it comes back.
+func TestDropTenant(t *testing.T) {
+	r := newRig(t, nil)
+	tenants := []string{"", "&acme&", "&acmecorp&", "&beta&"}
+	keys := func(dst []byte, ref uint32, hour int64) []byte {
+		return keyschema.AppendHour(fmt.Appendf(dst, "%sup#00#instance=%05d#", tenants[ref%4], ref), hour)
+	}
+	r.Start(keys, 0)
+	fill := func() {
+		for range 5 {
+			for ref := range uint32(400) {
+				r.write(ref, r.now.UnixMilli(), 10)
+			}
+			r.Tick(t.Context())
+			r.now = r.now.Add(time.Minute)
+		}
+	}
+	of := func(tenant string) (n int) {
+		for _, start := range r.starts() {
+			if strings.HasPrefix(start, tenant) {
+				n++
+			}
+		}
+		return n
+	}
+	fill()
+	for _, tenant := range tenants[1:] {
+		require.NotZero(t, of(tenant), tenant)
+	}
+	underWay := r.Begin()
+	ranges.Add(underWay, []written{{Ref: 1, TsMs: r.now.UnixMilli()}})
+	require.NoError(t, r.DropTenant(t.Context(), "acme"))
+	require.Zero(t, of("&acme&"))
+	r.End(underWay)
+	for range 3 {
+		r.Tick(t.Context())
+		require.Zero(t, of("&acme&"))
+	}
+	require.NotZero(t, of("&acmecorp&"))
+	require.InDelta(t, 3*5*100*10, total(r.heatmap(keyviz.Request{})), 1000)
+	require.NoError(t, r.DropTenant(t.Context(), "acme"))
+
+	// Without an interruption the columns of a new collector are the same.
+	r.Close(t.Context())
+	r.open()
+	r.Start(keys, 0)
+	require.Zero(t, of("&acme&"))
+	require.InDelta(t, 3*5*100*10, total(r.heatmap(keyviz.Request{})), 1000)
+	fill()
+	require.NotZero(t, of("&acme&"), "it came back")
+	require.NoError(t, (*keyviz.Collector)(nil).DropTenant(t.Context(), "acme"))
 }
 
 // TestDamagedColumn: an unreadable row is left out.

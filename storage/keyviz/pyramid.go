@@ -146,6 +146,21 @@ func (p *pyramid) close(keep int) {
 	}
 }
 
+// drop removes the ranges that start in [start, end) from all columns.
+func (p *pyramid) drop(start, end string) {
+	for _, l := range p.levels {
+		for _, s := range l.columns {
+			c := p.decoded(s)
+			if c == nil || !c.Drop(start, end) {
+				continue
+			}
+			if s.dirty = true; s.open == nil {
+				p.setEncoded(s, p.codec.Append(nil, c))
+			}
+		}
+	}
+}
+
 // expire forgets columns that are too old and returns their rows' keys. It folds ranges if the columns need too much memory.
 func (p *pyramid) expire(nowMs int64) (expired []columnID) {
 	for _, l := range p.levels {

@@ -93,6 +93,8 @@ func (c *Collector) scan(
 
 // store writes the changed columns to table meta and removes the expired ones.
 func (c *Collector) store(ctx context.Context, nowMs int64) error {
+	c.storing.Lock() // an older column must not follow a newer one
+	defer c.storing.Unlock()
 	muts, written := c.changed(nowMs)
 	err := c.apply(ctx, muts)
 	if err != nil {

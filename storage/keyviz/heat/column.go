@@ -121,6 +121,19 @@ func (c *Column) Reduce(rowsMax int) {
 	c.Starts, c.Counts = starts, counts
 }
 
+// Drop removes the ranges that start in [start, end), with their counts. The keys of the last of them may end behind end. It
+// reports whether there are any. start is not "".
+func (c *Column) Drop(start, end string) bool {
+	first, last := sort.SearchStrings(c.Starts, start), sort.SearchStrings(c.Starts, end)
+	if first == last {
+		return false
+	}
+	// The column may share its starts with others.
+	c.Starts = slices.Concat(c.Starts[:first], c.Starts[last:])
+	c.Counts = slices.Delete(c.Counts, first, last)
+	return true
+}
+
 // Heat is one figure for all work: cells written, and rows written or read.
 func (c *Counts) Heat() float64 { return c[WriteCells] + c[WriteRows] + c[ReadRows] }
 

@@ -46,7 +46,14 @@ type Set struct {
 	nextID  uint32
 	base    uint32
 	random  uint64
+	// dropped are spans of keys. Writers to retired snapshots may still count there.
+	dropped []span
 }
+
+// span is the keys from start to before end.
+type span struct{ start, end string }
+
+func (s span) has(key string) bool { return key >= s.start && key < s.end }
 
 // leaf is a range with its heat. It ends where the next one starts.
 type leaf struct {
@@ -155,14 +162,50 @@ func (s *Set) drain() (out []*heat.Column) {
 			s.retired = append(s.retired, old)
 		}
 		columns := make(map[int64]*heat.Column)
-		samples := old.drain(columns)
-		s.take(old, samples)
+		s.take(old.drain(columns))
 		for _, minute := range slices.Sorted(maps.Keys(columns)) {
 			c := columns[minute]
+			if old != current {
+				s.dropFrom(c)
+			}
 			s.warm(c)
 			out = append(out, c)
 		}
 	}
+	if len(s.retired) == 0 {
+		s.dropped = nil
+	}
+	return out
+}
+
+// dropFrom removes the dropped spans from a column.
+func (s *Set) dropFrom(c *heat.Column) {
+	for _, d := range s.dropped {
+		c.Drop(d.start, d.end)
+	}
+}
+
+// Drop forgets all ranges that start in [start, end), their counts, and sampled keys. start is not "". It returns the counts of
+// the others as Drain does.
+func (s *Set) Drop(start, end string) []*heat.Column {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	gone := span{start, end}
+	out := s.drain()
+	for _, c := range out {
+		c.Drop(start, end)
+	}
+	for i := len(s.leaves) - 1; i >= 0; i-- {
+		l := s.leaves[i]
+		l.keys = slices.DeleteFunc(l.keys, gone.has)
+		if gone.has(l.start) {
+			l.heat, l.peak = 0, 0
+			s.join(i, "its keys are dropped")
+		}
+	}
+	s.number()
+	s.publish() // also without a change: what is drained later may still have keys of the span
+	s.dropped = append(s.dropped, gone)
 	return out
 }
 
@@ -180,14 +223,14 @@ func (s *Set) warm(c *heat.Column) {
 }
 
 // take gives samples to the leaves.
-func (s *Set) take(from *Snapshot, samples []sample) {
+func (s *Set) take(samples []sample) {
 	current := s.current.Load()
 	for _, x := range samples {
 		key := x.key
 		if key == "" {
 			key = s.opts.Key(x.ref)
 		}
-		if key == "" {
+		if key == "" || slices.ContainsFunc(s.dropped, func(d span) bool { return d.has(key) }) {
 			continue
 		}
 		l := s.leaves[current.Find([]byte(key))]
