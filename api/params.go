@@ -35,13 +35,13 @@ func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Reques
 			err = nil
 		}
 	}
+	if err == nil {
+		return r, nil
+	}
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return r, badForm(err)
 	}
-	if err != nil {
-		r = r.WithContext(context.WithValue(r.Context(), formError{}, err))
-	}
-	return r, nil
+	return r.WithContext(context.WithValue(r.Context(), formError{}, err)), nil
 }
 
 // strictForm reports a query string or form body with a malformed part.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorilla/mux"
 	"github.com/klauspost/compress/gzhttp"
+	"github.com/klauspost/compress/gzip"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"halite/api/keyviz"
@@ -54,7 +55,8 @@ func (s *Server) direct(router http.Handler) http.Handler {
 
 // newRouter registers every endpoint.
 func (s *Server) newRouter() (*mux.Router, error) {
-	gzip, err := gzhttp.NewWrapper(gzhttp.MinSize(s.opts.Limits.GzipBytesMin))
+	// The fastest level takes about half the CPU time of the default level, and answers are about 15 % larger.
+	gzipped, err := gzhttp.NewWrapper(gzhttp.MinSize(s.opts.Limits.GzipBytesMin), gzhttp.CompressionLevel(gzip.BestSpeed))
 	if err != nil {
 		return nil, fmt.Errorf("api: compression of answers: %w", err)
 	}
@@ -67,7 +69,7 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	}
 	const get, head, post, put = http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut
 	compress := func(e *route) *route {
-		e.compressed = gzip(http.HandlerFunc(e.answer))
+		e.compressed = gzipped(http.HandlerFunc(e.answer))
 		return e
 	}
 	// readsAll is the access of endpoints that show more than series.

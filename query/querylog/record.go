@@ -3,6 +3,7 @@ package querylog
 import (
 	"bytes"
 	"encoding/json"
+	"strconv"
 	"time"
 	"unicode/utf8"
 )
@@ -82,6 +83,41 @@ func encode(record any) ([]byte, error) {
 	e.SetEscapeHTML(false)
 	err := e.Encode(record)
 	return b.Bytes(), err
+}
+
+// appendJSON appends a query as JSON with a line end, as encode does. It is quicker, because each query needs it.
+func (q Query) appendJSON(dst []byte) []byte {
+	dst = append(dst, `{"time":"`...)
+	dst = q.Time.AppendFormat(dst, time.RFC3339Nano)
+	dst = appendText(append(dst, `","kind":`...), q.Kind)
+	dst = appendText(append(dst, `,"query":`...), q.Query)
+	if q.QueryBytes != 0 {
+		dst = strconv.AppendInt(append(dst, `,"queryBytes":`...), int64(q.QueryBytes), 10)
+	}
+	dst = strconv.AppendInt(append(dst, `,"startMs":`...), q.StartMs, 10)
+	dst = strconv.AppendInt(append(dst, `,"endMs":`...), q.EndMs, 10)
+	dst = strconv.AppendInt(append(dst, `,"stepMs":`...), q.StepMs, 10)
+	dst = appendText(append(dst, `,"client":`...), q.Client)
+	return append(dst, "}\n"...)
+}
+
+// appendText appends a text as a string of JSON.
+func appendText(dst []byte, text string) []byte {
+	begin := len(dst)
+	dst = append(dst, '"')
+	for i := range len(text) {
+		switch b := text[i]; {
+		case b < ' ' || b >= utf8.RuneSelf:
+			// Encoding a string does not fail. Its line end does not belong to the string.
+			quoted, _ := encode(text)
+			return append(dst[:begin], quoted[:len(quoted)-1]...)
+		case b == '"' || b == '\\':
+			dst = append(dst, '\\', b)
+		default:
+			dst = append(dst, b)
+		}
+	}
+	return append(dst, '"')
 }
 
 // encodeLine encodes the line of a query that ended.

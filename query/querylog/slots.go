@@ -40,11 +40,13 @@ func parseSlots(data []byte) (queries []Query, damaged int) {
 }
 
 // encodeSlot encodes a query for a slot and shortens its expression until it fits.
-func encodeSlot(q Query) ([]byte, error) {
+func encodeSlot(q Query) []byte {
 	for textMax := textBytesMax; ; textMax /= 2 {
-		b, err := encode(q.bounded(textMax))
-		if err != nil || len(b) <= slotBytes {
-			return b, err
+		b := q.bounded(textMax)
+		// Quotation marks take more room than this, and then append makes more.
+		text := b.appendJSON(make([]byte, 0, 192+len(b.Query)+len(b.Client)))
+		if len(text) <= slotBytes {
+			return text
 		}
 	}
 }
@@ -106,10 +108,7 @@ func openSlots(path string, n int) (*slots, error) {
 
 // take writes a query to a free slot and returns the number of the slot. ok is false if no slot is free.
 func (s *slots) take(q Query) (slot int, ok bool, err error) {
-	text, err := encodeSlot(q)
-	if err != nil {
-		return 0, false, err
-	}
+	text := encodeSlot(q)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mapped == nil || len(s.free) == 0 {
