@@ -105,13 +105,16 @@ func (d *dispatcher) newQuery(
 		return d.alone(ctx, q, opts, s)
 	}
 	perStep := opts != nil && opts.EnablePerStepStats()
+	statistics := &stats.Statistics{Samples: stats.NewQuerySamples(perStep)}
+	if d.options.CountAll {
+		statistics.Timers = stats.NewQueryTimers()
+	}
 	session := reader.SessionWith(reader.BudgetOf(ctx))
 	held := session.Budget()
 	return &columnarQuery{
 		dispatcher: d, Expression: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: d.rollups.Session(session),
 		held: held, plan: plan,
-		planning:   time.Since(began),
-		statistics: &stats.Statistics{Timers: stats.NewQueryTimers(), Samples: stats.NewQuerySamples(perStep)},
+		planning: time.Since(began), statistics: statistics,
 	}, nil
 }
 
@@ -164,8 +167,8 @@ type columnarQuery struct {
 	held       *budget.Budget // of the session and of the engine
 	plan       *columnar.Plan
 	planning   time.Duration
-	statistics *stats.Statistics
-	explained  bool // the request asks for an explanation
+	statistics *stats.Statistics // with timers if the request asks for them
+	explained  bool              // the request asks for an explanation
 	explain    Explain
 	typed      bool // series with type or unit labels were selected
 

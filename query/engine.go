@@ -42,7 +42,7 @@ func New(opts Options) (*Engine, error) {
 		return nil, err
 	}
 	subqueryStepMs := opts.SubqueryStep.Milliseconds()
-	p := parser.NewParser(opts.parserOptions())
+	p := expression.NewCachingParser(parser.NewParser(opts.parserOptions()))
 	inner := newDispatcher(promql.EngineOpts{
 		Logger:                   opts.Logger,
 		MaxSamples:               min(opts.SamplesMax, opts.EngineSamplesMax),
@@ -61,11 +61,13 @@ func New(opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Engine{
+	e := &Engine{
 		opts: opts, parser: p, inner: inner, metrics: m, cache: cache,
 		slots:  newSlots(opts, m),
 		active: newActiveList(),
-	}, nil
+	}
+	inner.options.Tiers = e.tiers(Params{})
+	return e, nil
 }
 
 // NewParser returns the parser of an Engine with these options, for commands without an Engine.

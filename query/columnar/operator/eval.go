@@ -235,12 +235,12 @@ func (ev *Eval) Metric(s grid.Series) grid.Series {
 // result depends on times and operators.
 type DuplicateCheck struct {
 	names grid.Naming
-	seen  map[uint64]struct{}
+	seen  map[uint64]struct{} // nil before the first series
 }
 
 // NewDuplicateCheck returns a check for series with the given naming.
 func NewDuplicateCheck(n grid.Naming) *DuplicateCheck {
-	return &DuplicateCheck{names: n, seen: map[uint64]struct{}{}}
+	return &DuplicateCheck{names: n}
 }
 
 func (g *DuplicateCheck) check(ev *Eval, s grid.Series) error {
@@ -255,6 +255,9 @@ func (g *DuplicateCheck) Add(s grid.Series) error {
 	h := s.Labels.Hash()
 	if _, found := g.seen[h]; found {
 		return ErrUndecided
+	}
+	if g.seen == nil {
+		g.seen = map[uint64]struct{}{}
 	}
 	g.seen[h] = struct{}{}
 	return nil
