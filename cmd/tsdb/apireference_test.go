@@ -57,7 +57,7 @@ func requireShape(t *testing.T, at string, shown, got any) {
 // TestAPIReferenceIsComplete: the page names each endpoint of Halite, and each of Prometheus. docs/opentsdb.md has OpenTSDB's.
 func TestAPIReferenceIsComplete(t *testing.T) {
 	texts := documents(t)
-	_, table, ok := strings.Cut(texts["docs/security.md"], "## Who may do what")
+	_, table, ok := strings.Cut(texts["docs/security.md"], "## Rights")
 	require.True(t, ok)
 	table, _, _ = strings.Cut(table, "\n## ")
 	named := 0
