@@ -112,8 +112,12 @@ func (f *fixture) code(t *testing.T, method, path, token string, code int) bool 
 			require.Contains(t, w.Body.String(), fmt.Sprintf(`"code":%d,"message":"`, code))
 			return true
 		}
-		var answer struct{ Status, ErrorType, Error string }
+		var answer struct{ Status, ErrorType, Error, Code, Message string }
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer), w.Body)
+		if path == "/write" || path == "/api/v2/write" { // of InfluxDB
+			require.NotEmpty(t, answer.Error+answer.Message)
+			return true
+		}
 		require.Equal(t, "error", answer.Status)
 		require.Equal(t, map[int]string{401: "unauthorized", 403: "forbidden"}[code], answer.ErrorType)
 		require.NotEmpty(t, answer.Error)

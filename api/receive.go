@@ -42,6 +42,8 @@ type receiving struct {
 	quoted bool
 	// fail, if not nil, answers errors that occur before the protocol is called.
 	fail failure
+	// logIns is as in route.
+	logIns func(r *http.Request) []string
 }
 
 // receivers returns the paths of all protocols except remote write. names are the rules of OpenTSDB's names. export returns the
@@ -52,8 +54,8 @@ func receivers(now func() time.Time, names *otsdb.Names, export func() otlp.Opti
 		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
 		{path: ImportPath, methods: []string{post, put}, open: jsonl.Import, lines: true},
 		{path: ImportCSVPath, methods: []string{post, put}, open: csv.Import(now), lines: true, quoted: true},
-		{path: "/write", methods: []string{post}, open: influx.V1(now)},
-		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now)},
+		{path: "/write", methods: []string{post}, open: influx.V1(now), fail: influx.WriteError(false), logIns: influx.LogIns},
+		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now), fail: influx.WriteError(true), logIns: influx.LogIns},
 		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
 		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
 		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
@@ -102,7 +104,7 @@ func alias(router http.Handler) http.Handler {
 func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*route) *route) {
 	for _, at := range receivers(s.opts.Now, s.opts.OpenTSDBNames, s.opts.OTLP) {
 		e := s.newRoute(at.path, needs, s.receive(at), at.methods...)
-		e.waits, e.changesData, e.failure = true, true, at.fail
+		e.waits, e.changesData, e.failure, e.logIns = true, true, at.fail, at.logIns
 		e.protocol = func(r *http.Request) string { return at.open(r).Protocol() }
 		if at.below {
 			router.PathPrefix(at.path).Handler(e)

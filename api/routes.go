@@ -113,8 +113,9 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	if s.opts.GuardProbes {
 		probes = readsAll
 	}
-	add("/ping", probes, influx.Ping, get, head)
-	add("/health", probes, influx.Health, get).waits = true
+	add("/ping", probes, influx.Ping, get, head).logIns = influx.LogIns
+	health := add("/health", probes, influx.Health, get)
+	health.waits, health.logIns = true, influx.LogIns
 	add("/-/healthy", probes, s.healthy, get, head)
 	add("/-/ready", probes, s.ready, get, head)
 	add("/-/reload", administers, s.reload, post, put).changesData = true

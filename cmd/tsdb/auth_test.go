@@ -196,6 +196,12 @@ func TestLogIn(t *testing.T) {
 		{"GET", "/api/v1/query?query=count(secured)", "boss:user-secret", nil, 200, `"3"`},
 		{"GET", "/api/v1/label/instance/values", "part-secret", nil, 200, `["host-1"]`},
 		{"GET", "/api/v1/status/tsdb", "part-secret", nil, 403, "restricted"},
+		{"POST", "/write?u=boss&p=user-secret", "", nil, 204, ""}, {"POST", "/write?u=any&p=write-secret", "", nil, 204, ""},
+		{"POST", "/api/v2/write?bucket=b", "any:write-secret", nil, 204, ""},
+		{"POST", "/write?u=boss&p=wrong-secret", "", nil, 401, `{"error":"the user or the password is wrong"}`},
+		{"POST", "/write?db=x", "", nil, 401, `{"error":"log in`}, {"POST", "/write?u=any&p=read-secret", "", nil, 403, `{"error":`},
+		{"POST", "/api/v2/write?u=any&p=read-secret", "", nil, 403, `{"code":"forbidden"`},
+		{"POST", "/api/v1/import?u=boss&p=user-secret", "", nil, 401, ""},
 		{"GET", "/metrics", "", nil, 401, ""}, {"GET", "/metrics", "read-secret", nil, 200, "tsdb_http_rejected_total"},
 		{"GET", "/debug/pprof/cmdline", "read-secret", nil, 403, "admin"},
 		{"GET", "/debug/pprof/cmdline", "part-secret", nil, 403, "without restrictions"},
@@ -251,7 +257,7 @@ func (s *secureServer) noSecrets(t *testing.T, hash string) {
 	key, err := os.ReadFile(filepath.Join(s.dir, "server.key"))
 	require.NoError(t, err)
 	secrets := []string{
-		"user-secret", "write-secret", "read-secret", hash, fmt.Sprintf("%x", sha256.Sum256([]byte("read-secret"))),
+		"user-secret", "write-secret", "read-secret", "wrong-secret", hash, fmt.Sprintf("%x", sha256.Sum256([]byte("read-secret"))),
 		strings.Split(string(key), "\n")[1],
 	}
 	shown := map[string]string{"the log": s.log.String()}

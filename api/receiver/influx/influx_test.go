@@ -116,6 +116,28 @@ func TestAnswers(t *testing.T) {
 	require.Error(t, V1(now)(httptest.NewRequest("POST", "/?precision=days", nil)).Check())
 }
 
+// TestLogIns reads what the clients of InfluxDB send to log in.
+func TestLogIns(t *testing.T) {
+	const basicAB = "Basic YTpi" // a:b
+	for _, c := range []struct {
+		query, header string
+		want          []string
+	}{
+		{"", "", nil}, {"u=a", "", nil}, {"", "Token secret", nil}, {"", "Bearer a:b", nil},
+		{"u=a&p=b", "", []string{"Token b", basicAB}},
+		{"", basicAB, []string{"Token b", basicAB}},
+		{"u=x&p=y", basicAB, []string{"Token b", basicAB}},
+		{"u=x&p=y", "Bearer secret", nil},
+		{"", "Token a:b", []string{"Token a:b", basicAB}},
+	} {
+		r := httptest.NewRequest("POST", "/write?"+c.query, nil)
+		if c.header != "" {
+			r.Header.Set("Authorization", c.header)
+		}
+		require.Equal(t, c.want, LogIns(r), "%q %q", c.query, c.header)
+	}
+}
+
 // FuzzParse: nothing panics, every line is stored or named, and the labels of a key are its labels alone.
 func FuzzParse(f *testing.F) {
 	f.Add("cpu,host=a,b\\ c=d f=1,g=\"x\ny\",h=2i 1000\n# c\nbad\n")

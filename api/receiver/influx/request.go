@@ -247,6 +247,10 @@ func code(status int) string {
 		return "request too large"
 	case http.StatusServiceUnavailable:
 		return "unavailable"
+	case http.StatusUnauthorized:
+		return "unauthorized"
+	case http.StatusForbidden:
+		return "forbidden"
 	case http.StatusInternalServerError:
 		return "internal error"
 	}
