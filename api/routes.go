@@ -113,9 +113,8 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	if s.opts.GuardProbes {
 		probes = readsAll
 	}
-	add("/ping", probes, influx.Ping, get, head).logIns = influx.LogIns
-	health := add("/health", probes, influx.Health, get)
-	health.waits, health.logIns = true, influx.LogIns
+	ping, health := add("/ping", probes, influx.Ping, get, head), add("/health", probes, influx.Health, get)
+	ping.logIns, health.logIns, health.waits = influx.LogIns, influx.LogIns, true
 	add("/-/healthy", probes, s.healthy, get, head)
 	add("/-/ready", probes, s.ready, get, head)
 	add("/-/reload", administers, s.reload, post, put).changesData = true

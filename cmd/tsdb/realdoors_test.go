@@ -59,9 +59,9 @@ type doorServer struct {
 	conn              net.Conn
 }
 
-// TestRealDoorsCPU sends the same samples by each write protocol to Halite and VictoriaMetrics in turn, and prints the CPU time of
-// the servers a million samples of known series as a table. VICTORIA_METRICS names the other server's binary, REALWRITE_ROUNDS the
-// samples a series.
+// TestRealDoorsCPU sends the same samples by each write protocol to Halite and VictoriaMetrics in turn. It prints a table: CPU
+// seconds of the servers a million samples of known series. VICTORIA_METRICS names the other server's binary, REALWRITE_ROUNDS
+// the samples a series.
 func TestRealDoorsCPU(t *testing.T) {
 	rounds := envInt(t, "REALWRITE_ROUNDS", 100)
 	for _, d := range doors() {
@@ -85,7 +85,8 @@ func TestRealDoorsCPU(t *testing.T) {
 
 func haliteDoors(t *testing.T, d door) *doorServer {
 	addr := freeAddress(t)
-	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--log.level=warn", "--web.enable-pprof", "--opentsdb.listen-address", addr)
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--log.level=warn", "--web.enable-pprof",
+		"--opentsdb.listen-address", addr)
 	return &doorServer{cmd: s.cmd, url: s.url, put: "http://" + addr, telnet: addr, path: d.halite, contentType: d.contentType}
 }
 

@@ -8,8 +8,8 @@ import (
 )
 
 // LogIns returns the values of the header Authorization that a request of an InfluxDB client stands for, in the order in which to
-// try them. It returns nil if the request means its own header alone. InfluxDB 1 takes a user and a password as parameters u and p,
-// or as "Token USER:PASSWORD". Clients of InfluxDB 1 that write to InfluxDB 2 send a token as the password of any user.
+// try them. It returns nil if the request means its own header alone. InfluxDB 1 takes a user and a password as parameters u
+// and p, or as "Token USER:PASSWORD". Clients of InfluxDB 1 that write to InfluxDB 2 send a token as the password of any user.
 func LogIns(r *http.Request) []string {
 	user, password, ok := r.BasicAuth()
 	if header := r.Header.Get("Authorization"); !ok && header != "" {
