@@ -141,6 +141,7 @@ var floors = map[string]int{
 	"api/status":                  86,
 	"api/opentsdb":                88,
 	"api/opentsdb/stats":          0,
+	"api/opentsdb/querystats":     0,
 	"api/opentsdb/telnet":         88,
 	"api/opentsdb/queries":        89,
 	"api":                         90,

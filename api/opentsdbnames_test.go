@@ -236,7 +236,7 @@ func TestOpenTSDBAnnotations(t *testing.T) {
 	const wrongLength = " digits instead of 16 and 32 for each tag: wrong length"
 	for request, want := range map[string]string{
 		"POST /api/annotation":                                  "The start timestamp has not been set",
-		"GET /api/annotation?start_time=x":                      `Invalid timestamp: "x"`,
+		"GET /api/annotation?start_time=x":                      "Invalid time: x. It is not a number",
 		"GET /api/annotation?start_time=1&tsuid=00":             `tsuid "00" has 2` + wrongLength,
 		"POST /api/annotation?start_time=2&end_time=1":          "The end timestamp cannot be less than the start timestamp",
 		"DELETE /api/annotation/bulk":                           "Missing the start time value",

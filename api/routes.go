@@ -144,7 +144,7 @@ func (s *Server) openTSDBQueries() (map[string]http.HandlerFunc, error) {
 	}
 	o := queries.Options{
 		Engine: s.opts.OpenTSDB, BodyBytesMax: s.opts.Limits.FormBytesMax, SubQueriesMax: s.opts.Limits.SelectorsMax,
-		Now: s.opts.Now, SameOrigin: s.sameOrigin, Notes: s.opts.Notes,
+		Now: s.opts.Now, SameOrigin: s.sameOrigin, Notes: s.opts.Notes, Stats: s.openTSDBStats,
 	}
 	if s.opts.AdminAPI && s.opts.Deleter != nil {
 		o.Deleter = s.opts.Deleter

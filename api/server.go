@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"halite/api/opentsdb/querystats"
 	"halite/api/receiver"
 	"halite/api/ui"
 )
@@ -26,6 +27,8 @@ type Server struct {
 	reads      *semaphore.Weighted
 	crashLoops receiver.CrashLoops
 	decoder    receiver.Decoder // of write bodies
+
+	openTSDBStats *querystats.List // queries of OpenTSDB's clients
 }
 
 // newServer checks opts and returns a Server without handlers.
@@ -43,10 +46,11 @@ func newServer(opts Options) (*Server, error) {
 	l := &opts.Limits
 	return &Server{
 		opts: opts, metrics: m, buffers: bufferPool{bytesMax: l.BufferBytesMax}, origins: http.NewCrossOriginProtection(),
-		hosts:      ui.NewHosts(),
-		writeBytes: semaphore.NewWeighted(l.WriteInflightBytesMax),
-		lookups:    semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
-		reads:      semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),
+		openTSDBStats: querystats.New(opts.Now),
+		hosts:         ui.NewHosts(),
+		writeBytes:    semaphore.NewWeighted(l.WriteInflightBytesMax),
+		lookups:       semaphore.NewWeighted(int64(l.LookupConcurrencyMax)),
+		reads:         semaphore.NewWeighted(int64(l.ReadConcurrencyMax)),
 	}, nil
 }
 

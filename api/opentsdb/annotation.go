@@ -3,25 +3,18 @@ package opentsdb
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"halite/keyschema/tsuid"
+	"halite/query/opentsdb/request"
 	"halite/storage"
 	"halite/storage/notes"
 )
 
-const (
-	// AnnotationsMax bounds the annotations of a request, the global annotations of an answer, and its annotations of each series.
-	AnnotationsMax = 10_000
-	// secondsMax is the largest time in seconds. A larger one is in milliseconds.
-	secondsMax = math.MaxUint32
-	// millisecondsMax is the largest time in milliseconds.
-	millisecondsMax = 9_999_999_999_999
-)
+// AnnotationsMax bounds the annotations of a request, the global annotations of an answer, and its annotations of each series.
+const AnnotationsMax = 10_000
 
 // annotation is an annotation in a request. Nil fields of a POST do not change.
 type annotation struct {
@@ -63,33 +56,15 @@ func shownAnnotations(list []notes.Annotation) []storedAnnotation {
 	return out
 }
 
-// timeOf reads a time in seconds or milliseconds since 1970, or before now as in 1h-ago. "" is 0. seconds says that it is in
-// seconds.
-func timeOf(text string, now time.Time) (ms int64, seconds bool, err error) {
-	switch ago, relative := strings.CutSuffix(text, "-ago"); {
-	case text == "":
+// timeOf reads a time as queries do. "" is 0. seconds says that it is in seconds.
+func (h *Handlers) timeOf(text string) (ms int64, seconds bool, err error) {
+	if text == "" {
 		return 0, true, nil
-	case text == "now":
-		return now.UnixMilli(), false, nil
-	case relative:
-		for unit, length := range map[string]time.Duration{
-			"ms": time.Millisecond, "s": time.Second, "m": time.Minute, "h": time.Hour, "d": 24 * time.Hour, "w": 7 * 24 * time.Hour,
-		} {
-			if count, ok := strings.CutSuffix(ago, unit); ok {
-				if n, err := strconv.ParseUint(count, 10, 24); err == nil {
-					return now.Add(-time.Duration(n) * length).UnixMilli(), false, nil
-				}
-			}
-		}
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	switch {
-	case err != nil || n < 0 || n > millisecondsMax:
-		return 0, false, badRequest("Invalid timestamp: %q", text)
-	case n <= secondsMax:
-		return 1000 * n, true, nil
+	if ms, err = h.times.Time(text, time.UTC); err != nil {
+		return 0, false, badRequest("%s", err)
 	}
-	return n, false, nil
+	return ms, request.InSeconds(text), nil
 }
 
 // place returns the series and the start of an annotation.
@@ -101,7 +76,7 @@ func (h *Handlers) place(a *annotation) (series string, startMs int64, seconds b
 		}
 	}
 	if a.StartTime != nil {
-		if startMs, seconds, err = timeOf(string(*a.StartTime), h.opts.Now()); err != nil {
+		if startMs, seconds, err = h.timeOf(string(*a.StartTime)); err != nil {
 			return "", 0, false, err
 		}
 	}
@@ -162,7 +137,7 @@ func (h *Handlers) annotations(w http.ResponseWriter, r *http.Request) error {
 	}
 	toMs := h.opts.Now().UnixMilli()
 	if a.EndTime != nil && *a.EndTime != "" {
-		if toMs, _, err = timeOf(string(*a.EndTime), h.opts.Now()); err != nil {
+		if toMs, _, err = h.timeOf(string(*a.EndTime)); err != nil {
 			return err
 		}
 	}
@@ -205,7 +180,7 @@ func (h *Handlers) storeAnnotation(r *http.Request, a *annotation) (stored notes
 	}
 	endMs := int64(-1)
 	if a.EndTime != nil {
-		if endMs, _, err = timeOf(string(*a.EndTime), h.opts.Now()); err != nil {
+		if endMs, _, err = h.timeOf(string(*a.EndTime)); err != nil {
 			return stored, err
 		}
 		if endMs > 0 && endMs < startMs {
@@ -289,13 +264,13 @@ func (h *Handlers) deleteAnnotations(w http.ResponseWriter, r *http.Request) err
 	if !d.Global && len(d.TSUIDs) == 0 {
 		return badRequest("Missing the TSUIDs or global annotations flag")
 	}
-	fromMs, _, err := timeOf(string(d.StartTime), h.opts.Now())
+	fromMs, _, err := h.timeOf(string(d.StartTime))
 	if err != nil {
 		return err
 	}
 	toMs := h.opts.Now().UnixMilli()
 	if d.EndTime != "" {
-		if toMs, _, err = timeOf(string(d.EndTime), h.opts.Now()); err != nil {
+		if toMs, _, err = h.timeOf(string(d.EndTime)); err != nil {
 			return err
 		}
 	}

@@ -8,8 +8,10 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/api/opentsdb/querystats"
 	"halite/api/opentsdb/stats"
 	"halite/api/receiver/opentsdb"
+	"halite/query/opentsdb/request"
 	"halite/storage/aliases"
 	"halite/storage/index"
 	"halite/storage/notes"
@@ -35,7 +37,7 @@ type Lookup struct {
 	End func()
 }
 
-// Options configure Handlers. All fields except Stats and Notes are required.
+// Options configure Handlers. All fields except Stats, Queries and Notes are required.
 type Options struct {
 	Index Index
 	// Begin waits for a slot of the look-ups.
@@ -50,6 +52,8 @@ type Options struct {
 	Names *opentsdb.Names
 	// Stats returns the data points of /api/stats; nil means that there are none.
 	Stats *stats.Source
+	// Queries are the running and completed queries for /api/stats/query.
+	Queries *querystats.List
 	// Flags are the command line's flags and their values, for /api/config.
 	Flags map[string]string
 	Build Build
@@ -62,10 +66,13 @@ type Options struct {
 type Build struct{ Version, Revision, Branch, User, Date string }
 
 // Handlers answer OpenTSDB's paths.
-type Handlers struct{ opts Options }
+type Handlers struct {
+	opts  Options
+	times *request.Parser
+}
 
 // New returns handlers.
-func New(o Options) *Handlers { return &Handlers{o} }
+func New(o Options) *Handlers { return &Handlers{o, request.NewParser(o.Now, request.Limits{})} }
 
 // Endpoint is a path with its required rights.
 type Endpoint struct {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"halite/api/opentsdb/querystats"
 	"halite/api/opentsdb/stats"
 	"halite/api/receiver/opentsdb"
 )
@@ -98,6 +99,12 @@ func (h *Handlers) stats(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 		return respond(w, http.StatusOK, points)
+	case "query":
+		list := querystats.Document{Completed: []querystats.Completed{}, Running: []querystats.Running{}}
+		if h.opts.Queries != nil {
+			list = h.opts.Queries.Document()
+		}
+		return respond(w, http.StatusOK, list)
 	case "jvm":
 		return respond(w, http.StatusOK, stats.Runtime())
 	case "threads", "region_clients": // Go has no threads to list, and the store has no region servers

@@ -1,6 +1,7 @@
 package opentsdb
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,31 @@ func FuzzPath(f *testing.F) {
 		}
 		require.Contains(t, families(), strings.Split(path, "/")[2])
 	})
+}
+
+// TestTimesOfAnnotations: annotations take the times that queries take, and know which are in seconds.
+func TestTimesOfAnnotations(t *testing.T) {
+	t.Parallel()
+	h := New(Options{Now: func() time.Time { return time.Unix(1_600_000_000, 0) }})
+	for text, want := range map[string]struct {
+		ms      int64
+		seconds bool
+	}{
+		"": {0, true}, "0": {0, true}, "1500000000": {1500000000_000, true}, "1500000000123": {1500000000_123, false},
+		"1500000000.5": {1500000000_500, false}, "77ms": {77, false}, "2017/07/14-02:40": {1500000000_000, false},
+		"1y-ago": {1568464000_000, false}, "now": {1600000000_000, false},
+	} {
+		ms, seconds, err := h.timeOf(text)
+		require.NoError(t, err, text)
+		require.Equal(t, want.ms, ms, text)
+		require.Equal(t, want.seconds, seconds, text)
+	}
+	for _, text := range []string{"-1", "x", "1x-ago", "99999999999999", "true"} {
+		_, _, err := h.timeOf(text)
+		var failed *failure
+		require.ErrorAs(t, err, &failed, text)
+		require.Equal(t, http.StatusBadRequest, failed.status, text)
+	}
 }
 
 func TestStats(t *testing.T) {

@@ -61,11 +61,21 @@ type Answer struct {
 type Series struct {
 	// Sub is the sub-query. With percentiles or buckets the metric has a suffix.
 	Sub *request.SubQuery
+	// Rollup is the interval of the stored rollups that answered, or "".
+	Rollup string
 	expression.Series
 }
 
 // Figures count the samples and series that a sub-query has read and returned.
 type Figures struct{ Series, Samples, Rows, Points int64 }
+
+// Add adds other figures.
+func (f *Figures) Add(other Figures) {
+	f.Series += other.Series
+	f.Samples += other.Samples
+	f.Rows += other.Rows
+	f.Points += other.Points
+}
 
 // warningInterpolated explains why another system may show other values.
 const warningInterpolated = "some values are interpolated: at their time a series of the group has no sample"

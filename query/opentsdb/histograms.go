@@ -94,6 +94,7 @@ func (r *subRun) addHistograms(m *histogramMember, c *column.Column) error {
 		if err := r.reading.Hold(2 + 2*len(h.Buckets)); err != nil {
 			return err
 		}
+		h.TsMs += r.sub.OffsetMs
 		m.samples = append(m.samples, *h)
 	}
 	return nil

@@ -48,13 +48,14 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 		}
 	}
 	r.metric = sub.Metric
-	window := read.Windows{FirstEndMs: r.within.ReadToMs, RangeMs: r.within.ReadToMs - r.within.ReadFromMs + 1, Steps: 1}
+	fromMs, toMs := max(0, r.within.ReadFromMs-sub.OffsetMs), max(0, r.within.ReadToMs-sub.OffsetMs)
+	window := read.Windows{FirstEndMs: toMs, RangeMs: toMs - fromMs + 1, Steps: 1}
 	selection, err := r.reading.Select(ctx, window, matchers(&sub)...)
 	if err != nil {
 		return nil, err
 	}
 	if len(wanted) > 0 {
-		selection.Keep(func(i int) bool { return wanted[tsuid.Text(selection.Labels(i))] })
+		selection.Keep(func(i int) bool { return wanted[tsuid.Text(r.shown(selection.Labels(i)))] })
 	}
 	if sub.ExplicitTags && len(sub.Filters) > 0 {
 		keys := map[string]bool{}
@@ -104,6 +105,10 @@ func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 var errAliased = errors.New("some of these series answer by an alias; delete them by their stored names with " +
 	"/api/v1/admin/tsdb/delete_series")
 
+// errRollups means that a deletion would delete other samples than the ones that the query answers.
+var errRollups = errors.New("a deletion deletes samples, not what rollupUsage names; delete stored rollups with a filter on " +
+	tsuid.IntervalLabel)
+
 // Selector is a list of matchers. A series must match all of them.
 type Selector []*labels.Matcher
 
@@ -133,6 +138,9 @@ func (e *Engine) Selectors(ctx context.Context, q *request.Query, c Client) ([]S
 // selectors returns the matchers of the sub-query. If matchers cannot express its series, it returns one Selector for each
 // series.
 func (r *subRun) selectors(ctx context.Context) ([]Selector, error) {
+	if r.readsRollups() {
+		return nil, badRequest(errRollups)
+	}
 	selection, err := r.selected(ctx)
 	if err != nil {
 		return nil, err

@@ -24,6 +24,7 @@ type subRun struct {
 	within  aggregation.Range
 	metric  string
 	figures Figures
+	rollup  string // interval of the stored rollups to read; "" for samples
 }
 
 // member is a series with its points.
@@ -36,19 +37,7 @@ type member struct {
 func (r *subRun) answer(ctx context.Context) ([]Series, error) {
 	before := r.reading.Figures()
 	r.within = aggregation.RangeOf(r.query.StartMs, r.query.EndMs, r.sub.Down)
-	selection, err := r.selected(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer selection.Close()
-	if err := r.checkFill(selection.Len()); err != nil {
-		return nil, err
-	}
-	compute := r.answerFloats
-	if r.sub.Histograms() {
-		compute = r.answerHistograms
-	}
-	out, err := compute(ctx, selection)
+	out, err := r.answerAny(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,6 +48,22 @@ func (r *subRun) answer(ctx context.Context) ([]Series, error) {
 	r.figures.Series = after.Series - before.Series
 	r.figures.Samples, r.figures.Rows = after.Samples-before.Samples, after.Rows-before.Rows
 	return out, nil
+}
+
+// answerSamples answers with samples or histograms, not with stored rollups.
+func (r *subRun) answerSamples(ctx context.Context) ([]Series, error) {
+	selection, err := r.selected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer selection.Close()
+	if err := r.checkFill(selection.Len()); err != nil {
+		return nil, err
+	}
+	if r.sub.Histograms() {
+		return r.answerHistograms(ctx, selection)
+	}
+	return r.answerFloats(ctx, selection)
 }
 
 // answerFloats reads and aggregates floats.
@@ -113,7 +118,7 @@ func (r *subRun) read(ctx context.Context, selection *read.Selection) ([]member,
 					return nil, err
 				}
 			}
-			members = append(members, member{labels: t.labels, points: points})
+			members = append(members, member{labels: r.shown(t.labels), points: points})
 		}
 	}
 	return members, nil
@@ -164,7 +169,7 @@ func (r *subRun) add(t *transformed, c *column.Column, scratch *cleaned) error {
 	t.labels = c.Labels
 	samples := &c.Samples
 	for i := -1; ; samples = &c.Segments[i] {
-		if tsMs, values := scratch.numbers(samples); len(tsMs) > 0 {
+		if tsMs, values := scratch.numbers(samples, r.sub.OffsetMs); len(tsMs) > 0 {
 			if t.transform == nil {
 				t.transform = aggregation.NewTransform(r.sub.Down, r.sub.Rate, r.within)
 			}
@@ -184,21 +189,27 @@ func (r *subRun) add(t *transformed, c *column.Column, scratch *cleaned) error {
 
 // cleaned is a buffer for samples without stale markers.
 type cleaned struct {
-	times  []int64
 	tsMs   []int64
 	values []float64
 }
 
-// numbers returns the samples without stale markers.
-func (c *cleaned) numbers(s *column.Samples) ([]int64, []float64) {
-	c.times = s.Times(c.times)
-	if s.NoStale {
-		return c.times, s.Values
+// numbers returns the samples without stale markers, laterMs later. The result is valid until the next call.
+func (c *cleaned) numbers(s *column.Samples, laterMs int64) ([]int64, []float64) {
+	if s.NoStale && laterMs == 0 && s.TsMs != nil {
+		return s.TsMs, s.Values
 	}
+	c.tsMs = s.AppendTimes(c.tsMs[:0], 0, s.Len())
+	for i := range c.tsMs {
+		c.tsMs[i] += laterMs
+	}
+	if s.NoStale {
+		return c.tsMs, s.Values
+	}
+	times := c.tsMs
 	c.tsMs, c.values = c.tsMs[:0], c.values[:0]
 	for i, v := range s.Values {
 		if !value.IsStaleNaN(v) {
-			c.tsMs, c.values = append(c.tsMs, c.times[i]), append(c.values, v)
+			c.tsMs, c.values = append(c.tsMs, times[i]), append(c.values, v)
 		}
 	}
 	return c.tsMs, c.values

@@ -1,6 +1,10 @@
 package queries
 
-import "halite/query/opentsdb/request"
+import (
+	"cmp"
+
+	"halite/query/opentsdb/request"
+)
 
 // echo is a sub-query in the answer to show_query.
 type echo struct {
@@ -35,11 +39,13 @@ type echoRate struct {
 	DropResets bool  `json:"dropResets"`
 }
 
-func echoOf(s *request.SubQuery) echo {
+// echoOf returns the echo of a sub-query. rollup is the interval of the stored rollups that answered, or "".
+func echoOf(s *request.SubQuery, rollup string) echo {
 	e := echo{
 		Aggregator: s.Aggregator.Name(), Metric: optional(s.Metric), TSUIDs: s.TSUIDs, Downsample: optional(s.Downsample),
 		Rate: s.Rate != nil, Filters: []echoFilter{}, Percentiles: s.Percentiles, Index: s.Index, ExplicitTags: s.ExplicitTags,
-		PreAggregate: s.PreAggregate, RollupUsage: optional(s.RollupUsage), RollupTable: "raw", ShowBuckets: s.ShowBuckets,
+		PreAggregate: s.PreAggregate,
+		RollupUsage:  optional(s.RollupText), RollupTable: cmp.Or(rollup, "raw"), ShowBuckets: s.ShowBuckets,
 		Tags: map[string]string{},
 	}
 	if s.RateOptions {

@@ -14,7 +14,7 @@ import (
 )
 
 // functions answers /api/query/gexp.
-func (h *Handlers) functions(w http.ResponseWriter, r *http.Request) error {
+func (h *Handlers) functions(w http.ResponseWriter, r *http.Request) (err error) {
 	v := r.URL.Query()
 	q, calls, err := h.parser.Functions(v)
 	if err != nil {
@@ -23,6 +23,8 @@ func (h *Handlers) functions(w http.ResponseWriter, r *http.Request) error {
 	if q.Delete || r.Method == http.MethodDelete {
 		return &failure{http.StatusBadRequest, errNoDeletion}
 	}
+	tracked := h.track(r, documentOf(q))
+	defer func() { tracked.end(err) }()
 	began := h.opts.Now()
 	c := opentsdb.Client{Address: r.RemoteAddr, Text: strings.Join(v["exp"], " ")}
 	a, err := h.opts.Engine.Functions(r.Context(), q, calls, c)
@@ -33,12 +35,14 @@ func (h *Handlers) functions(w http.ResponseWriter, r *http.Request) error {
 	a.Sending(answerOf(r.Context()))
 	out := newWriter(w, q, a)
 	out.arrays = v.Has("arrays")
+	tracked.answered(a)
 	out.write(h.opts.Now().Sub(began))
+	tracked.sent(r)
 	return nil
 }
 
 // expressions answers /api/query/exp.
-func (h *Handlers) expressions(w http.ResponseWriter, r *http.Request) error {
+func (h *Handlers) expressions(w http.ResponseWriter, r *http.Request) (err error) {
 	if r.Method != http.MethodPost {
 		return &failure{http.StatusMethodNotAllowed, errNoBody}
 	}
@@ -50,6 +54,8 @@ func (h *Handlers) expressions(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	tracked := h.track(r, body)
+	defer func() { tracked.end(err) }()
 	c := opentsdb.Client{Address: r.RemoteAddr, Text: string(body)}
 	outputs, a, err := h.opts.Engine.Expressions(r.Context(), x, c)
 	if err != nil {
@@ -57,6 +63,7 @@ func (h *Handlers) expressions(w http.ResponseWriter, r *http.Request) error {
 	}
 	defer a.Close()
 	a.Sending(answerOf(r.Context()))
+	tracked.answered(a)
 	w.Header().Set("Content-Type", contentType)
 	json := promjson.NewWriter(w, nil)
 	json.Raw(`{"outputs":`)
@@ -67,6 +74,7 @@ func (h *Handlers) expressions(w http.ResponseWriter, r *http.Request) error {
 	json.Strings(a.Warnings)
 	json.Raw(`}`)
 	json.Flush()
+	tracked.sent(r)
 	return nil
 }
 

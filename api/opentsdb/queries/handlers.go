@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"halite/api/netlimit"
+	"halite/api/opentsdb/querystats"
 	"halite/api/receiver"
 	"halite/api/remote"
 	"halite/ingest/deletion"
@@ -48,6 +49,8 @@ type Options struct {
 	SameOrigin func(*http.Request) error
 	// Notes keeps annotations; nil means that there are none.
 	Notes *notes.Store
+	// Stats lists the queries; nil lists none.
+	Stats *querystats.List
 	// BodyBytesMax bounds a body, decoded; 10 MiB.
 	BodyBytesMax int64
 	// SubQueriesMax bounds the sub-queries of a request; 1000.
@@ -105,11 +108,13 @@ func (h *Handlers) answering(handle func(http.ResponseWriter, *http.Request) err
 }
 
 // query answers /api/query.
-func (h *Handlers) query(w http.ResponseWriter, r *http.Request) error {
+func (h *Handlers) query(w http.ResponseWriter, r *http.Request) (err error) {
 	q, text, err := h.parse(w, r)
 	if err != nil {
 		return err
 	}
+	tracked := h.track(r, documentOf(q))
+	defer func() { tracked.end(err) }()
 	c := opentsdb.Client{Address: r.RemoteAddr, Text: text}
 	var doomed []opentsdb.Selector
 	if q.Delete {
@@ -141,7 +146,9 @@ func (h *Handlers) query(w http.ResponseWriter, r *http.Request) error {
 	a.Sending(answerOf(r.Context()))
 	out := newWriter(w, q, a)
 	out.arrays, out.noted = r.URL.Query().Has("arrays"), noted
+	tracked.answered(a)
 	out.write(h.opts.Now().Sub(began))
+	tracked.sent(r)
 	return nil
 }
 

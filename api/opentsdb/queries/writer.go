@@ -60,7 +60,7 @@ func (w *writer) series(s *opentsdb.Series) {
 	w.json.Strings(s.AggregateTags)
 	if w.query.ShowQuery {
 		w.json.Raw(`,"query":`)
-		w.json.Marshal(echoOf(s.Sub))
+		w.json.Marshal(echoOf(s.Sub, s.Rollup))
 	}
 	if w.query.ShowTSUIDs { // annotations may need them
 		w.json.Raw(`,"tsuids":`)
@@ -130,10 +130,7 @@ func (w *writer) summary(took time.Duration) {
 			name = "0" + name
 		}
 		all["queryIdx_"+name] = statsOf(f)
-		sum.Series += f.Series
-		sum.Samples += f.Samples
-		sum.Rows += f.Rows
-		sum.Points += f.Points
+		sum.Add(f)
 	}
 	for name, v := range statsOf(sum) {
 		all[name] = v

@@ -25,6 +25,20 @@ func (p *Points) from(tsMs int64) Points {
 	return Points{TsMs: p.TsMs[i:], Values: p.Values[i:]}
 }
 
+// Quotients divides values by the values at the same times. Times with only one of them, or with a divisor of 0, are left out.
+func Quotients(values, divisors Points) (out Points) {
+	k := 0
+	for i, tsMs := range values.TsMs {
+		for k < divisors.Len() && divisors.TsMs[k] < tsMs {
+			k++
+		}
+		if k < divisors.Len() && divisors.TsMs[k] == tsMs && divisors.Values[k] != 0 {
+			out.add(tsMs, values.Values[i]/divisors.Values[k])
+		}
+	}
+	return out
+}
+
 // integerMax bounds the integers that a double represents exactly, as it does their neighbours.
 const integerMax = 1 << 53
 

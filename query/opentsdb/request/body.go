@@ -42,7 +42,8 @@ type subQuery struct {
 	RollupUsage  string
 	PreAggregate flag
 
-	parsed []Filter // of the parameter m
+	parsed   []Filter // of the parameter m
+	offsetMs int64
 }
 
 type rateOptions struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"strings"
 
 	"halite/query/opentsdb/aggregation"
 	"halite/query/opentsdb/expression"
@@ -125,10 +126,13 @@ func (p *Parser) addMetrics(out *Expressions, raw *expressions, ids map[string]b
 		if m.Metric == "" {
 			return bad("missing or empty metric")
 		}
-		if m.TimeOffset != "" && m.TimeOffset != "0" {
-			return bad("the metric %s has a timeOffset, which is not supported", m.ID)
+		offsetMs, err := parseOffset(string(m.TimeOffset))
+		if err != nil {
+			return bad("the timeOffset of the metric %s: %s", m.ID, err)
 		}
-		sub := subQuery{Metric: m.Metric, Aggregator: m.Aggregator, Rate: t.Rate, RateOptions: t.RateOptions}
+		sub := subQuery{
+			Metric: m.Metric, Aggregator: m.Aggregator, Rate: t.Rate, RateOptions: t.RateOptions, offsetMs: offsetMs,
+		}
 		if sub.Aggregator == "" {
 			sub.Aggregator = t.Aggregator
 		}
@@ -154,6 +158,20 @@ func (p *Parser) addMetrics(out *Expressions, raw *expressions, ids map[string]b
 		return nil
 	}
 	return out.fillIntervals(t.Downsampler.FillPolicy)
+}
+
+// parseOffset returns the age in ms that an offset such as 1d-ago asks for.
+func parseOffset(text string) (ageMs int64, err error) {
+	if text == "" || text == "0" {
+		return 0, nil
+	}
+	before, ok := strings.CutSuffix(strings.ToLower(text), "-ago")
+	if !ok {
+		return 0, bad("%s is not a time before now such as 1d-ago", text)
+	}
+	count, unit, err := ParseDuration(before)
+	age := aggregation.Downsampling{Count: count, Unit: unit}
+	return age.IntervalMs(), err
 }
 
 // fillIntervals sets the fill policy of the downsampling.

@@ -48,10 +48,27 @@ type SubQuery struct {
 	// Percentiles, from 0 to 100 and ascending, and ShowBuckets ask for histograms.
 	Percentiles []float64
 	ShowBuckets bool
-	// RollupUsage and PreAggregate are kept for the echo of the query.
-	RollupUsage  string
+	// OffsetMs makes samples that much later than they are.
+	OffsetMs int64
+	// RollupUsage says which stored rollups the query reads, and RollupText is its text. PreAggregate is kept for the echo.
+	RollupUsage  RollupUsage
+	RollupText   string
 	PreAggregate bool
 }
+
+// RollupUsage says whether a query reads stored rollups, and what it reads if they have no points.
+type RollupUsage uint8
+
+const (
+	// RollupRaw reads samples.
+	RollupRaw RollupUsage = iota
+	// RollupNoFallback reads the rollups with the longest interval that divides the interval of the downsampling.
+	RollupNoFallback
+	// RollupFallback reads rollups with shorter intervals if there are no points, and samples if there are no more rollups.
+	RollupFallback
+	// RollupFallbackRaw reads samples if there are no points.
+	RollupFallbackRaw
+)
 
 // Histograms reports whether the query asks for histograms.
 func (s *SubQuery) Histograms() bool { return len(s.Percentiles) > 0 || s.ShowBuckets }
@@ -169,8 +186,8 @@ func (p *Parser) check(raw *query) (*Query, error) {
 func (p *Parser) checkSub(raw *subQuery, index int, zone *time.Location, calendar bool) (s SubQuery, err error) {
 	s = SubQuery{
 		Index: index, Metric: raw.Metric, TSUIDs: raw.TSUIDs, ExplicitTags: bool(raw.ExplicitTags), Downsample: raw.Downsample,
-		Percentiles: raw.Percentiles, ShowBuckets: bool(raw.ShowBuckets), RollupUsage: raw.RollupUsage,
-		PreAggregate: bool(raw.PreAggregate),
+		Percentiles: raw.Percentiles, ShowBuckets: bool(raw.ShowBuckets), RollupText: raw.RollupUsage,
+		PreAggregate: bool(raw.PreAggregate), OffsetMs: raw.offsetMs,
 	}
 	if raw.Aggregator == "" {
 		return s, bad("Missing the aggregation function")
@@ -193,18 +210,22 @@ func (p *Parser) checkSub(raw *subQuery, index int, zone *time.Location, calenda
 	if raw.Rate {
 		s.Rate, s.RateOptions = raw.rate(), raw.RateOptions != nil
 	}
-	if err := checkRollupUsage(s.RollupUsage); err != nil {
+	if s.RollupUsage, err = parseRollupUsage(raw.RollupUsage); err != nil {
 		return s, err
 	}
 	return s, s.checkHistograms()
 }
 
-func checkRollupUsage(text string) error {
-	switch strings.ToUpper(text) {
-	case "", "ROLLUP_RAW", "ROLLUP_NOFALLBACK", "ROLLUP_FALLBACK", "ROLLUP_FALLBACK_RAW":
-		return nil
+// parseRollupUsage parses a rollup usage. Without one a query reads samples.
+func parseRollupUsage(text string) (RollupUsage, error) {
+	usage, ok := map[string]RollupUsage{
+		"": RollupRaw, "ROLLUP_RAW": RollupRaw, "ROLLUP_NOFALLBACK": RollupNoFallback, "ROLLUP_FALLBACK": RollupFallback,
+		"ROLLUP_FALLBACK_RAW": RollupFallbackRaw,
+	}[strings.ToUpper(text)]
+	if !ok {
+		return usage, bad("Unknown rollup usage: %s", text)
 	}
-	return bad("Unknown rollup usage: %s", text)
+	return usage, nil
 }
 
 // checkHistograms checks the options of a query of histograms.

@@ -277,7 +277,8 @@ func TestExpressionBodies(t *testing.T) {
 		replaced(`a + b`, `a +`):                 "Invalid expression g",
 		replaced(`"policy":"nan"`, `"policy":"zero","value":3`):           "The value for ZERO must be 0",
 		replaced(`intersection`, `cross`):                                 "Unrecognized set operator: cross",
-		replaced(`"metric":"m"`, `"metric":"m","timeOffset":"1d-ago"`):    "timeOffset, which is not supported",
+		replaced(`"metric":"m"`, `"metric":"m","timeOffset":"1d"`):        "the timeOffset of the metric a: 1d is not a time",
+		replaced(`"metric":"m"`, `"metric":"m","timeOffset":"1x-ago"`):    "the timeOffset of the metric a: Invalid duration",
 		replaced(`"expressions"`, `"outputs":[{"id":"q"}],"expressions"`): `the output "q"`,
 	} {
 		_, err := p.Expressions([]byte(text))

@@ -95,7 +95,7 @@ func parseDate(text string, zone *time.Location) (int64, error) {
 // parseNumber parses seconds, milliseconds, or seconds with up to three decimals.
 func parseNumber(text string) (int64, error) {
 	whole, decimals, dotted := strings.Cut(text, ".")
-	if dotted && (len(whole) != 10 || !isDigits(whole) || !isDigits(decimals) || len(decimals) > 3) {
+	if dotted && (len(whole) != secondsDigits || !isDigits(whole) || !isDigits(decimals) || len(decimals) > 3) {
 		return 0, bad("Invalid time: %s. Millisecond timestamps must be in the format "+
 			"<seconds>.<ms> where the milliseconds are limited to 3 digits", text)
 	}
@@ -110,11 +110,17 @@ func parseNumber(text string) (int64, error) {
 		ms, _ := strconv.ParseInt((decimals + "00")[:3], 10, 64)
 		return v*1000 + ms, nil
 	}
-	if len(text) <= 10 {
+	if len(text) <= secondsDigits {
 		v *= 1000
 	}
 	return v, nil
 }
+
+// InSeconds reports whether a time that Time accepts is a number of seconds.
+func InSeconds(text string) bool { return isDigits(text) && len(text) <= secondsDigits }
+
+// secondsDigits is the largest number of digits of a time in seconds. A longer number is in milliseconds.
+const secondsDigits = 10
 
 func isDigits(text string) bool {
 	return text != "" && strings.Trim(text, "0123456789") == ""
