@@ -53,14 +53,19 @@ func (s *Server) flush(r *http.Request) (reply, *apiError) {
 	return reply{}, nil
 }
 
-// snapshot answers /api/v1/admin/tsdb/snapshot. It ignores skip_head, because tables without their log do not open. With
+// snapshot answers /api/v1/admin/tsdb/snapshot. It refuses skip_head=true, because tables without their log do not open. With
 // report=true the answer has all fields of Snapshot. Otherwise it has only the name, as in Prometheus.
 func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
 	}
-	if _, aerr := boolParam(r, "skip_head"); aerr != nil {
+	skipHead, aerr := boolParam(r, "skip_head")
+	if aerr != nil {
 		return reply{}, aerr
+	}
+	if skipHead {
+		return reply{}, badData(errors.New("skip_head=true is not possible: a snapshot holds tables and log together, and the server " +
+			"does not open tables without their log; leave the parameter out"))
 	}
 	wanted, aerr := boolParam(r, "report")
 	if aerr != nil {

@@ -329,6 +329,9 @@ func TestSnapshot(t *testing.T) {
 	})
 	const path = "/api/v1/admin/tsdb/snapshot"
 	w := f.post(path+"?skip_head=true", "")
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, body(t, w), "does not open tables without their log")
+	w = f.post(path+"?skip_head=false", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Equal(t, `{"status":"success","data":{"name":"n"}}`, body(t, w))
 	require.Contains(t, body(t, f.post(path+"?report=true", "")), `"data":{"name":"n","path":"/d/n","tables":true}`)

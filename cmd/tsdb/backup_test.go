@@ -1,9 +1,11 @@
 package main_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
 	"github.com/stretchr/testify/require"
 
 	"halite/storage/storagetest/seeds"
@@ -244,6 +248,86 @@ func (s *server) readyOrEnded() bool {
 	return false
 }
 
+// startS3 serves S3-compatible storage with the bucket "backups" until the end of the test.
+func startS3(t *testing.T) (url string, store *s3mem.Backend) {
+	t.Helper()
+	store = s3mem.New()
+	require.NoError(t, store.CreateBucket("backups"))
+	server := httptest.NewServer(gofakes3.New(store, gofakes3.WithLogger(gofakes3.DiscardLog())).Server())
+	t.Cleanup(server.Close)
+	return server.URL, store
+}
+
+// TestBackupsInBucket backs a server up to S3-compatible storage while clients write, twice, and restores it. The second backup
+// sends only what is new.
+func TestBackupsInBucket(t *testing.T) {
+	const key, secret = "AKIDEXAMPLE", "wJalrXUtnFEMI-secret"
+	t.Setenv("AWS_ACCESS_KEY_ID", key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", secret)
+	endpoint, store := startS3(t)
+	run := func(command string, args ...string) (out string, err error) {
+		out, err = tsdb(t, append([]string{"backup", command, "--s3.endpoint", endpoint, "--s3.region", "us-east-1"}, args...)...)
+		require.NotContains(t, out, secret)
+		return out, err
+	}
+	const where = "s3://backups/halite"
+	dir := filepath.Join(t.TempDir(), "db")
+	s := startServer(t, dir, backupFlags...)
+	l := startLoad(t, s, "load", time.Now().Add(-4*time.Hour))
+	for range 2 {
+		before := l.counts()
+		require.Eventually(t, func() bool { return l.counts()[0] > before[0]+2 }, time.Minute, time.Millisecond)
+		s.flush()
+		acked := l.counts()
+		out, err := run("create", "--to", where, "--url", s.url)
+		require.NoError(t, err, out)
+		restored := filepath.Join(t.TempDir(), "restored")
+		out, err = run("restore", "--from", where, "--to", restored)
+		require.NoError(t, err, out)
+		r := startServer(t, restored, "--no-web.self-scrape")
+		l.require(r, acked, "restored from the bucket")
+		require.NoError(t, r.end(syscall.SIGTERM), r.log)
+	}
+	l.end()
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+	out, err := run("create", "--to", where, "--storage.path", dir)
+	require.NoError(t, err, out)
+	out, err = run("create", "--to", where, "--storage.path", dir)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "copied 0 bytes")
+
+	out, err = run("list", "--from", where, "--output", "json")
+	require.NoError(t, err, out)
+	var list struct {
+		Backups []struct {
+			Name             string
+			Files, SizeBytes int64
+			Tables           bool
+		}
+		Unfinished []string
+	}
+	require.NoError(t, json.Unmarshal([]byte(out), &list), out)
+	require.Len(t, list.Backups, 4)
+	require.NotNil(t, list.Unfinished)
+	require.Positive(t, list.Backups[3].SizeBytes)
+	require.True(t, list.Backups[3].Tables)
+
+	out, err = run("prune", "--from", where, "--keep", "1")
+	require.NoError(t, err, out)
+	require.Equal(t, 3, strings.Count(out, "removed backup"), out)
+	out, err = run("verify", "--from", where)
+	require.NoError(t, err, out)
+	_, err = store.DeleteObject("backups", "halite/"+list.Backups[3].Name+"/manifest.json")
+	require.NoError(t, err)
+	out, err = run("verify", "--from", where)
+	require.Error(t, err)
+	require.Contains(t, out, "s3://backups/halite has no backup")
+	out, err = tsdb(t, "backup", "list", "--from", "s3://"+key+":"+secret+"@backups/halite")
+	require.Error(t, err)
+	require.Contains(t, out, "takes no user, password or port")
+	require.NotContains(t, out, secret)
+}
+
 // TestBackupCommands tries bad input, a stopped server and a snapshot that is opened as it is.
 func TestBackupCommands(t *testing.T) {
 	t.Parallel()
@@ -253,7 +337,7 @@ func TestBackupCommands(t *testing.T) {
 	points := wave("backup_metric", 3, now.Add(-time.Hour), now, time.Minute)
 	s := startServer(t, dir, backupFlags...)
 	s.write(points)
-	status, text, _ := s.post("/api/v1/admin/tsdb/snapshot?skip_head=true", nil)
+	status, text, _ := s.post("/api/v1/admin/tsdb/snapshot?skip_head=false", nil)
 	require.Equal(t, http.StatusOK, status, text)
 	require.Regexp(t, `^\{"status":"success","data":\{"name":"\d{8}T\d{6}Z-[0-9a-f]{16}"\}\}$`, strings.TrimSpace(text))
 	require.Regexp(t, `(?m)^tsdb_snapshots_total 1$`, s.metrics())

@@ -85,9 +85,10 @@ func TestDocsCommands(t *testing.T) {
 	for _, name := range []string{"tsdb", "halite"} {
 		require.NoError(t, os.Symlink(binary, filepath.Join(shim, name)))
 	}
+	bucket, _ := startS3(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "queries.txt"), []byte("sum(demo_requests_total)\n"), 0o644))
 	replace := strings.NewReplacer("http://127.0.0.1:9480", url, "http://127.0.0.1:9090", url, "/mnt/backups",
-		filepath.Join(dir, "backups"), "curl ", "curl --silent --show-error --fail-with-body ")
+		filepath.Join(dir, "backups"), "https://s3.example.com", bucket, "curl ", "curl --silent --show-error --fail-with-body ")
 	ran := 0
 	for file, text := range documents(t) {
 		for _, block := range fencedBlock.FindAllStringSubmatch(text, -1) {

@@ -41,11 +41,19 @@ func source(t *testing.T) string {
 
 // open returns a repository in a new directory whose clock goes on by a second with each look at it.
 func open(t *testing.T) *Repository {
+	return openAt(t, filepath.Join(t.TempDir(), "backups"), Options{})
+}
+
+func openAt(t *testing.T, location string, opts Options) *Repository {
+	t.Helper()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	return Open(filepath.Join(t.TempDir(), "backups"), Options{Now: func() time.Time {
+	opts.Now = func() time.Time {
 		now = now.Add(time.Second)
 		return now
-	}})
+	}
+	r, err := Open(location, opts)
+	require.NoError(t, err)
+	return r
 }
 
 func create(t *testing.T, r *Repository, dir string) *Created {
@@ -57,7 +65,7 @@ func create(t *testing.T, r *Repository, dir string) *Created {
 
 func names(t *testing.T, r *Repository) (names []string) {
 	t.Helper()
-	backups, _, err := r.List()
+	backups, _, err := r.List(t.Context())
 	require.NoError(t, err)
 	for _, e := range backups {
 		names = append(names, e.Name)
@@ -87,7 +95,7 @@ func contents(t *testing.T, dir string) map[string]string {
 func TestLifeOfBackups(t *testing.T) {
 	dir, r := source(t), open(t)
 	first := create(t, r, dir)
-	require.Zero(t, first.LinkedBytes)
+	require.Zero(t, first.SharedBytes)
 	paths := []string{}
 	for _, f := range first.Manifest.Files {
 		paths = append(paths, f.Path)
@@ -107,11 +115,11 @@ func TestLifeOfBackups(t *testing.T) {
 		require.Empty(t, faults)
 	}
 
-	removed, err := r.Prune(1)
+	removed, err := r.Prune(t.Context(), 1)
 	require.NoError(t, err)
 	require.Equal(t, []string{first.Manifest.Name}, removed)
 	require.Equal(t, []string{second.Manifest.Name}, names(t, r))
-	found, err := r.Find("")
+	found, err := r.Find(t.Context(), "")
 	require.NoError(t, err)
 	to := filepath.Join(t.TempDir(), "new")
 	require.NoError(t, r.Restore(t.Context(), found, to, nil))
@@ -119,7 +127,7 @@ func TestLifeOfBackups(t *testing.T) {
 	require.Equal(t, "kram", restored["wal/watermark"])
 	require.Len(t, restored, 6)
 	require.ErrorContains(t, r.Restore(t.Context(), found, to, nil), "is not empty")
-	_, err = r.Find(first.Manifest.Name)
+	_, err = r.Find(t.Context(), first.Manifest.Name)
 	require.ErrorContains(t, err, "has no backup")
 }
 
@@ -127,7 +135,7 @@ func TestLifeOfBackups(t *testing.T) {
 func TestDamageIsNamed(t *testing.T) {
 	dir, r := source(t), open(t)
 	m := create(t, r, dir).Manifest
-	data := filepath.Join(r.dir, m.Name, "data")
+	data := filepath.Join(r.where, m.Name, "data")
 	write(t, filepath.Join(data, "wal/watermark"), "marK")
 	write(t, filepath.Join(data, "wal/00000001.wal"), "frame")
 	require.NoError(t, os.Remove(filepath.Join(data, "tables/TABLES")))
@@ -136,7 +144,7 @@ func TestDamageIsNamed(t *testing.T) {
 	require.NoError(t, err)
 	found := map[string]string{}
 	for _, f := range faults {
-		found[strings.TrimPrefix(f.Path, m.Name+"/data/")] = f.Reason
+		found[f.Path] = f.Reason
 	}
 	require.Len(t, found, 4)
 	require.Contains(t, found["wal/watermark"], "SHA-256")
@@ -153,16 +161,16 @@ func TestDamageIsNamed(t *testing.T) {
 	next := create(t, r, dir)
 	require.Equal(t, int64(len("records")+len("frames")), next.CopiedBytes)
 
-	manifest := filepath.Join(r.dir, m.Name, manifestName)
+	manifest := filepath.Join(r.where, m.Name, manifestName)
 	src, err := os.ReadFile(manifest)
 	require.NoError(t, err)
 	src[20] ^= 1
 	require.NoError(t, os.WriteFile(manifest, src, 0o600))
-	_, err = r.Find(m.Name)
+	_, err = r.Find(t.Context(), m.Name)
 	require.ErrorContains(t, err, "checksum of the manifest is wrong")
-	_, err = Open(r.dir, Options{ManifestBytesMax: 10}).Find("")
+	_, err = openAt(t, r.where, Options{ManifestBytesMax: 10}).Find(t.Context(), "")
 	require.ErrorIs(t, err, ErrManifestTooLarge)
-	removed, err := r.Prune(1)
+	removed, err := r.Prune(t.Context(), 1)
 	require.NoError(t, err)
 	require.Empty(t, removed, "a damaged backup does not push out a whole one")
 }
@@ -185,7 +193,7 @@ func TestInterruptedCreate(t *testing.T) {
 		return now
 	}))
 	require.ErrorIs(t, err, context.Canceled)
-	entries, err := os.ReadDir(r.dir)
+	entries, err := os.ReadDir(r.where)
 	require.NoError(t, err)
 	require.Empty(t, entries)
 
@@ -194,27 +202,27 @@ func TestInterruptedCreate(t *testing.T) {
 	stranger := filepath.Join(t.TempDir(), "mine")
 	write(t, filepath.Join(stranger, "file"), "")
 	for name, note := range map[string]string{"20260102T030405.000Z": snapshot, "20260102T030405.001Z": stranger} {
-		write(t, filepath.Join(r.dir, name+partialSuffix, sourceName), note)
+		write(t, filepath.Join(r.where, name+partialSuffix, sourceName), note)
 	}
-	write(t, filepath.Join(r.dir, "film.partial"), "mine")
-	backups, partial, err := r.List()
+	write(t, filepath.Join(r.where, "film.partial"), "mine")
+	backups, partial, err := r.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, backups)
 	require.Len(t, partial, 2)
 	c := create(t, r, dir)
 	require.NoDirExists(t, snapshot)
 	require.DirExists(t, stranger)
-	require.FileExists(t, filepath.Join(r.dir, "film.partial"))
-	_, partial, err = r.List()
+	require.FileExists(t, filepath.Join(r.where, "film.partial"))
+	_, partial, err = r.List(t.Context())
 	require.NoError(t, err)
 	require.Empty(t, partial)
 	require.Equal(t, []string{c.Manifest.Name}, names(t, r))
 
-	lock, err := r.lock()
+	_, release, err := r.backend.Lock(t.Context())
 	require.NoError(t, err)
 	_, err = r.Create(t.Context(), Source{Dir: dir}, nil)
 	require.ErrorIs(t, err, storage.ErrLocked)
-	require.NoError(t, lock.Close())
+	require.NoError(t, release())
 }
 
 // TestSnapshotFails counts failures and leaves nothing behind.

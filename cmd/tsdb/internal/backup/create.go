@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // Source is what Create copies: a data directory that no server uses, or a snapshot.
@@ -19,94 +20,69 @@ type Source struct {
 // Created describes a new backup.
 type Created struct {
 	Manifest *Manifest
-	// LinkedBytes is the size of the files shared with an older backup, CopiedBytes the size of the copied files.
-	LinkedBytes, CopiedBytes int64
+	// SharedBytes is the size of the files shared with older backups, CopiedBytes the size of the copied files.
+	SharedBytes, CopiedBytes int64
 }
 
-// Create makes a backup. After an error nothing of it is left.
+// Create makes a backup. After an error it is not listed.
 func (r *Repository) Create(ctx context.Context, source Source, progress *Progress) (_ *Created, err error) {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+	ctx, release, err := r.backend.Lock(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("--to: %w", err)
 	}
-	lock, err := r.lock()
-	if err != nil {
+	defer func() { err = errors.Join(err, release()) }()
+	m := &Manifest{Version: manifestVersion, Name: r.opts.Now().UTC().Format(nameLayout), Source: source.Dir}
+	if m.Files, err = listFiles(source.Dir); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
-	name := r.opts.Now().UTC().Format(nameLayout)
-	final := filepath.Join(r.dir, name)
-	if _, err := os.Lstat(final); err == nil {
-		return nil, fmt.Errorf("%s exists already", final)
+	if len(m.Files) == 0 {
+		return nil, fmt.Errorf("%s has no files of a database", source.Dir)
 	}
-	partial := final + partialSuffix
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(partial))
-		}
-	}()
-	if err := os.Mkdir(partial, 0o700); err != nil {
-		return nil, err
-	}
-	if source.Snapshot {
-		if err := os.WriteFile(filepath.Join(partial, sourceName), []byte(source.Dir), 0o600); err != nil {
-			return nil, err
-		}
-	}
-	created, err := r.fill(ctx, name, partial, source.Dir, progress)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.Remove(filepath.Join(partial, sourceName)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	return created, publish(partial, final)
-}
-
-// fill copies the files into an unfinished backup and writes its manifest.
-func (r *Repository) fill(ctx context.Context, name, partial, dir string, progress *Progress) (*Created, error) {
-	files, err := listFiles(dir)
-	if err != nil {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return nil, fmt.Errorf("%s has no files of a database", dir)
-	}
-	known, err := r.known()
-	if err != nil {
-		return nil, err
-	}
-	m := &Manifest{Version: manifestVersion, Name: name, Source: dir, Files: files}
 	if m.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
-	_, err = os.Stat(filepath.Join(dir, "tables"))
+	_, err = os.Stat(filepath.Join(source.Dir, "tables"))
 	m.Tables = err == nil
-	progress.Begin(m.SizeBytes())
-	c := &Created{Manifest: m}
-	for i := range files {
-		f := &files[i]
-		target := filepath.Join(partial, dataName, filepath.FromSlash(f.Path))
-		if linked := known.link(f, target); linked {
-			c.LinkedBytes += f.SizeBytes
-			progress.Skip(f.SizeBytes)
-			continue
-		}
-		sum, sizeBytes, err := copyFile(ctx, filepath.Join(dir, filepath.FromSlash(f.Path)), target, progress)
-		if err != nil {
-			return nil, fmt.Errorf("back up %s: %w", f.Path, err)
-		}
-		if sizeBytes != f.SizeBytes {
-			return nil, fmt.Errorf("back up %s: its size changed from %d to %d bytes during the copy: is it in use?", f.Path, f.SizeBytes,
-				sizeBytes)
-		}
-		f.SHA256 = sum
-		c.CopiedBytes += sizeBytes
+	snapshot := ""
+	if source.Snapshot {
+		snapshot = source.Dir
+	}
+	known, err := r.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.backend.Begin(ctx, m.Name, snapshot); err != nil {
+		return nil, err
+	}
+	created, err := r.fill(ctx, m, known, progress)
+	if err != nil {
+		return nil, err
 	}
 	src, err := m.append(nil)
 	if err != nil {
 		return nil, err
 	}
-	return c, writeFile(filepath.Join(partial, manifestName), src)
+	return created, r.backend.Publish(ctx, m.Name, src)
+}
+
+// fill copies the files of a manifest into its backup.
+func (r *Repository) fill(ctx context.Context, m *Manifest, known knownFiles, progress *Progress) (*Created, error) {
+	progress.Begin(m.SizeBytes())
+	var sharedBytes atomic.Int64
+	err := r.each(ctx, len(m.Files), func(ctx context.Context, at int) error {
+		f := &m.Files[at]
+		shared, err := r.backend.Add(ctx, addition{backup: m.Name, file: f, from: filepath.Join(m.Source, filepath.FromSlash(f.Path)),
+			older: known[knownFile{f.Path, f.SizeBytes, f.ModTimeNs}], progress: progress})
+		if shared {
+			sharedBytes.Add(f.SizeBytes)
+			progress.Skip(f.SizeBytes)
+		}
+		if err != nil {
+			return fmt.Errorf("back up %s: %w", f.Path, err)
+		}
+		return nil
+	})
+	return &Created{Manifest: m, SharedBytes: sharedBytes.Load(), CopiedBytes: m.SizeBytes() - sharedBytes.Load()}, err
 }
 
 // knownFile identifies a file of a data directory. Its files either never change, or change with their modification time.
@@ -116,11 +92,11 @@ type knownFile struct {
 }
 
 // knownFiles are the files in the backups of a repository.
-type knownFiles map[knownFile]struct{ path, sha256 string }
+type knownFiles map[knownFile]origin
 
 // known returns the files of all backups that can be read. Files of newer backups come first.
-func (r *Repository) known() (knownFiles, error) {
-	backups, _, err := r.List()
+func (r *Repository) known(ctx context.Context) (knownFiles, error) {
+	backups, _, err := r.List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -130,37 +106,8 @@ func (r *Repository) known() (knownFiles, error) {
 			continue // list and verify report this backup
 		}
 		for _, f := range e.Manifest.Files {
-			path := filepath.Join(r.dir, e.Name, dataName, filepath.FromSlash(f.Path))
-			known[knownFile{f.Path, f.SizeBytes, f.ModTimeNs}] = struct{ path, sha256 string }{path, f.SHA256}
+			known[knownFile{f.Path, f.SizeBytes, f.ModTimeNs}] = origin{e.Name, f.SHA256}
 		}
 	}
 	return known, nil
-}
-
-// link makes target a hard link to the copy of f in an older backup. It returns false if there is none, or if the file system has
-// no hard links.
-func (k knownFiles) link(f *File, target string) bool {
-	have, ok := k[knownFile{f.Path, f.SizeBytes, f.ModTimeNs}]
-	if !ok {
-		return false
-	}
-	info, err := os.Lstat(have.path)
-	if err != nil || !info.Mode().IsRegular() || info.Size() != f.SizeBytes {
-		return false
-	}
-	if os.MkdirAll(filepath.Dir(target), 0o700) != nil || os.Link(have.path, target) != nil {
-		return false
-	}
-	f.SHA256 = have.sha256
-	return true
-}
-
-// writeFile writes a file durably.
-func writeFile(path string, content []byte) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	return errors.Join(err, f.Sync(), f.Close())
 }

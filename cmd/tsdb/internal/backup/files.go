@@ -15,8 +15,12 @@ import (
 	"strings"
 )
 
-// copyBytes is the size of one read.
-const copyBytes = 1 << 20
+const (
+	// partialSuffix ends the names of what is unfinished.
+	partialSuffix = ".partial"
+	// copyBytes is the size of one read.
+	copyBytes = 1 << 20
+)
 
 // listFiles lists the files of a data directory that a backup needs, in order. Locks, unfinished files and files set aside are
 // not needed.
@@ -67,8 +71,8 @@ func needed(path string) bool {
 	return name != "LOCK" && !strings.HasSuffix(name, ".tmp") && !strings.HasSuffix(name, ".new")
 }
 
-// copyFile copies a file durably and returns the SHA-256 of what it copied, in hexadecimal. The new file must not exist.
-func copyFile(ctx context.Context, from, to string, progress *Progress) (sum string, sizeBytes int64, err error) {
+// copyFile copies in to a new file, durably. It returns the SHA-256 in hexadecimal and the size of what it copied.
+func copyFile(ctx context.Context, in io.Reader, to string, progress *Progress) (sum string, sizeBytes int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return "", 0, err
 	}
@@ -76,17 +80,12 @@ func copyFile(ctx context.Context, from, to string, progress *Progress) (sum str
 	if err != nil {
 		return "", 0, err
 	}
-	sum, sizeBytes, err = readFile(ctx, from, out, progress)
+	sum, sizeBytes, err = readAll(ctx, in, out, progress)
 	return sum, sizeBytes, errors.Join(err, out.Sync(), out.Close())
 }
 
-// readFile reads a file into w and returns its SHA-256 and size.
-func readFile(ctx context.Context, path string, w io.Writer, progress *Progress) (sum string, sizeBytes int64, err error) {
-	in, err := os.Open(path)
-	if err != nil {
-		return "", 0, err
-	}
-	defer in.Close()
+// readAll copies in to w and returns the SHA-256 and the size.
+func readAll(ctx context.Context, in io.Reader, w io.Writer, progress *Progress) (sum string, sizeBytes int64, err error) {
 	h := sha256.New()
 	sizeBytes, err = pump(ctx, in, w, h, progress)
 	return hex.EncodeToString(h.Sum(nil)), sizeBytes, err
@@ -112,6 +111,21 @@ func pump(ctx context.Context, in io.Reader, w io.Writer, h hash.Hash, progress 
 			return sizeBytes, err
 		}
 	}
+}
+
+// writeFile writes a new file durably.
+func writeFile(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// changed is the error of a file that has another size after its copy than before.
+func (f *File) changed(sizeBytes int64) error {
+	return fmt.Errorf("its size changed from %d to %d bytes during the copy: is it in use?", f.SizeBytes, sizeBytes)
 }
 
 // syncTree makes the names in a directory and below durable.

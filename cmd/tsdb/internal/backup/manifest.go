@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -17,6 +15,8 @@ import (
 const (
 	manifestName    = "manifest.json"
 	manifestVersion = 1
+	// nameLayout is the form of the name of a backup, which is the time when it began.
+	nameLayout = "20060102T150405.000Z"
 	// ManifestBytesMaxDefault is the default of Options.ManifestBytesMax. It admits about a million files.
 	ManifestBytesMaxDefault = 256 << 20
 )
@@ -106,23 +106,17 @@ func parseManifest(src []byte) (*Manifest, error) {
 	return &m, nil
 }
 
-// readManifest reads the manifest of a backup.
-func (r *Repository) readManifest(name string) (*Manifest, error) {
-	f, err := os.Open(filepath.Join(r.dir, name, manifestName))
-	if err != nil {
-		return nil, err
+// differs says how a file differs from the manifest.
+func (f *File) differs(sizeBytes int64, sum string) string {
+	if sizeBytes != f.SizeBytes {
+		return fmt.Sprintf("it has %d bytes instead of %d", sizeBytes, f.SizeBytes)
 	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, r.opts.ManifestBytesMax+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(src)) > r.opts.ManifestBytesMax {
-		return nil, fmt.Errorf("%w: more than %d bytes", ErrManifestTooLarge, r.opts.ManifestBytesMax)
-	}
-	m, err := parseManifest(src)
-	if err == nil && m.Name != name {
-		err = fmt.Errorf("the manifest belongs to backup %s", m.Name)
-	}
-	return m, err
+	return fmt.Sprintf("it is damaged: its SHA-256 is %s instead of %s", sum, f.SHA256)
+}
+
+// isName reports whether the last element of a path is the name of a backup.
+func isName(path string) bool {
+	name := filepath.Base(path)
+	at, err := time.Parse(nameLayout, name)
+	return err == nil && at.Format(nameLayout) == name
 }

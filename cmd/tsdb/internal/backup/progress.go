@@ -3,6 +3,7 @@ package backup
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -10,11 +11,14 @@ import (
 const progressInterval = 2 * time.Second
 
 // Progress prints the progress of a command and the estimated time left. A nil Progress prints nothing.
+// It may be used concurrently.
 type Progress struct {
-	w           io.Writer
-	now         func() time.Time
-	unit        string
-	shift       int // a unit has 2^shift bytes
+	w     io.Writer
+	now   func() time.Time
+	unit  string
+	shift int // a unit has 2^shift bytes
+
+	mu          sync.Mutex // guards the fields below
 	totalBytes  int64
 	doneBytes   int64
 	began, said time.Time
@@ -35,15 +39,20 @@ func (p *Progress) Begin(totalBytes int64) {
 	if p == nil {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.totalBytes, p.doneBytes, p.began = totalBytes, 0, p.now()
 	p.said = p.began
 }
 
 // Skip subtracts bytes from the work.
 func (p *Progress) Skip(sizeBytes int64) {
-	if p != nil {
-		p.totalBytes -= sizeBytes
+	if p == nil {
+		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.totalBytes -= sizeBytes
 }
 
 // Add adds bytes that are done.
@@ -51,6 +60,8 @@ func (p *Progress) Add(sizeBytes int64) {
 	if p == nil {
 		return
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.doneBytes += sizeBytes
 	now := p.now()
 	if now.Sub(p.said) < progressInterval || p.doneBytes == 0 || p.totalBytes <= 0 {

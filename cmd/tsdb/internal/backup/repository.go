@@ -2,148 +2,158 @@ package backup
 
 import (
 	"cmp"
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"halite/cmd/tsdb/internal/datadir"
-)
-
-const (
-	nameLayout = "20060102T150405.000Z"
-	dataName   = "data"
-	// sourceName is the file of an unfinished backup with the path of the snapshot to remove.
-	sourceName = "snapshot"
+	"golang.org/x/sync/errgroup"
 )
 
 // Options configure a Repository. Zero values mean the defaults.
 type Options struct {
 	// ManifestBytesMax bounds the size of a manifest (256 MiB).
 	ManifestBytesMax int64
+	// S3 is for backups in a bucket.
+	S3 S3Options
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Repository is a directory of backups. Several processes may use it. A change does not wait for another change: it fails with
-// storage.ErrLocked.
+// Repository is a directory or a bucket with backups. Several processes may use it. A change does not wait for another change:
+// it fails with storage.ErrLocked.
 type Repository struct {
-	dir  string
-	opts Options
+	backend backend
+	where   string
+	opts    Options
+	// concurrency is the number of files that are copied at once.
+	concurrency int
 }
 
-// Open returns the repository in a directory, which Create makes.
-func Open(dir string, opts Options) *Repository {
+// Open returns the repository at a location: a directory, which Create makes, or s3://BUCKET/PREFIX.
+func Open(location string, opts Options) (*Repository, error) {
 	opts.ManifestBytesMax = cmp.Or(opts.ManifestBytesMax, ManifestBytesMaxDefault)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	return &Repository{dir: dir, opts: opts}
+	r := &Repository{backend: directory{location}, where: location, opts: opts, concurrency: 1}
+	if !strings.HasPrefix(location, bucketScheme) {
+		return r, nil
+	}
+	b, err := newBucket(location, opts.S3)
+	if err != nil {
+		return nil, err
+	}
+	r.backend, r.concurrency = b, b.opts.Concurrency
+	return r, nil
 }
 
-// Entry is a backup in a list.
-type Entry struct {
-	Name     string
-	Manifest *Manifest // nil if it cannot be read
-	Err      error     // the reason; nil if it can be read
+// each calls visit for the numbers below n, concurrently. It ends at the first error.
+func (r *Repository) each(ctx context.Context, n int, visit func(ctx context.Context, at int) error) error {
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(r.concurrency)
+	for at := range n {
+		if groupCtx.Err() != nil {
+			break
+		}
+		group.Go(func() error { return visit(groupCtx, at) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 // List lists the backups, oldest first, and the names of unfinished ones.
-func (r *Repository) List() (backups []Entry, partial []string, err error) {
-	entries, err := os.ReadDir(r.dir)
+func (r *Repository) List(ctx context.Context) (backups []Entry, unfinished []string, err error) {
+	names, unfinished, err := r.backend.List(ctx)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the backups: %w", err)
+		return nil, nil, err
 	}
-	for _, e := range entries {
-		name := e.Name()
-		if final, cut := strings.CutSuffix(name, partialSuffix); cut && isName(final) {
-			partial = append(partial, name)
-		}
-		if !e.IsDir() || !isName(name) {
-			continue
-		}
-		m, err := r.readManifest(name)
+	for _, name := range names {
+		m, err := r.readManifest(ctx, name)
 		backups = append(backups, Entry{Name: name, Manifest: m, Err: err})
 	}
-	return backups, partial, nil
+	return backups, unfinished, nil
+}
+
+// readManifest reads the manifest of a backup.
+func (r *Repository) readManifest(ctx context.Context, name string) (*Manifest, error) {
+	f, err := r.backend.Open(ctx, name, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, r.opts.ManifestBytesMax+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(src)) > r.opts.ManifestBytesMax {
+		return nil, fmt.Errorf("%w: more than %d bytes", ErrManifestTooLarge, r.opts.ManifestBytesMax)
+	}
+	m, err := parseManifest(src)
+	if err == nil && m.Name != name {
+		err = fmt.Errorf("the manifest belongs to backup %s", m.Name)
+	}
+	return m, err
 }
 
 // Find returns the backup with a name, the newest one if name is empty.
-func (r *Repository) Find(name string) (*Manifest, error) {
-	backups, _, err := r.List()
+func (r *Repository) Find(ctx context.Context, name string) (*Manifest, error) {
+	names, _, err := r.backend.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	at := len(backups) - 1
-	if name != "" {
-		at = slices.IndexFunc(backups, func(e Entry) bool { return e.Name == name })
+	if name == "" && len(names) > 0 {
+		name = names[len(names)-1]
 	}
-	if at < 0 {
-		return nil, fmt.Errorf("%s has no backup %s (tsdb backup list shows them)", r.dir, name)
+	if !slices.Contains(names, name) {
+		return nil, fmt.Errorf("%s has no backup %s (tsdb backup list shows them)", r.where, name)
 	}
-	if backups[at].Err != nil {
-		return nil, fmt.Errorf("backup %s: %w", backups[at].Name, backups[at].Err)
-	}
-	return backups[at].Manifest, nil
-}
-
-// lock keeps other commands from changing the repository. It removes what interrupted commands have left.
-func (r *Repository) lock() (io.Closer, error) {
-	lock, err := datadir.Lock(r.dir)
+	m, err := r.readManifest(ctx, name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("backup %s: %w", name, err)
 	}
-	left, err := filepath.Glob(filepath.Join(r.dir, "*"+partialSuffix, sourceName))
-	for _, note := range left {
-		path, readErr := os.ReadFile(note)
-		if readErr == nil && isSnapshot(string(path)) {
-			err = errors.Join(err, RemoveSnapshot(string(path)))
-		}
-	}
-	if err = errors.Join(err, removePartial(r.dir, isName)); err != nil {
-		return nil, errors.Join(err, lock.Close())
-	}
-	return lock, nil
+	return m, nil
 }
 
-// Prune removes all but the newest keep backups. It returns the names of those it removed. Files that a kept backup shares with
+// Prune removes all but the newest keep backups. It returns the names of the removed ones. Files that a kept backup shares with
 // a removed one stay.
-func (r *Repository) Prune(keep int) (removed []string, err error) {
+func (r *Repository) Prune(ctx context.Context, keep int) (removed []string, err error) {
 	if keep < 1 {
 		return nil, fmt.Errorf("--keep is %d: keep at least one backup, for example --keep=7", keep)
 	}
-	backups, _, err := r.List()
+	if _, _, err := r.backend.List(ctx); err != nil { // the lock would make the directory
+		return nil, err
+	}
+	ctx, release, err := r.backend.Lock(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lock, err := r.lock()
+	defer func() {
+		if releaseErr := release(); err == nil {
+			err = releaseErr
+		}
+	}()
+	backups, _, err := r.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, lock.Close()) }()
 	// Damaged backups do not count. Otherwise they would displace complete ones.
-	whole := slices.DeleteFunc(backups, func(e Entry) bool { return e.Err != nil })
-	for _, e := range whole[:max(0, len(whole)-keep)] {
-		path := filepath.Join(r.dir, e.Name)
-		// From here on List omits the backup, even if the removal is interrupted.
-		if err := os.Rename(path, path+partialSuffix); err != nil {
-			return removed, err
+	whole := 0
+	for _, e := range slices.Backward(backups) {
+		if e.Err == nil {
+			if whole++; whole > keep {
+				removed = append(removed, e.Name)
+			}
 		}
-		if err := os.RemoveAll(path + partialSuffix); err != nil {
-			return removed, err
-		}
-		removed = append(removed, e.Name)
 	}
-	return removed, syncDir(r.dir)
-}
-
-// isName reports whether the last element of a path is the name of a backup.
-func isName(path string) bool {
-	name := filepath.Base(path)
-	at, err := time.Parse(nameLayout, name)
-	return err == nil && at.Format(nameLayout) == name
+	slices.Reverse(removed)
+	others := slices.DeleteFunc(backups, func(e Entry) bool { return slices.Contains(removed, e.Name) })
+	if err := r.backend.Remove(ctx, removed, others); err != nil {
+		return nil, err
+	}
+	return removed, nil
 }

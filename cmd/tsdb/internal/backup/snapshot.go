@@ -21,7 +21,6 @@ import (
 
 const (
 	snapshotsName  = "snapshots"
-	partialSuffix  = ".partial"
 	snapshotLayout = "20060102T150405Z"
 )
 

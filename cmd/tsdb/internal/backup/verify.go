@@ -8,69 +8,52 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 )
-
-// Fault is a file of a backup that is missing, damaged or unknown.
-type Fault struct {
-	// Path is relative to the repository.
-	Path, Reason string
-}
 
 // Verify reads every file of a backup and compares it with the manifest.
 func (r *Repository) Verify(ctx context.Context, m *Manifest, progress *Progress) (faults []Fault, err error) {
 	progress.Begin(m.SizeBytes())
-	for i := range m.Files {
-		f := &m.Files[i]
-		path := filepath.Join(m.Name, dataName, filepath.FromSlash(f.Path))
-		sum, sizeBytes, err := readFile(ctx, filepath.Join(r.dir, path), io.Discard, progress)
+	reasons := make([]string, len(m.Files))
+	err = r.each(ctx, len(m.Files), func(ctx context.Context, at int) error {
+		err := r.read(ctx, m.Name, &m.Files[at], func(in io.Reader) (string, int64, error) {
+			return readAll(ctx, in, io.Discard, progress)
+		})
 		switch {
 		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case errors.Is(err, os.ErrNotExist):
-			faults = append(faults, Fault{path, "the file is missing"})
+			return context.Cause(ctx)
+		case errors.Is(err, fs.ErrNotExist):
+			reasons[at] = "the file is missing"
 		case err != nil:
-			faults = append(faults, Fault{path, err.Error()})
-		case sizeBytes != f.SizeBytes || sum != f.SHA256:
-			faults = append(faults, Fault{path, f.differs(sizeBytes, sum)})
-		}
-	}
-	unknown, err := r.unknownFiles(m)
-	return append(faults, unknown...), err
-}
-
-// differs says how a file differs from the manifest.
-func (f *File) differs(sizeBytes int64, sum string) string {
-	if sizeBytes != f.SizeBytes {
-		return fmt.Sprintf("it has %d bytes instead of %d", sizeBytes, f.SizeBytes)
-	}
-	return fmt.Sprintf("it is damaged: its SHA-256 is %s instead of %s", sum, f.SHA256)
-}
-
-// unknownFiles finds files that the manifest does not name.
-func (r *Repository) unknownFiles(m *Manifest) (faults []Fault, err error) {
-	root := filepath.Join(r.dir, m.Name, dataName)
-	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil // every file is reported as missing
-		}
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		relative, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		_, found := slices.BinarySearchFunc(m.Files, filepath.ToSlash(relative), func(f File, path string) int {
-			return strings.Compare(f.Path, path)
-		})
-		if !found {
-			faults = append(faults, Fault{filepath.Join(m.Name, dataName, relative), "the manifest does not name it"})
+			reasons[at] = err.Error()
 		}
 		return nil
 	})
-	return faults, err
+	if err != nil {
+		return nil, err
+	}
+	for i, reason := range reasons {
+		if reason != "" {
+			faults = append(faults, Fault{m.Files[i].Path, reason})
+		}
+	}
+	unknown, err := r.backend.Unknown(ctx, m)
+	return append(faults, unknown...), err
+}
+
+// read opens a file of a backup for consume, which returns its SHA-256 and size. It compares them with the manifest.
+func (r *Repository) read(ctx context.Context, backup string, f *File, consume func(io.Reader) (string, int64, error)) error {
+	in, err := r.backend.Open(ctx, backup, f)
+	if err != nil {
+		return err
+	}
+	sum, sizeBytes, err := consume(in)
+	if err = errors.Join(err, in.Close()); err != nil {
+		return err
+	}
+	if sizeBytes != f.SizeBytes || sum != f.SHA256 {
+		return errors.New(f.differs(sizeBytes, sum))
+	}
+	return nil
 }
 
 // Restore copies a backup into a new data directory. It checks every file meanwhile. After an error nothing of the directory is
@@ -98,17 +81,17 @@ func (r *Repository) Restore(ctx context.Context, m *Manifest, to string, progre
 		}
 	}()
 	progress.Begin(m.SizeBytes())
-	for i := range m.Files {
-		f := &m.Files[i]
-		from := filepath.Join(m.Name, dataName, filepath.FromSlash(f.Path))
+	err = r.each(ctx, len(m.Files), func(ctx context.Context, at int) error {
+		f := &m.Files[at]
 		target := filepath.Join(partial, filepath.FromSlash(f.Path))
-		sum, sizeBytes, err := copyFile(ctx, filepath.Join(r.dir, from), target, progress)
+		err := r.read(ctx, m.Name, f, func(in io.Reader) (string, int64, error) { return copyFile(ctx, in, target, progress) })
 		if err != nil {
-			return fmt.Errorf("restore %s: %w", from, err)
+			return fmt.Errorf("restore %s: %w", f.Path, err)
 		}
-		if sizeBytes != f.SizeBytes || sum != f.SHA256 {
-			return fmt.Errorf("restore %s: %s", from, f.differs(sizeBytes, sum))
-		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	if err := os.Remove(to); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("--to: %w", err)

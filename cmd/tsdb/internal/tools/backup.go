@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/client"
 	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/program"
 )
 
 // backupCommands are the sub-commands of `tsdb backup`.
@@ -28,25 +28,29 @@ type backupCommands struct {
 	repository, to string
 	name           string
 	keep           int
+	s3             backup.S3Options
+	output         program.Output
 }
 
 // AddBackup declares `tsdb backup` and its sub-commands.
 func AddBackup(app *kingpin.Application) Commands {
-	cmd := app.Command("backup", "Back up a database to a directory, and restore it.")
+	cmd := app.Command("backup", "Back up a database to a directory or to S3-compatible storage, and restore it.")
 	c := &backupCommands{}
 	create := cmd.Command("create", "Make a backup of a running server on this machine, or of a stopped one.")
-	create.Flag("to", "Directory of all backups, best on another disk. Files of older backups are not copied again.").Required().
-		StringVar(&c.repository)
+	create.Flag("to", "Directory of all backups, best on another disk, or s3://BUCKET/PREFIX. Files of older backups are not "+
+		"copied again.").Required().StringVar(&c.repository)
+	c.addS3Flags(create)
 	c.server.AddFlags(create, "The running server; it runs with --web.enable-admin-api. Default: "+client.DefaultURL+".", "")
 	create.Flag("storage.path", "Directory of a stopped server, instead of --url.").StringVar(&c.storagePath)
 	commands := Commands{create.FullCommand(): c.runner(c.create)}
 	add := func(name, help string, run func(context.Context, *backup.Repository, io.Writer) error) *kingpin.CmdClause {
 		sub := cmd.Command(name, help)
-		sub.Flag("from", "Directory of all backups.").Required().StringVar(&c.repository)
+		sub.Flag("from", "Directory of all backups, or s3://BUCKET/PREFIX.").Required().StringVar(&c.repository)
+		c.addS3Flags(sub)
 		commands[sub.FullCommand()] = c.runner(run)
 		return sub
 	}
-	add("list", "List the backups, oldest first.", c.list)
+	c.output.AddFlag(add("list", "List the backups, oldest first.", c.list))
 	verify := add("verify", "Read every file of the backups and compare it with its checksum.", c.verify)
 	verify.Arg("name", "Backup; default: all.").StringVar(&c.name)
 	restore := add("restore", "Copy a backup into a new directory for --storage.path.", c.restore)
@@ -57,12 +61,29 @@ func AddBackup(app *kingpin.Application) Commands {
 	return commands
 }
 
+// addS3Flags declares the flags for backups in a bucket.
+func (c *backupCommands) addS3Flags(cmd *kingpin.CmdClause) {
+	cmd.Flag("s3.endpoint", "URL of the S3-compatible service. Default: Amazon's.").Envar("AWS_ENDPOINT_URL").PlaceHolder("URL").
+		StringVar(&c.s3.Endpoint)
+	cmd.Flag("s3.region", "Region of the bucket. Default: the service is asked.").Envar("AWS_REGION").StringVar(&c.s3.Region)
+	cmd.Flag("s3.path-style", "Put the bucket into the path of URLs, not into the host. Default: only if the service is neither "+
+		"Amazon's nor Google's.").BoolVar(&c.s3.PathStyle)
+	cmd.Flag("s3.credentials-file", "File like ~/.aws/credentials. Default: the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY "+
+		"and AWS_SESSION_TOKEN.").StringVar(&c.s3.CredentialsFile)
+	cmd.Flag("s3.profile", "Section of the credentials file. Default: default.").Envar("AWS_PROFILE").StringVar(&c.s3.Profile)
+	cmd.Flag("s3.attempts", "How often a request is sent before it fails.").Default("10").IntVar(&c.s3.Attempts)
+}
+
 // runner runs a command until it ends or is interrupted.
 func (c *backupCommands) runner(run func(context.Context, *backup.Repository, io.Writer) error) func(io.Writer) error {
 	return func(w io.Writer) error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 		defer stop()
-		return run(ctx, backup.Open(c.repository, backup.Options{}), w)
+		r, err := backup.Open(c.repository, backup.Options{S3: c.s3})
+		if err != nil {
+			return err
+		}
+		return run(ctx, r, w)
 	}
 }
 
@@ -94,8 +115,8 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 		return err
 	}
 	m := created.Manifest
-	fmt.Fprintf(w, "backup %s: %d files, %d bytes; copied %d bytes, linked %d bytes of older backups\n", m.Name, len(m.Files),
-		m.SizeBytes(), created.CopiedBytes, created.LinkedBytes)
+	fmt.Fprintf(w, "backup %s: %d files, %d bytes; copied %d bytes, shares %d bytes with older backups\n", m.Name, len(m.Files),
+		m.SizeBytes(), created.CopiedBytes, created.SharedBytes)
 	return sayParts(w, m)
 }
 
@@ -128,39 +149,69 @@ func (c *backupCommands) snapshot(ctx context.Context) (backup.Source, error) {
 	return backup.Source{Dir: taken.Path, Snapshot: true}, nil
 }
 
-func (c *backupCommands) list(_ context.Context, r *backup.Repository, w io.Writer) error {
-	backups, partial, err := r.List()
+// listedBackup is a backup in the JSON of `tsdb backup list`.
+type listedBackup struct {
+	Name      string `json:"name"`
+	Time      string `json:"time"`
+	Files     int    `json:"files"`
+	SizeBytes int64  `json:"sizeBytes"`
+	// Tables is false if the backup holds the log only.
+	Tables bool   `json:"tables"`
+	Host   string `json:"host"`
+	Source string `json:"source"`
+	Error  string `json:"error,omitempty"`
+}
+
+func (c *backupCommands) list(ctx context.Context, r *backup.Repository, w io.Writer) error {
+	backups, unfinished, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
 	var faults []error
+	result := struct {
+		Backups    []listedBackup `json:"backups"`
+		Unfinished []string       `json:"unfinished"`
+	}{[]listedBackup{}, append([]string{}, unfinished...)}
 	for _, e := range backups {
+		listed := listedBackup{Name: e.Name}
+		if m := e.Manifest; m != nil {
+			listed = listedBackup{e.Name, m.Time().Format(time.RFC3339Nano), len(m.Files), m.SizeBytes(), m.Tables, m.Host, m.Source, ""}
+		}
 		if e.Err != nil {
+			listed.Error = e.Err.Error()
 			faults = append(faults, fmt.Errorf("backup %s: %w", e.Name, e.Err))
-			continue
 		}
-		parts := "tables and log"
-		if !e.Manifest.Tables {
-			parts = "log only"
-		}
-		if _, err := fmt.Fprintf(w, "%s  %6d files  %15d bytes  %s  %s:%s\n", e.Name, len(e.Manifest.Files), e.Manifest.SizeBytes(),
-			parts, e.Manifest.Host, e.Manifest.Source); err != nil {
-			return err
-		}
+		result.Backups = append(result.Backups, listed)
 	}
-	for _, name := range partial {
-		if _, err := fmt.Fprintf(w, "%s is not finished; the next create or prune removes it\n", name); err != nil {
-			return err
+	err = c.output.Print(w, result, func(w io.Writer) error {
+		for _, e := range backups {
+			if e.Err != nil {
+				continue // the error at the end names it
+			}
+			parts := "tables and log"
+			if !e.Manifest.Tables {
+				parts = "log only"
+			}
+			if _, err := fmt.Fprintf(w, "%s  %6d files  %15d bytes  %s  %s:%s\n", e.Name, len(e.Manifest.Files), e.Manifest.SizeBytes(),
+				parts, e.Manifest.Host, e.Manifest.Source); err != nil {
+				return err
+			}
 		}
-	}
-	return errors.Join(faults...)
+		for _, name := range unfinished {
+			if _, err := fmt.Fprintf(w, "%s is not finished; the next create or prune removes it\n", name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return errors.Join(append(faults, err)...)
 }
 
 func (c *backupCommands) verify(ctx context.Context, r *backup.Repository, w io.Writer) error {
 	names := []string{c.name}
 	if c.name == "" {
 		names = nil
-		backups, _, err := r.List()
+		backups, _, err := r.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -173,7 +224,7 @@ func (c *backupCommands) verify(ctx context.Context, r *backup.Repository, w io.
 	}
 	damaged := 0
 	for _, name := range names {
-		m, err := r.Find(name)
+		m, err := r.Find(ctx, name)
 		if err != nil {
 			damaged++
 			fmt.Fprintln(w, err)
@@ -184,7 +235,7 @@ func (c *backupCommands) verify(ctx context.Context, r *backup.Repository, w io.
 			return err
 		}
 		for _, f := range faults {
-			fmt.Fprintf(w, "%s: %s\n", filepath.Join(c.repository, f.Path), f.Reason)
+			fmt.Fprintf(w, "backup %s: %s: %s\n", m.Name, f.Path, f.Reason)
 		}
 		if len(faults) > 0 {
 			damaged++
@@ -201,7 +252,7 @@ func (c *backupCommands) verify(ctx context.Context, r *backup.Repository, w io.
 }
 
 func (c *backupCommands) restore(ctx context.Context, r *backup.Repository, w io.Writer) error {
-	m, err := r.Find(c.name)
+	m, err := r.Find(ctx, c.name)
 	if err != nil {
 		return err
 	}
@@ -213,8 +264,8 @@ func (c *backupCommands) restore(ctx context.Context, r *backup.Repository, w io
 	return sayParts(w, m)
 }
 
-func (c *backupCommands) prune(_ context.Context, r *backup.Repository, w io.Writer) error {
-	removed, err := r.Prune(c.keep)
+func (c *backupCommands) prune(ctx context.Context, r *backup.Repository, w io.Writer) error {
+	removed, err := r.Prune(ctx, c.keep)
 	for _, name := range removed {
 		fmt.Fprintf(w, "removed backup %s\n", name)
 	}
