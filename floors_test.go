@@ -176,6 +176,7 @@ var floors = map[string]int{
 	"cmd/tsdb/internal/transfer":       94,
 	"cmd/tsdb/internal/opentsdb/tools": 95,
 	"cmd/tsdb/internal/backfill":       95,
+	"cmd/tsdb/internal/keyaudit":       95,
 	"cmd/tsdb":                         100,
 }
 

@@ -79,7 +79,7 @@ func (r *rig) electAs(tenant string) error {
 	return err
 }
 
-// TestDropElections: a drop forgets the elections of the tenant, and those of no other one.
+// TestDropElections: a drop forgets the elections of its tenant only.
 func TestDropElections(t *testing.T) {
 	for _, on := range []bool{true, false} { // whether the configuration still has HA pairs when the tenant is dropped
 		r, err := deletionRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), tenantTweak)

@@ -99,7 +99,8 @@ func TestDocsCommands(t *testing.T) {
 			ran++
 			script := replace.Replace(block[2])
 			if !strings.Contains(script, url) { // these commands have the server's URL as default
-				script = regexp.MustCompile(`(?m)^tsdb (graph|delete|opentsdb [qs]\w+) `).ReplaceAllString(script, "tsdb $1 --url "+url+" ")
+				remote := regexp.MustCompile(`(?m)^tsdb (graph|delete|keys audit|opentsdb [qs]\w+) `)
+				script = remote.ReplaceAllString(script, "tsdb $1 --url "+url+" ")
 			}
 			cmd := exec.Command("sh", "-ec", script)
 			cmd.Dir = dir

@@ -15,6 +15,7 @@ import (
 	"halite/cmd/tsdb/internal/backfill"
 	"halite/cmd/tsdb/internal/client"
 	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/keyaudit"
 	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/cmd/tsdb/internal/tools"
@@ -60,7 +61,7 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 	}
 	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
 		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, client.AddKeyviz, client.AddLoadtest, client.AddCompare,
-		tools.AddInspect, tools.AddMigrate, tools.AddEmulator,
+		keyaudit.AddKeys, tools.AddInspect, tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
 		tools.AddToken, tools.AddBackup, addImport, addOpenTSDB, transfer.AddExport, backfill.AddRules,
 	} {

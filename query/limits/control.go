@@ -149,7 +149,7 @@ func (c *Control) Set(o Options) {
 	c.keepCounts()
 }
 
-// keepCounts makes counts for the present rules, and drops those of others. The caller holds mu.
+// keepCounts makes counts for the present rules, and drops all other counts. The caller holds mu.
 func (c *Control) keepCounts() {
 	former := c.rules
 	c.rules = make(map[string]*ruleCounts)

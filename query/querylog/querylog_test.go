@@ -123,7 +123,7 @@ func TestFormat(t *testing.T) {
 	require.Equal(t, fields+`,"status":"unfinished"}`+"\n", string(text))
 }
 
-// TestSlotIsJSON compares slots with those of encoding/json.
+// TestSlotIsJSON compares slots with the output of encoding/json.
 func TestSlotIsJSON(t *testing.T) {
 	for _, text := range []string{
 		`m{a="b",c=~"\\d"}`, "", "a\tb\nc", "<&>", "\x7f", "\x00\x1f", "Zürich", "\xff\xc3", "\u2028", `"`, `\`, "é\"\\",
