@@ -62,13 +62,13 @@ func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, 
 		return nil, err
 	}
 	queued := time.Now()
-	leave, err := ev.enter(ctx, kind)
+	release, err := ev.acquireSlot(ctx, kind)
 	ev.explainer.queued(time.Since(queued))
 	if err != nil {
 		qry.Close()
 		return nil, e.opts.limited(classify(ctx, err), ev.timeout)
 	}
-	defer leave()
+	defer release()
 	defer e.opts.Log.Begin(ev.record(ev.listed.Start))()
 	ev.listed.evaluating.Store(true)
 	if in.Partial() {
@@ -92,21 +92,21 @@ func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, 
 	return res, nil
 }
 
-// enter waits for the slow lane, if a rule asks for it, and for a slot.
-func (ev *evaluation) enter(ctx context.Context, kind costKind) (leave func(), err error) {
-	leaveLimits, err := ev.engine.opts.Limits.Enter(ctx, ev.rule, ev.engine.opts.QueueWait)
+// acquireSlot waits for the slow lane, if a rule requires it, and for a slot.
+func (ev *evaluation) acquireSlot(ctx context.Context, kind costKind) (release func(), err error) {
+	leaveLane, err := ev.engine.opts.Limits.Enter(ctx, ev.rule, ev.engine.opts.QueueWait)
 	if err != nil {
 		return nil, err
 	}
-	leaveSlot, single, err := ev.engine.slots.enter(ctx, kind)
+	releaseSlot, single, err := ev.engine.slots.acquire(ctx, kind)
 	if err != nil {
-		leaveLimits()
+		leaveLane()
 		return nil, err
 	}
 	ev.single = single
 	return func() {
-		leaveSlot()
-		leaveLimits()
+		releaseSlot()
+		leaveLane()
 	}, nil
 }
 

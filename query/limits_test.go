@@ -38,12 +38,12 @@ func TestLimitsAreNamed(t *testing.T) {
 	requireType(t, err, ErrorUnavailable)
 	require.ErrorContains(t, err, "none of 1 slots for cheap queries (query.max-concurrency) became free within 1ms "+
 		"(query.queue-wait)")
-	waiting, err := e.slots.arrive(cheap, nil)
+	waiting, err := e.slots.enqueue(cheap, nil)
 	require.NoError(t, err)
 	_, err = e.Instant(t.Context(), InstantRequest{Query: "m"})
 	requireType(t, err, ErrorUnavailable)
 	require.ErrorContains(t, err, "(query.max-queue)")
-	require.True(t, e.slots.abandon(waiting))
+	require.True(t, e.slots.dequeue(waiting))
 	close(w.open)
 	require.NoError(t, <-first)
 }

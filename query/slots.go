@@ -10,18 +10,17 @@ import (
 	"halite/storage/principal"
 )
 
-// slots admits a fixed number of queries at a time. Cheap and large queries wait in separate queues, so that neither kind
+// slots admits a fixed number of queries at a time. Cheap and large queries have separate queues, so neither kind
 // delays the other for long:
 //
 //   - A quarter of the slots is closed to large queries. A cheap query waits for cheap queries only.
 //   - While large queries hold less than a quarter of the slots, a free slot goes to a large query first.
 //
-// With a single slot, queries are admitted in the order of their arrival.
+// With a single slot, queries run in the order of their arrival.
 //
-// On a server with tenants, a free slot goes to the tenant that holds the fewest, and a tenant leaves a quarter of the slots to
-// others. So the queries of one tenant do not fill the slots, nor the queues, in front of the queries of another. While several
-// tenants are active, each of them holds fewer slots than there are CPUs, and each query uses one
-// CPU. So a CPU is free for others.
+// On a server with tenants, a free slot goes to the tenant that holds the fewest, and a tenant leaves a quarter of the
+// slots to others. So one tenant cannot fill the slots or the queues. While several tenants are active, each of them
+// holds fewer slots than there are CPUs, and each query uses one CPU. So a CPU is free for others.
 type slots struct {
 	total    int
 	shared   int // slots that a tenant may hold while others are active
@@ -30,11 +29,11 @@ type slots struct {
 	queueMax int
 	metrics  *metrics
 
-	mu      sync.Mutex
-	arrived uint64
-	running [kinds]int
-	held    map[string]int   // slots of each tenant that has some
-	queues  [kinds]list.List // of *turn, oldest first
+	mu       sync.Mutex
+	enqueued uint64
+	running  [kinds]int
+	held     map[string]int   // slots of each tenant
+	queues   [kinds]list.List // of *waiter, oldest first
 }
 
 // costKind distinguishes cheap queries from large ones.
@@ -48,15 +47,15 @@ const (
 
 func (k costKind) String() string { return [kinds]string{"cheap", "large"}[k] }
 
-// turn is the slot of a query, or its slot in the queue.
-type turn struct {
+// waiter is a query that waits for a slot or holds one.
+type waiter struct {
 	kind    costKind
 	tenant  string // whose query it is; "" on a server without tenants
 	who     *principal.Principal
 	single  bool // it uses one CPU; valid once it has a slot
 	arrival uint64
 	element *list.Element // nil once the query has a slot
-	granted chan struct{} // closed once the query has a slot
+	ready   chan struct{} // closed once the query has a slot
 }
 
 func newSlots(o Options, m *metrics) *slots {
@@ -70,47 +69,47 @@ func newSlots(o Options, m *metrics) *slots {
 	return s
 }
 
-// enter returns once the query has a slot; leave gives the slot back. single says that the query shall use one CPU. enter fails
-// with ErrBusy or with the error of ctx.
-func (s *slots) enter(ctx context.Context, kind costKind) (leave func(), single bool, err error) {
+// acquire returns once the query has a slot; release gives the slot back. single says that the query must use only one
+// CPU. acquire fails with ErrBusy or with the error of ctx.
+func (s *slots) acquire(ctx context.Context, kind costKind) (release func(), single bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err
 	}
-	t, err := s.arrive(kind, principal.From(ctx))
+	w, err := s.enqueue(kind, principal.From(ctx))
 	if err != nil {
 		return nil, false, err
 	}
-	if err := s.await(ctx, t); err != nil {
+	if err := s.await(ctx, w); err != nil {
 		return nil, false, err
 	}
 	s.metrics.active.Inc()
 	return func() {
 		s.metrics.active.Dec()
-		s.leave(t)
-	}, t.single, nil
+		s.release(w)
+	}, w.single, nil
 }
 
-// arrive takes a slot for a query or queues it.
-func (s *slots) arrive(kind costKind, who *principal.Principal) (*turn, error) {
+// enqueue gives a query a free slot, or adds it to its queue.
+func (s *slots) enqueue(kind costKind, who *principal.Principal) (*waiter, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.arrived++
-	t := &turn{kind: kind, tenant: who.Tenancy(), who: who, arrival: s.arrived, granted: make(chan struct{})}
+	s.enqueued++
+	w := &waiter{kind: kind, tenant: who.Tenancy(), who: who, arrival: s.enqueued, ready: make(chan struct{})}
 	queue := &s.queues[kind]
-	t.element = queue.PushBack(t)
+	w.element = queue.PushBack(w)
 	s.admit()
-	if t.element != nil && s.waiting(t) > s.queueMax {
-		queue.Remove(t.element)
-		return nil, s.busy(fmt.Sprintf("%d %s queries wait for one of %d slots already (query.max-queue)",
+	if w.element != nil && s.waiting(w) > s.queueMax {
+		queue.Remove(w.element)
+		return nil, s.busy(fmt.Sprintf("%d %s queries already wait for one of %d slots (query.max-queue)",
 			s.queueMax, kind, s.open(kind)))
 	}
-	return t, nil
+	return w, nil
 }
 
 // await waits until a query has its slot.
-func (s *slots) await(ctx context.Context, t *turn) error {
+func (s *slots) await(ctx context.Context, w *waiter) error {
 	select {
-	case <-t.granted:
+	case <-w.ready:
 		return nil
 	default:
 	}
@@ -120,55 +119,55 @@ func (s *slots) await(ctx context.Context, t *turn) error {
 	defer timer.Stop()
 	var err error
 	select {
-	case <-t.granted:
+	case <-w.ready:
 		return nil
 	case <-timer.C:
 		err = s.busy(fmt.Sprintf("none of %d slots for %s queries (query.max-concurrency) became free within %s "+
-			"(query.queue-wait)", s.open(t.kind), t.kind, s.wait))
+			"(query.queue-wait)", s.open(w.kind), w.kind, s.wait))
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	if !s.abandon(t) {
+	if !s.dequeue(w) {
 		return nil // The slot came at the same moment.
 	}
 	return err
 }
 
-// abandon takes a waiting query out of its queue. It reports false if the query has a slot.
-func (s *slots) abandon(t *turn) bool {
+// dequeue removes a waiting query from its queue. It returns false if the query has a slot.
+func (s *slots) dequeue(w *waiter) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.element == nil {
+	if w.element == nil {
 		return false
 	}
-	s.queues[t.kind].Remove(t.element)
+	s.queues[w.kind].Remove(w.element)
 	return true
 }
 
-func (s *slots) leave(t *turn) {
+func (s *slots) release(w *waiter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running[t.kind]--
-	if s.held[t.tenant]--; s.held[t.tenant] == 0 {
-		delete(s.held, t.tenant)
+	s.running[w.kind]--
+	if s.held[w.tenant]--; s.held[w.tenant] == 0 {
+		delete(s.held, w.tenant)
 	}
 	s.admit()
 }
 
 // admit gives free slots to waiting queries. The caller holds mu.
 func (s *slots) admit() {
-	for t := s.next(); t != nil; t = s.next() {
-		s.queues[t.kind].Remove(t.element)
-		t.element = nil
-		t.single = s.shares(t)
-		s.running[t.kind]++
-		s.held[t.tenant]++
-		close(t.granted)
+	for w := s.next(); w != nil; w = s.next() {
+		s.queues[w.kind].Remove(w.element)
+		w.element = nil
+		w.single = s.shares(w)
+		s.running[w.kind]++
+		s.held[w.tenant]++
+		close(w.ready)
 	}
 }
 
-// next is the waiting query that a free slot belongs to; nil if there is none.
-func (s *slots) next() *turn {
+// next returns the waiting query that gets the next free slot, or nil.
+func (s *slots) next() *waiter {
 	if s.running[cheap]+s.running[large] >= s.total {
 		return nil
 	}
@@ -185,55 +184,55 @@ func (s *slots) next() *turn {
 	}
 }
 
-// first is the query of a kind that comes first: the oldest one of the tenant that holds the fewest slots.
-func (s *slots) first(kind costKind) (first *turn) {
+// first returns the first waiting query of a kind: the oldest one of the tenant that holds the fewest slots.
+func (s *slots) first(kind costKind) (first *waiter) {
 	for e := s.queues[kind].Front(); e != nil; e = e.Next() {
-		t := e.Value.(*turn)
-		if t.tenant == "" {
-			return t
+		w := e.Value.(*waiter)
+		if w.tenant == "" {
+			return w
 		}
-		if first != nil && s.held[t.tenant] >= s.held[first.tenant] {
+		if first != nil && s.held[w.tenant] >= s.held[first.tenant] {
 			continue
 		}
-		if s.held[t.tenant] < s.most(t) {
-			first = t
+		if s.held[w.tenant] < s.most(w) {
+			first = w
 		}
 	}
 	return first
 }
 
-// most is the number of slots that the tenant of a query may hold.
-func (s *slots) most(t *turn) int {
-	if s.shares(t) {
+// most returns the number of slots that the tenant of a query may hold.
+func (s *slots) most(w *waiter) int {
+	if s.shares(w) {
 		return min(s.shared, s.total-s.reserved)
 	}
 	return s.total - s.reserved
 }
 
 // shares reports whether another tenant is active.
-func (s *slots) shares(t *turn) bool {
+func (s *slots) shares(w *waiter) bool {
 	others := len(s.held)
-	if s.held[t.tenant] > 0 {
+	if s.held[w.tenant] > 0 {
 		others--
 	}
-	return t.tenant != "" && s.shared < s.total && (others > 0 || t.who.Shares())
+	return w.tenant != "" && s.shared < s.total && (others > 0 || w.who.Shares())
 }
 
-// waiting is the number of queries of the same kind and tenant that wait.
-func (s *slots) waiting(t *turn) int {
-	if t.tenant == "" {
-		return s.queues[t.kind].Len()
+// waiting returns the number of waiting queries of the same kind and tenant.
+func (s *slots) waiting(w *waiter) int {
+	if w.tenant == "" {
+		return s.queues[w.kind].Len()
 	}
 	n := 0
-	for e := s.queues[t.kind].Front(); e != nil; e = e.Next() {
-		if e.Value.(*turn).tenant == t.tenant {
+	for e := s.queues[w.kind].Front(); e != nil; e = e.Next() {
+		if e.Value.(*waiter).tenant == w.tenant {
 			n++
 		}
 	}
 	return n
 }
 
-// open is the number of slots that queries of a kind may hold.
+// open returns the number of slots that queries of a kind may hold.
 func (s *slots) open(kind costKind) int {
 	if kind == large {
 		return s.total - s.reserved

@@ -22,142 +22,143 @@ func newTestSlots(t *testing.T, slots, queueMax int) *slots {
 
 func asTenant(name string) *principal.Principal { return &principal.Principal{Tenants: []string{name}} }
 
-func (g *slots) mustArrive(t *testing.T, kind costKind) *turn {
-	turn, err := g.arrive(kind, nil)
+func (g *slots) mustEnqueue(t *testing.T, kind costKind) *waiter {
+	w, err := g.enqueue(kind, nil)
 	require.NoError(t, err)
-	return turn
+	return w
 }
 
-// has tells whether a query has its slot.
-func (t *turn) has() bool {
+// hasSlot reports whether a query has its slot.
+func (w *waiter) hasSlot() bool {
 	select {
-	case <-t.granted:
+	case <-w.ready:
 		return true
 	default:
 		return false
 	}
 }
 
-// TestCheapQueriesPassLargeOnes floods the slots with large queries: each cheap query finds a slot at once.
+// TestCheapQueriesPassLargeOnes floods the slots with large queries. Each cheap query gets a slot at once.
 func TestCheapQueriesPassLargeOnes(t *testing.T) {
 	g := newTestSlots(t, 8, 1000)
 	running := 0
 	for range 500 {
-		if g.mustArrive(t, large).has() {
+		if g.mustEnqueue(t, large).hasSlot() {
 			running++
 		}
 	}
 	require.Equal(t, 6, running, "a quarter of the slots is closed to large queries")
 	for range 100 {
-		a, b := g.mustArrive(t, cheap), g.mustArrive(t, cheap)
-		require.True(t, a.has())
-		require.True(t, b.has())
-		waiting := g.mustArrive(t, cheap)
-		require.False(t, waiting.has())
-		g.leave(a)
-		require.True(t, waiting.has(), "a cheap query waits for cheap queries only")
-		g.leave(b)
-		g.leave(waiting)
+		a, b := g.mustEnqueue(t, cheap), g.mustEnqueue(t, cheap)
+		require.True(t, a.hasSlot())
+		require.True(t, b.hasSlot())
+		waiting := g.mustEnqueue(t, cheap)
+		require.False(t, waiting.hasSlot())
+		g.release(a)
+		require.True(t, waiting.hasSlot(), "a cheap query waits for cheap queries only")
+		g.release(b)
+		g.release(waiting)
 	}
 }
 
-// TestLargeQueriesDoNotStarve floods the slots with cheap queries: a large query gets the next free slot.
+// TestLargeQueriesDoNotStarve floods the slots with cheap queries. A large query gets the next free slot.
 func TestLargeQueriesDoNotStarve(t *testing.T) {
 	for _, slots := range []int{1, 2, 4, 8, 100} {
 		g := newTestSlots(t, slots, 1000)
-		var running []*turn
+		var running []*waiter
 		for range slots {
-			running = append(running, g.mustArrive(t, cheap))
+			running = append(running, g.mustEnqueue(t, cheap))
 		}
-		l := g.mustArrive(t, large)
+		l := g.mustEnqueue(t, large)
 		for range 10 {
-			g.mustArrive(t, cheap)
+			g.mustEnqueue(t, cheap)
 		}
-		require.False(t, l.has())
-		g.leave(running[0])
-		require.True(t, l.has(), "%d slots", slots)
+		require.False(t, l.hasSlot())
+		g.release(running[0])
+		require.True(t, l.hasSlot(), "%d slots", slots)
 	}
 }
 
-// TestSingleSlotIsFirstComeFirstServed: with one slot neither kind goes first.
+// TestSingleSlotIsFirstComeFirstServed checks that neither kind has priority with one slot.
 func TestSingleSlotIsFirstComeFirstServed(t *testing.T) {
 	g := newTestSlots(t, 1, 1000)
-	var turns []*turn
+	var waiters []*waiter
 	for _, kind := range []costKind{large, cheap, large, large, cheap, cheap} {
-		turns = append(turns, g.mustArrive(t, kind))
+		waiters = append(waiters, g.mustEnqueue(t, kind))
 	}
-	for i, turn := range turns {
-		require.True(t, turn.has())
-		require.True(t, i+1 == len(turns) || !turns[i+1].has())
-		g.leave(turn)
+	for i, w := range waiters {
+		require.True(t, w.hasSlot())
+		require.True(t, i+1 == len(waiters) || !waiters[i+1].hasSlot())
+		g.release(w)
 	}
 }
 
-// TestSlotsOfTenants: a tenant that floods slots and queues leaves slots to others, and a free slot goes to who holds the fewest.
+// TestSlotsOfTenants checks that a flood of one tenant leaves slots to others, and that a free slot goes to the tenant
+// with the fewest.
 func TestSlotsOfTenants(t *testing.T) {
 	g := newTestSlots(t, 8, 100)
-	arrive := func(tenant string) *turn {
-		turn, err := g.arrive(cheap, asTenant(tenant))
+	enqueue := func(tenant string) *waiter {
+		w, err := g.enqueue(cheap, asTenant(tenant))
 		require.NoError(t, err)
-		return turn
+		return w
 	}
-	var flood []*turn
+	var flood []*waiter
 	for range 106 {
-		flood = append(flood, arrive("flood"))
+		flood = append(flood, enqueue("flood"))
 	}
 	require.Equal(t, map[string]int{"flood": 6}, g.held)
-	_, err := g.arrive(cheap, asTenant("flood"))
+	_, err := g.enqueue(cheap, asTenant("flood"))
 	require.ErrorIs(t, err, ErrBusy, "the queue of this tenant is full")
-	one, other := arrive("one"), arrive("one")
-	require.True(t, one.has() && other.has())
-	waiting, fewer := arrive("one"), arrive("two")
-	g.leave(flood[0])
-	require.True(t, fewer.has())
-	require.False(t, waiting.has() || flood[6].has())
-	g.leave(flood[1])
-	require.True(t, waiting.has())
-	g.leave(one)
-	g.leave(other)
+	one, other := enqueue("one"), enqueue("one")
+	require.True(t, one.hasSlot() && other.hasSlot())
+	waiting, fewer := enqueue("one"), enqueue("two")
+	g.release(flood[0])
+	require.True(t, fewer.hasSlot())
+	require.False(t, waiting.hasSlot() || flood[6].hasSlot())
+	g.release(flood[1])
+	require.True(t, waiting.hasSlot())
+	g.release(one)
+	g.release(other)
 	require.Equal(t, map[string]int{"flood": 6, "one": 1, "two": 1}, g.held)
 }
 
-// TestFullQueueRefusesItsOwnKind: waiting large queries do not take the slots of cheap ones in the queue.
+// TestFullQueueRefusesItsOwnKind checks that waiting large queries do not fill the queue of cheap ones.
 func TestFullQueueRefusesItsOwnKind(t *testing.T) {
 	g := newTestSlots(t, 4, 2)
 	for range 5 {
-		g.mustArrive(t, large)
+		g.mustEnqueue(t, large)
 	}
-	_, err := g.arrive(large, nil)
+	_, err := g.enqueue(large, nil)
 	require.ErrorIs(t, err, ErrBusy)
-	require.ErrorContains(t, err, "2 large queries wait for one of 3 slots already (query.max-queue)")
+	require.ErrorContains(t, err, "2 large queries already wait for one of 3 slots (query.max-queue)")
 	for range 3 {
-		g.mustArrive(t, cheap)
+		g.mustEnqueue(t, cheap)
 	}
-	_, err = g.arrive(cheap, nil)
-	require.ErrorContains(t, err, "2 cheap queries wait for one of 4 slots already (query.max-queue)")
+	_, err = g.enqueue(cheap, nil)
+	require.ErrorContains(t, err, "2 cheap queries already wait for one of 4 slots (query.max-queue)")
 }
 
-// TestSlotsCountRight plays random arrivals, departures and cancellations. Places are never exceeded, never idle while a
-// query may have one, and all free at the end.
+// TestSlotsCountRight runs random arrivals, departures and cancellations. The slots never exceed their number, no slot
+// is idle while a query may have it, and all are free at the end.
 func TestSlotsCountRight(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
 	for _, slots := range []int{1, 2, 3, 4, 9} {
 		g := newTestSlots(t, slots, 50)
-		var turns []*turn
+		var waiters []*waiter
 		for range 5000 {
 			switch i := r.IntN(3); {
-			case i == 0 || len(turns) == 0:
-				if turn, err := g.arrive(costKind(r.IntN(int(kinds))), nil); err == nil {
-					turns = append(turns, turn)
+			case i == 0 || len(waiters) == 0:
+				if w, err := g.enqueue(costKind(r.IntN(int(kinds))), nil); err == nil {
+					waiters = append(waiters, w)
 				}
 			default:
-				i := r.IntN(len(turns))
-				if turn := turns[i]; turn.has() {
-					g.leave(turn)
+				i := r.IntN(len(waiters))
+				if w := waiters[i]; w.hasSlot() {
+					g.release(w)
 				} else {
-					require.True(t, g.abandon(turn))
+					require.True(t, g.dequeue(w))
 				}
-				turns = append(turns[:i], turns[i+1:]...)
+				waiters = append(waiters[:i], waiters[i+1:]...)
 			}
 			require.LessOrEqual(t, g.running[large], g.open(large))
 			require.LessOrEqual(t, g.running[cheap]+g.running[large], slots)
@@ -166,19 +167,19 @@ func TestSlotsCountRight(t *testing.T) {
 				require.True(t, g.queues[large].Len() == 0 || g.running[large] == g.open(large))
 			}
 		}
-		for len(turns) > 0 {
-			if turn := turns[len(turns)-1]; turn.has() {
-				g.leave(turn)
+		for len(waiters) > 0 {
+			if w := waiters[len(waiters)-1]; w.hasSlot() {
+				g.release(w)
 			} else {
-				g.abandon(turn)
+				g.dequeue(w)
 			}
-			turns = turns[:len(turns)-1]
+			waiters = waiters[:len(waiters)-1]
 		}
 		require.Equal(t, [kinds]int{}, g.running)
 	}
 }
 
-// TestEstimate reckons the cost of expressions over 100 series.
+// TestEstimate checks the estimated cost of expressions over 100 series.
 func TestEstimate(t *testing.T) {
 	e := newEngine(t, newWaiting(), nil)
 	const hour = int64(3600 / 15)
@@ -229,29 +230,29 @@ func TestSharedSlots(t *testing.T) {
 	g.shared = 2
 	now := time.Unix(1_800_000_000, 0)
 	activity := principal.NewActivity(func() time.Time { return now })
-	arrive := func(tenant string) *turn {
-		turn, err := g.arrive(cheap, activity.Of(asTenant(tenant)))
+	enqueue := func(tenant string) *waiter {
+		w, err := g.enqueue(cheap, activity.Of(asTenant(tenant)))
 		require.NoError(t, err)
-		return turn
+		return w
 	}
-	var flood []*turn
+	var flood []*waiter
 	for range 20 {
-		flood = append(flood, arrive("flood"))
+		flood = append(flood, enqueue("flood"))
 	}
-	require.True(t, flood[5].has() && !flood[6].has(), "alone, a tenant holds three quarters")
+	require.True(t, flood[5].hasSlot() && !flood[6].hasSlot(), "alone, a tenant holds three quarters")
 	require.False(t, flood[5].single)
-	one := arrive("one")
-	require.True(t, one.has() && one.single)
-	for _, turn := range flood[:5] {
-		g.leave(turn)
-		require.False(t, flood[7].has())
+	one := enqueue("one")
+	require.True(t, one.hasSlot() && one.single)
+	for _, w := range flood[:5] {
+		g.release(w)
+		require.False(t, flood[7].hasSlot())
 	}
-	require.True(t, flood[6].has() && flood[6].single, "it holds two")
-	g.leave(one)
-	g.leave(flood[5])
-	require.True(t, flood[7].has() && flood[7].single, "the other one was active some seconds ago")
-	require.False(t, flood[8].has())
+	require.True(t, flood[6].hasSlot() && flood[6].single, "it holds two")
+	g.release(one)
+	g.release(flood[5])
+	require.True(t, flood[7].hasSlot() && flood[7].single, "the other one was active some seconds ago")
+	require.False(t, flood[8].hasSlot())
 	now = now.Add(time.Minute)
-	g.leave(flood[6])
-	require.True(t, flood[12].has() && !flood[12].single && !flood[13].has(), "alone again")
+	g.release(flood[6])
+	require.True(t, flood[12].hasSlot() && !flood[12].single && !flood[13].hasSlot(), "alone again")
 }

@@ -68,11 +68,11 @@ func (e *Engine) Do(ctx context.Context, w Work, compute func(context.Context, *
 		run := &evaluation{engine: e, request: q, rule: rule, consumed: used}
 		ctx, end := run.begin(ctx)
 		defer end()
-		leave, err := run.enter(ctx, e.opts.kindOfWork(ctx, w))
+		release, err := run.acquireSlot(ctx, e.opts.kindOfWork(ctx, w))
 		if err != nil {
 			return nil, e.opts.limited(classify(ctx, err), run.timeout)
 		}
-		defer leave()
+		defer release()
 		defer e.opts.Log.Begin(q.record(run.listed.Start))()
 		b, err := run.compute(ctx, reader, compute)
 		if err != nil {
