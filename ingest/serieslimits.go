@@ -144,7 +144,7 @@ func (l *seriesLimits) over(limit, metric string, samples int, use LimitUse) boo
 		l.log(limit, "accepting series beyond the limit of active series: the limit is a dry run", metric, use)
 		return false
 	}
-	l.log(limit, "refusing new series: the limit of active series is reached; known series go on", metric, use)
+	l.log(limit, "refusing new series: the limit of active series is reached; known series continue", metric, use)
 	return true
 }
 

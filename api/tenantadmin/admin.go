@@ -84,7 +84,7 @@ func New(o Options) *Admin {
 		opts: o, wake: make(chan struct{}, 1), waiting: map[string][]chan result{},
 		drops: f.NewCounter(prometheus.CounterOpts{Name: "tsdb_tenant_drops_total", Help: "Tenants dropped."}),
 		failed: f.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_tenant_drop_failures_total", Help: "Tries to drop a tenant that failed; the server repeats them.",
+			Name: "tsdb_tenant_drop_failures_total", Help: "Failed attempts to drop a tenant; the server repeats them.",
 		}),
 	}
 	a.sizes.init(o.Store)

@@ -25,7 +25,7 @@ type sizes struct {
 func (s *sizes) init(store storage.Store) {
 	s.store, s.byTenant = store, map[string]map[string]int64{}
 	s.desc = prometheus.NewDesc("tsdb_tenant_bytes",
-		"Space of a tenant in a table, as it was measured within the last hour.", []string{"tenant", "table"}, nil)
+		"Space of a tenant in a table, measured within the last hour.", []string{"tenant", "table"}, nil)
 }
 
 // measure measures all tenants. The default one has what the others have not.

@@ -185,8 +185,9 @@ func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-senders", "Maximum number of senders that /api/v1/status/senders lists. A new one "+
 		"replaces the least recent one.").
 		Default("1000").IntVar(&c.sendersMax)
-	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400; known series go "+
-		"on. 0 means no limit. Default: the memory limit divided by 512 bytes.").IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
+	cmd.Flag("ingest.max-series", "Maximum number of active series. The server refuses further ones with 400 and still accepts "+
+		"known series. 0 means no limit. Default: the memory limit divided by 512 bytes.").
+		IsSetByUser(&c.seriesMaxByUser).IntVar(&c.seriesMax)
 	cmd.Flag("ingest.max-series-warn", "Number of active series at which the server warns. A value up to 1 is a share of "+
 		"--ingest.max-series and of the memory for series.").
 		Default("0.8").Float64Var(&c.seriesWarn)

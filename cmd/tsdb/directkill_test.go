@@ -143,7 +143,7 @@ func TestDirectKilledAtWork(t *testing.T) {
 	eventuallyPoints(t, k.pair[1], "rolled", k.end, k.want)
 
 	k.strike(1, k.who("tsdb_ingest_lease"), "tsdb_compactor_rows_total", func(other *server) { k.late(other, 1); k.cut(other, 1) })
-	k.strike(2, k.who("tsdb_rollup_turn"), "tsdb_rollup_series_total", func(other *server) { k.late(other, 2); k.cut(other, 2) })
+	k.strike(2, k.who("tsdb_rollup_lease"), "tsdb_rollup_series_total", func(other *server) { k.late(other, 2); k.cut(other, 2) })
 	const cleanedRows = "tsdb_tombstones_cleaned_rows_total"
 	cleaned := k.pair[0].metric(cleanedRows)
 	k.strike(3, 0, cleanedRows, func(other *server) {

@@ -115,7 +115,7 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 		{transfer.FormatJSONL, "JSON lines of VictoriaMetrics's /api/v1/export, or of tsdb export."},
 		{transfer.FormatCSV, "Rows of comma-separated values: with --format, or with a header as tsdb export writes it."},
 		{transfer.FormatInflux, "InfluxDB's line protocol."},
-		{transfer.FormatOpenTSDB, "Lines such as METRIC TIME VALUE TAG=VALUE: what tsdb scan --import of OpenTSDB writes."},
+		{transfer.FormatOpenTSDB, "Lines such as METRIC TIME VALUE TAG=VALUE, the output of OpenTSDB's tsdb scan --import."},
 		{transfer.FormatOpenMetrics, "OpenMetrics in which each sample has a timestamp."},
 	} {
 		open := func(c *importConfig) (transfer.Source, error) { return c.openFile(f.format) }

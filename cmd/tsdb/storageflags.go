@@ -78,14 +78,14 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.free-bytes", "Free disk space below which the server refuses writes with 503.").Default("1GB").
 		SetValue(program.Bytes(&c.freeBytesMin))
 	cmd.Flag("storage.exit-on-failure", "Exit with an error after a failure of the disk under the log or the tables, so that a "+
-		"service manager restarts the server. Without this flag, reads go on, and writes, /-/ready and /-/healthy get 503.").
+		"service manager restarts the server. Without this flag, reads continue, and writes, /-/ready and /-/healthy get 503.").
 		BoolVar(&c.exitOnFailure)
-	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged. The server logs what is lost and sets damaged "+
-		"files aside.").
+	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged. The server logs the loss and moves damaged "+
+		"files to wal/damaged.").
 		BoolVar(&c.acceptWALLoss)
-	cmd.Flag(tables.AcceptTableLossFlag, "Start without the named part of the tables. The name is the one in the error message: "+
-		"a file, or all. Repeat the flag for more names. Without =NAME it means all. The server logs the loss and sets the rest "+
-		"aside.").
+	cmd.Flag(tables.AcceptTableLossFlag, "Start without the named part of the tables. The error message has the name: "+
+		"a file, or all. Repeat the flag for more names. Without =NAME it means all. The server logs the loss and "+
+		"moves the remains to tables/lost.").
 		PlaceHolder("NAME").StringsVar(&c.acceptTableLoss)
 }
 

@@ -63,7 +63,7 @@ type tenantConfig struct {
 }
 
 func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("tenants", "Keep the series of tenants apart. The tenant of a request follows from its token or user in "+
+	cmd.Flag("tenants", "Separate the series of tenants. The tenant of a request follows from its token or user in "+
 		"--web.access-file, or from the header X-Scope-OrgID. See docs/tenants.md.").BoolVar(&c.on)
 	cmd.Flag("tenants.trust-header", "Addresses of proxies, such as 10.0.0.7 or 10.0.0.0/8. Requests from there may name any "+
 		"tenant in the header X-Scope-OrgID. Separate them by commas or repeat the flag.").StringsVar(&c.proxies)
@@ -173,7 +173,7 @@ func (c *webConfig) addAccessFlags(cmd *kingpin.CmdClause) {
 		"of their passwords, HTTP/2 and headers. See docs/security.md. Changes take effect by themselves.").StringVar(&c.configFile)
 	cmd.Flag("web.access-file", "File of bearer tokens and of the rights of tokens and users, see docs/security.md. "+
 		"Changes take effect by themselves.").StringVar(&c.accessFile)
-	cmd.Flag("web.insecure", "Serve everybody on an address that other machines can reach, although nobody has to log in.").
+	cmd.Flag("web.insecure", "Serve everybody without log-in on an address that other machines can reach.").
 		BoolVar(&c.insecure)
 	cmd.Flag("web.open-probes", "Answer /-/healthy and /-/ready to everybody. Otherwise they need the scope read.").
 		Default("true").BoolVar(&c.openProbes)

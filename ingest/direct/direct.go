@@ -210,7 +210,7 @@ func (t *Direct) watch() {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help}, value)
 	}
 	t.lateRows = counter("late_rows_total", "Rows with late samples, which were marked for the compactor.")
-	t.retries = counter("row_retries_total", "Rows written again because the storage did not take them at first.")
+	t.retries = counter("row_retries_total", "Rows written again because the storage refused them at first.")
 	t.refreshFailures = counter("refresh_failures_total", "Failed refreshes, which read what other servers have written.")
 	gauge("series", "Series whose samples this server has received.", func() float64 { return float64(t.SeriesCount()) })
 	gauge("in_flight_bytes", "Decoded bytes of requests being served.", func() float64 {

@@ -137,7 +137,7 @@ func newMetrics() *metrics {
 		}, []string{"reason"}),
 		steps: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_query_result_cache_steps_total",
-			Help: "Steps of range queries that went through the result cache, by where they came from.",
+			Help: "Steps of range queries that went through the result cache, by their source.",
 		}, []string{"from"}),
 	}
 }

@@ -32,7 +32,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		bytes:       counter("bytes_total", "Bytes of cells and keys that the job wrote."),
 		failures:    counter("failures_total", "Failed passes of the job. The next run repeats them."),
 		unreadable:  counter("unreadable_rows_total", "Damaged rows of samples. Their hours have no states."),
-		busySeconds: counter("busy_seconds_total", "Time in which the job worked."),
+		busySeconds: counter("busy_seconds_total", "Time during which the job worked."),
 		passes: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_rollup_passes_total",
 			Help: "Successful passes of the job, by kind: whole or part of a day, deletions, or month.",

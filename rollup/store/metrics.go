@@ -38,7 +38,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 			return float64(len(s.PendingDeletions()))
 		}),
 		gauge("lag_seconds", "Time since the end of the oldest day without valid states; 0 if that day is still open.", s.lagSeconds),
-		gauge("turn", "1 if this server computes rollups. Of servers that share tables, only the lease holder does.", func() float64 {
+		gauge("lease", "1 if this server computes rollups. Of servers that share tables, only the lease holder does.", func() float64 {
 			if s.opts.Shared == nil || s.opts.Shared.HoldsLease() {
 				return 1
 			}

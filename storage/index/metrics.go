@@ -27,7 +27,7 @@ func newMetrics(x *Index) *indexMetrics {
 		compaction: compaction.Metrics{
 			Days:     counter("compactions_total", "Compactions of days, including those for late data."),
 			Months:   counter("month_compactions_total", "Compactions of months, usually one for each new day."),
-			Failures: counter("compaction_failures_total", "Compactions that failed; they are tried again."),
+			Failures: counter("compaction_failures_total", "Compactions that failed; the index retries them."),
 			Seconds:  counter("compaction_seconds_total", "Time spent compacting days and months."),
 			DamagedDays: prometheus.NewGauge(prometheus.GaugeOpts{
 				Name: "tsdb_index_damaged_day_segments", Help: "Days that months omit because their segment is damaged; rebuild them.",

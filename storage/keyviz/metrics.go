@@ -29,7 +29,7 @@ func (c *Collector) register() {
 		Name: "tsdb_keyviz_store_failures_total", Help: "Failed attempts to store columns of the key heat map.",
 	}, func() float64 { return float64(c.failures.Load()) })
 	r.NewCounterFunc(prometheus.CounterOpts{
-		Name: "tsdb_keyviz_folded_columns_total", Help: "Columns that lost key ranges because of --keyviz.max-memory.",
+		Name: "tsdb_keyviz_merged_columns_total", Help: "Columns whose key ranges were merged because of --keyviz.max-memory.",
 	}, func() float64 {
 		c.mu.Lock()
 		defer c.mu.Unlock()

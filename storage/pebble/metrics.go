@@ -124,13 +124,13 @@ func (c *collector) describeTree() {
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Flush.Count) })
 	c.add("compactions_total", "Compactions finished.", counter,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Compact.Count) })
-	c.add("compactions_running", "Compactions under way.", gauge,
+	c.add("compactions_running", "Compactions that run.", gauge,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Compact.NumInProgress) })
 	c.add("compaction_debt_bytes", "Estimated bytes that compactions still have to rewrite.", gauge,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Compact.EstimatedDebt) })
 	c.add("compaction_seconds_total", "Time spent in compactions.", counter,
 		func(m *pebble.Metrics, _ *Store) float64 { return m.Compact.Duration.Seconds() })
-	c.add("ingestions_total", "Loads taken.", counter,
+	c.add("ingestions_total", "Loads accepted.", counter,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.Ingest.Count) })
 	c.add("read_amplification", "Sorted runs that a read may have to search.", gauge,
 		func(m *pebble.Metrics, _ *Store) float64 { return float64(m.ReadAmp()) })
@@ -174,7 +174,7 @@ func (c *collector) describeDayChunks() {
 	add("bytes_after_total", "Size of the files with day chunks.",
 		func(b *dayChunkFigures) float64 { return float64(b.bytesAfter.Load()) })
 	add("seconds_total", "Time spent packing days.", func(b *dayChunkFigures) float64 { return float64(b.nanos.Load()) / 1e9 })
-	add("failures_total", "Days that could not be packed; they are tried again.",
+	add("failures_total", "Days that could not be packed; the engine retries them.",
 		func(b *dayChunkFigures) float64 { return float64(b.failures.Load()) })
 }
 

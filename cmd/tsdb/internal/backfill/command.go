@@ -39,7 +39,7 @@ func AddRules(app *kingpin.Application) client.Commands {
 	var files []string
 	var experimental bool
 	check.Arg("file", "A rule file, or a pattern of rule files.").Required().StringsVar(&files)
-	check.Flag("query.experimental", "Accept what the server accepts with this flag.").BoolVar(&experimental)
+	check.Flag("query.experimental", "Accept experimental PromQL, as the server does with this flag.").BoolVar(&experimental)
 
 	cmd := all.Command("backfill", "Evaluate recording rules over the past of a running server and store the results. It is safe "+
 		"to repeat: equal results replace each other.")
@@ -49,10 +49,10 @@ func AddRules(app *kingpin.Application) client.Commands {
 	cmd.Flag("to", "Last time to evaluate, in the same form.").Default("now").StringVar(&c.to)
 	cmd.Flag("evaluation-interval", "Interval of groups without one; global.evaluation_interval of the server.").Default("1m").
 		DurationVar(&c.interval)
-	cmd.Flag("window", "Time that one query covers at most. Smaller windows take less memory.").Default("6h").DurationVar(&c.window)
+	cmd.Flag("window", "Maximum time range of one query. Smaller windows take less memory.").Default("6h").DurationVar(&c.window)
 	cmd.Flag("dry-run", "Evaluate and count, and store nothing.").BoolVar(&c.dryRun)
-	cmd.Arg("file", "A rule file, or a pattern of rule files. Give the same path as in rule_files of the server: evaluations then "+
-		"are at the same times as the server's.").Required().StringsVar(&c.files)
+	cmd.Arg("file", "A rule file, or a pattern of rule files. Give the same path as in rule_files of the server. Then "+
+		"evaluations have the same times as on the server.").Required().StringsVar(&c.files)
 	c.output.AddFlag(cmd)
 	return client.Commands{
 		check.FullCommand(): func(w io.Writer) error { return checkFiles(w, files, experimental) },

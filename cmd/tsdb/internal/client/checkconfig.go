@@ -35,14 +35,15 @@ type checkConfig struct {
 // AddCheck declares `tsdb check config`, `tsdb check healthy` and `tsdb check ready`.
 func AddCheck(app *kingpin.Application) Commands {
 	check := app.Command("check", "Check files, or a running server.")
-	cmd := check.Command("config", "Check a configuration file, and show what it would change in a running server.")
+	cmd := check.Command("config", "Check a configuration file, and show the changes that it would make in a running server.")
 	c := &checkConfig{now: time.Now}
 	cmd.Arg("file", "The file for --config.file of serve.").Required().StringVar(&c.file)
-	cmd.Flag("query.experimental", "Accept in rules what the server accepts with this flag.").BoolVar(&c.experimental)
+	cmd.Flag("query.experimental", "Accept experimental PromQL in rules, as the server does with this flag.").
+		BoolVar(&c.experimental)
 	c.server.AddFlags(cmd, "A running server to compare the file with. Default: none.", "")
 	commands := Commands{cmd.FullCommand(): c.run}
 	for _, p := range [...]struct{ name, help string }{
-		{"healthy", "Ask whether a server works, or only a restart helps."}, {"ready", "Ask whether a server takes requests."},
+		{"healthy", "Check whether a server works without a restart."}, {"ready", "Check whether a server accepts requests."},
 	} {
 		command, run := addProbe(check, p.name, p.help)
 		commands[command] = run

@@ -30,13 +30,13 @@ type deleteConfig struct {
 
 // AddDelete declares `tsdb delete`.
 func AddDelete(app *kingpin.Application) Commands {
-	cmd := app.Command("delete", "Delete samples of a running server, or count what would be deleted.")
+	cmd := app.Command("delete", "Delete samples of a running server, or count the samples that would be deleted.")
 	c := &deleteConfig{}
 	c.server.AddFlags(cmd, "The server; it runs with --web.enable-admin-api.", DefaultURL)
 	cmd.Flag("match", "Selector of series; may be repeated.").StringsVar(&c.matches)
 	cmd.Flag("from", "First time to delete: "+program.TimeForms+". Default: the beginning.").StringVar(&c.from)
 	cmd.Flag("to", "Last time to delete, in the same form. Default: the end.").StringVar(&c.to)
-	cmd.Flag("dry-run", "Only count what would be deleted.").BoolVar(&c.dryRun)
+	cmd.Flag("dry-run", "Only count the samples that would be deleted.").BoolVar(&c.dryRun)
 	cmd.Flag("all", "Permit selectors that match everything.").BoolVar(&c.all)
 	cmd.Flag("clean", "Free the space of everything deleted so far, and print its size. Without --match the command "+
 		"only does this.").

@@ -35,10 +35,10 @@ type keyvizFlags struct {
 // AddKeyviz declares `tsdb keyviz`.
 func AddKeyviz(app *kingpin.Application) Commands {
 	c, parent := &keyvizFlags{}, app.Command("keyviz", "Look at the load of row keys of a running server.")
-	cmd := parent.Command("compare", "Show how even the recorded load would be with other schema rules.")
+	cmd := parent.Command("compare", "Compare the recorded load with its distribution under other schema rules.")
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
 	cmd.Flag("rules", "Configuration file whose schema_rules define the other keys.").PlaceHolder("FILE").StringVar(&c.rules)
-	cmd.Flag("layout", "Other keys that are no schema rules: time-first, sequential-id-first or static-key.").StringVar(&c.layout)
+	cmd.Flag("layout", "Keys that no schema rule can make: time-first, sequential-id-first or static-key.").StringVar(&c.layout)
 	cmd.Flag("from", "First time: "+program.TimeForms+".").Default("6h").StringVar(&c.from)
 	cmd.Flag("to", "Last time, in the same form.").Default("now").StringVar(&c.to)
 	cmd.Flag("metric", "Load to compare, such as write_cells or read_rows.").Default("write_cells").StringVar(&c.metric)

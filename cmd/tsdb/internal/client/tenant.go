@@ -35,13 +35,13 @@ func AddTenant(app *kingpin.Application) Commands {
 	c.server.AddFlags(cmd, "The server; it runs with --tenants and --web.enable-admin-api.", DefaultURL)
 	c.output.AddFlag(cmd)
 	list := cmd.Command("list", "List the tenants.")
-	usage := cmd.Command("usage", "Show what tenants use: series, samples and space on disk.")
+	usage := cmd.Command("usage", "Show the usage of tenants: series, samples and space on disk.")
 	usage.Arg("tenant", "A tenant, with sizes of this moment. Default: all, with sizes of the last hour.").StringVar(&c.name)
 	add := cmd.Command("add", "Add a tenant, also if the server runs with --no-tenants.create.")
 	add.Arg("tenant", "The tenant.").Required().StringVar(&c.name)
-	drop := cmd.Command("drop", "Drop a tenant with all that it has. Its requests are refused meanwhile.")
+	drop := cmd.Command("drop", "Drop a tenant with all its data. The server refuses its requests meanwhile.")
 	drop.Arg("tenant", "The tenant.").Required().StringVar(&c.name)
-	drop.Flag("dry-run", "Only show what would be dropped.").BoolVar(&c.dryRun)
+	drop.Flag("dry-run", "Only show the data that would be dropped.").BoolVar(&c.dryRun)
 	commands := Commands{}
 	for at, run := range map[*kingpin.CmdClause]func(ctx context.Context, w io.Writer) error{
 		list: c.list, usage: c.usage, add: c.add, drop: c.drop,

@@ -40,8 +40,8 @@ func AddInspect(app *kingpin.Application) Commands {
 	c.wal.Flag("storage.path", "Directory of all data.").Default("./data").StringVar(&c.source.StoragePath)
 	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows} {
 		sub.Flag("table", "Table to read.").Default(storage.TableData).StringVar(&c.table)
-		sub.Flag("prefix", "Only row keys that begin so.").StringVar(&c.prefix)
-		sub.Flag("limit", "Most rows; 0 means all.").Default("100").IntVar(&c.rowsMax)
+		sub.Flag("prefix", "Only row keys with this prefix.").StringVar(&c.prefix)
+		sub.Flag("limit", "Maximum number of rows; 0 means all.").Default("100").IntVar(&c.rowsMax)
 	}
 	for _, sub := range []*kingpin.CmdClause{c.rows, c.wal} {
 		sub.Flag("verbose", "Print every sample, value or record.").Short('v').BoolVar(&c.verbose)

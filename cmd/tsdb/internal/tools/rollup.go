@@ -40,9 +40,9 @@ type rollupCommands struct {
 func AddRollup(app *kingpin.Application) Commands {
 	cmd := app.Command("rollup", "Check or compute the rollups of a stopped server.")
 	c := &rollupCommands{}
-	c.verify = cmd.Command("verify", "Compute rollups from raw samples again and report each bucket that differs. After a crash, "+
+	c.verify = cmd.Command("verify", "Recompute rollups from raw samples and report each bucket that differs. After a crash, "+
 		"start and stop the server once first, so that its log is in the tables.")
-	c.rebuild = cmd.Command("rebuild", "Compute rollups from raw samples again and store them.")
+	c.rebuild = cmd.Command("rebuild", "Recompute rollups from raw samples and store them.")
 	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
 		c.source.AddFlags(sub)
 		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode direct, which need not stop.").Default("15m").

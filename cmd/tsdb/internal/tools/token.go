@@ -24,7 +24,7 @@ func AddToken(app *kingpin.Application) map[string]func(io.Writer) error {
 	c := &tokenConfig{}
 	create.Flag("name", "Name of the token, for logs.").Required().StringVar(&c.name)
 	create.Flag("scope", "Scope of the token: read, write or admin; may be repeated.").Required().StringsVar(&c.scopes)
-	create.Flag("match", `Selector such as {team="a"} that restricts what the token reads.`).StringVar(&c.match)
+	create.Flag("match", `Selector such as {team="a"} that restricts the reads of the token.`).StringVar(&c.match)
 	create.Flag("tenant", "Tenant that the token acts for; may be repeated. Then a request names some of them in X-Scope-OrgID.").
 		StringsVar(&c.tenants)
 	return map[string]func(io.Writer) error{create.FullCommand(): func(w io.Writer) error { return createToken(c, w) }}

@@ -40,12 +40,12 @@ const repairIndex = "index"
 // AddVerify declares `tsdb verify`.
 func AddVerify(app *kingpin.Application) Commands {
 	c := &verifyConfig{}
-	cmd := app.Command("verify", "Read all files of a stopped server and list what is damaged and what that affects. "+
-		"Nothing is changed without --repair. The exit status is 1 if something is damaged.")
+	cmd := app.Command("verify", "Read all files of a stopped server and list the damage and its effects. "+
+		"Without --repair it changes nothing. The exit status is 1 if it finds damage.")
 	cmd.Flag("storage.path", "Directory of the server, which must have stopped.").Default("./data").StringVar(&c.path)
 	c.output.AddFlag(cmd)
-	cmd.Flag("repair", "Repair before the report. The value index sets damaged files of the series index aside and rebuilds the "+
-		"index from the row keys.").EnumVar(&c.repair, repairIndex)
+	cmd.Flag("repair", "Repair before the report. The value index moves damaged files of the series index to "+
+		"tables/lost and rebuilds the index from the row keys.").EnumVar(&c.repair, repairIndex)
 	return Commands{cmd.FullCommand(): c.run}
 }
 

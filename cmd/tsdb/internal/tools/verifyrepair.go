@@ -12,7 +12,7 @@ import (
 	"halite/storage/pebble/fault"
 )
 
-// rebuildIndex sets damaged files of the series index aside and rebuilds the index of all days with rows.
+// rebuildIndex moves damaged files of the series index to tables/lost and rebuilds the index of all days with rows.
 func (c *verifyConfig) rebuildIndex(ctx context.Context) error {
 	v := verification{path: c.path, days: map[int64]bool{}, rollupDays: map[int64]bool{}}
 	files, err := pebble.Verify(ctx, v.options(true), v.cell)

@@ -25,7 +25,7 @@ func addSearch(add adder) {
 	c := &search{}
 	cmd := add("search", "Print the series with a metric and tags, as tsdb search lookup of OpenTSDB does.", c.run)
 	addServer(cmd, &c.server)
-	cmd.Flag("use-data-table", "Changes nothing: there is one index of series.").BoolVar(&c.dataTable)
+	cmd.Flag("use-data-table", "Has no effect: there is only one index of series.").BoolVar(&c.dataTable)
 	cmd.Arg("COMMAND", "The search: lookup.").Required().EnumVar(&c.command, "lookup")
 	cmd.Arg("QUERY", "[METRIC] [TAG=VALUE...]. host= stands for any value, and =web01 for any tag.").Required().
 		StringsVar(&c.args)
