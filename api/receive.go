@@ -217,11 +217,11 @@ func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving
 		return ingest.Result{}, bodyFailure(err, bytesMax)
 	}
 	defer done()
-	if at.lines {
-		return s.storeLines(r, body, x, at.quoted)
-	}
 	if body != r.Body {
 		sizeBytes = -1 // size after decoding
+	}
+	if at.lines {
+		return s.storeLines(r, body, sizeBytes, x, at.quoted)
 	}
 	return s.storeBody(r, body, sizeBytes, func(body []byte) (ingest.Result, error) {
 		parse := func(b *batch.Batch) error { return x.Parse(body, b) }
@@ -232,19 +232,30 @@ func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving
 // pieceTries bounds the attempts to store a piece while the writer is overloaded.
 const pieceTries = 20
 
-// storeLines stores a body during its transfer, some lines at a time. Only a piece of the body is in memory, and counts against
-// Limits.WriteInflightBytesMax. After a failure the previous pieces stay stored.
+// storeLines stores a body during its transfer, some lines at a time. The body has bodyBytes, or any size if that is negative.
+// Only a piece of the body is in memory, and counts against Limits.WriteInflightBytesMax. After a failure the previous pieces
+// stay stored.
 func (s *Server) storeLines(
-	r *http.Request, body io.Reader, x receiver.Request, quoted bool,
+	r *http.Request, body io.Reader, bodyBytes int64, x receiver.Request, quoted bool,
 ) (total ingest.Result, failure *writeError) {
 	limits := &s.opts.Limits
 	sizeBytes := min(receiver.PieceBytes, limits.WriteBytesMax)
+	if bodyBytes >= 0 {
+		sizeBytes = min(sizeBytes, bodyBytes+1) // one more, to see the end
+	}
 	if err := acquire(r.Context(), s.writeBytes, sizeBytes, limits.WriteQueueWait); err != nil {
 		return total, overloaded(remote.ErrBodyMemory)
 	}
-	p := receiver.NewPieces(body, sizeBytes, limits.WriteBytesMax, s.writeBytes.TryAcquire)
+	buf := s.buffers.get()
+	p := receiver.NewPieces(body, *buf, sizeBytes, limits.WriteBytesMax, s.writeBytes.TryAcquire)
 	p.Quoted = quoted
-	defer func() { s.writeBytes.Release(p.SizeBytes()) }()
+	defer func() {
+		s.writeBytes.Release(p.SizeBytes())
+		if used := p.Buffer(); cap(used) > cap(*buf) {
+			*buf = used
+		}
+		s.buffers.put(buf)
+	}()
 	for {
 		piece, err := p.Next()
 		if err != nil {

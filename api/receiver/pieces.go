@@ -24,13 +24,20 @@ type Pieces struct {
 	ended bool
 }
 
-// NewPieces returns pieces of about sizeBytes of a body. For a longer line it takes more memory with reserve, up to bytesMax.
-func NewPieces(body io.Reader, sizeBytes, bytesMax int64, reserve func(moreBytes int64) bool) *Pieces {
-	return &Pieces{body: body, bytesMax: bytesMax, reserve: reserve, buf: make([]byte, 0, sizeBytes)}
+// NewPieces returns pieces of about sizeBytes of a body, in the memory of buf if it suffices. For a longer line it takes more
+// memory with reserve, up to bytesMax.
+func NewPieces(body io.Reader, buf []byte, sizeBytes, bytesMax int64, reserve func(moreBytes int64) bool) *Pieces {
+	if int64(cap(buf)) < sizeBytes {
+		buf = make([]byte, 0, sizeBytes)
+	}
+	return &Pieces{body: body, bytesMax: bytesMax, reserve: reserve, buf: buf[:0:sizeBytes]}
 }
 
 // SizeBytes is the memory of the pieces.
 func (p *Pieces) SizeBytes() int64 { return int64(cap(p.buf)) }
+
+// Buffer is the memory of the pieces, for NewPieces once nobody uses these pieces.
+func (p *Pieces) Buffer() []byte { return p.buf }
 
 // Next returns some lines, or nothing at the end. They are valid until the next call. The error is remote.ErrBodyTooLarge,
 // remote.ErrBodyMemory, or an error of the body.

@@ -27,7 +27,8 @@ func TestPieces(t *testing.T) {
 		{"longer than a piece\nb", false, []string{"longer than a piece\nb"}},
 		{"a\n\"b\nc\nd\ne\"\nf\n", true, []string{"a\n", "\"b\nc\nd\ne\"\nf\n"}},
 	} {
-		p := NewPieces(iotest.OneByteReader(strings.NewReader(c.body)), 8, 64, all)
+		p := NewPieces(iotest.OneByteReader(strings.NewReader(c.body)), make([]byte, 3, 10), 8, 64, all)
+		require.EqualValues(t, 8, p.SizeBytes())
 		p.Quoted = c.quoted
 		var got []string
 		for {
@@ -40,11 +41,11 @@ func TestPieces(t *testing.T) {
 		}
 		require.Equal(t, c.want, got)
 	}
-	_, err := NewPieces(strings.NewReader(strings.Repeat("x", 100)), 8, 64, all).Next()
+	_, err := NewPieces(strings.NewReader(strings.Repeat("x", 100)), nil, 8, 64, all).Next()
 	require.ErrorIs(t, err, remote.ErrBodyTooLarge)
-	_, err = NewPieces(strings.NewReader(strings.Repeat("x", 100)), 8, 64, func(int64) bool { return false }).Next()
+	_, err = NewPieces(strings.NewReader(strings.Repeat("x", 100)), nil, 8, 64, func(int64) bool { return false }).Next()
 	require.ErrorIs(t, err, remote.ErrBodyMemory)
 	broken := errors.New("broken")
-	_, err = NewPieces(io.MultiReader(strings.NewReader("a\n"), iotest.ErrReader(broken)), 8, 64, all).Next()
+	_, err = NewPieces(io.MultiReader(strings.NewReader("a\n"), iotest.ErrReader(broken)), nil, 8, 64, all).Next()
 	require.ErrorIs(t, err, broken)
 }

@@ -157,7 +157,7 @@ func parseNames(names []string) ([]column, error) {
 			columns = append(columns, column{kind: value})
 			values++
 		case isTime && (format == "" || format[0] == ':'):
-			c := column{kind: timestamp, format: timeFormat(strings.TrimPrefix(format, ":"))}
+			c := column{kind: timestamp, format: timeFormat(strings.Clone(strings.TrimPrefix(format, ":")))}
 			if format == "" {
 				c.format = "unix_ms"
 			}
@@ -166,7 +166,7 @@ func parseNames(names []string) ([]column, error) {
 			}
 			columns = append(columns, c)
 		default:
-			columns = append(columns, column{kind: label, name: name})
+			columns = append(columns, column{kind: label, name: strings.Clone(name)}) // the body is gone at the next row
 		}
 	}
 	if values > 1 {

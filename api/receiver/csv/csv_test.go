@@ -131,6 +131,26 @@ func TestEncoder(t *testing.T) {
 	require.ErrorContains(t, err, "a column has no name")
 }
 
+// TestPlainRows: rows without quotes give the same as rows with them.
+func TestPlainRows(t *testing.T) {
+	t.Parallel()
+	plain := "Zone,__name__,host,__timestamp__,__value__\n1,up,a,1,1\n\n2,,b,2,2\r\n,up,,3,3\n4,up,d\n5,up,e,5,x"
+	quoted := strings.Replace(plain, "Zone", `"Zone"`, 1)
+	replaced := url.Values{"extra_label": {"Zone=", "__name__=m", "host=y", "host=z"}}
+	for _, extra := range []url.Values{nil, {"extra_label": {"host=z", "dc=x"}}, replaced} {
+		got, rejected := parse(t, extra, plain)
+		want, wantRejected := parse(t, extra, quoted)
+		require.Equal(t, want, got)
+		require.Equal(t, wantRejected, rejected)
+		require.Len(t, got, 3)
+		require.Contains(t, rejected[0].Detail, "line 6: 3 columns")
+	}
+	got, _ := parse(t, replaced, plain)
+	require.Equal(t, []string{"__name__=m,host=z 1@1", "__name__=m,host=z 2@2", "__name__=m,host=z 3@3"}, got)
+	got, _ = parse(t, nil, plain)
+	require.Equal(t, []string{"Zone=1,__name__=up,host=a 1@1", "Zone=2,host=b 2@2", "__name__=up 3@3"}, got)
+}
+
 // FuzzParse: whatever format and body are, each row is stored or rejected.
 func FuzzParse(f *testing.F) {
 	f.Add("1:label:host,2:metric:temp,3:time:unix_s", "a,1.5,60\nb,x,61\n\"")
@@ -141,8 +161,18 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		b.Reset(batch.Bounds{ItemsMax: 1 << 16})
-		if err := x.Parse([]byte(body), b); err == nil {
-			samplesOf(t, b)
+		if err := x.Parse([]byte(body), b); err != nil {
+			return
+		}
+		got := samplesOf(t, b)
+		if line, rest, _ := strings.Cut(body, "\n"); format == "" && !strings.ContainsAny(body, "\"\r") && line != "" {
+			// With a quote, another parser reads the same rows.
+			name, names, more := strings.Cut(line, ",")
+			if more {
+				names = "," + names
+			}
+			want, _ := parse(t, nil, `"`+name+`"`+names+"\n"+rest)
+			require.Equal(t, want, got)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -32,14 +33,25 @@ type request struct {
 	nowMs   int64
 	bad     receiver.BadLines
 
-	labels []labels.Label
-	values []sample
-	fields []byte
+	order   []source // of labels, sorted by name
+	numbers []int    // columns with values and times
+	metrics [][]byte // by column: the label field of its metric, nil if a label has the name
+
+	// Of the current row: its texts, its samples, and the label fields before, of and after the metric.
+	values              []string
+	samples             []sample
+	before, name, after []byte
 }
 
-// sample is a value of a row.
+// source is where a label of a row comes from: the extra labels, or a column if value is "".
+type source struct {
+	name, value string
+	column      int
+}
+
+// sample is a value of a row. metric is its label field, nil if a label has the name.
 type sample struct {
-	metric string // "" if a label has the name
+	metric []byte
 	value  float64
 }
 
@@ -55,6 +67,7 @@ func Import(now func() time.Time) receiver.Open {
 				x.fault = fmt.Errorf("parameter format: %w", err)
 			}
 			x.named = true
+			x.plan()
 		}
 		return x
 	}
@@ -66,10 +79,44 @@ func (x *request) Check() error { return x.fault }
 
 // Parse adds the samples of all rows to a batch.
 func (x *request) Parse(body []byte, b *batch.Batch) error {
+	end := x.bad.Number() + bytes.Count(body, []byte{'\n'})
+	defer func() { x.bad.GoTo(end) }()
+	for len(body) > 0 {
+		text, rest, _ := bytes.Cut(body, []byte{'\n'})
+		if bytes.IndexByte(text, '"') >= 0 {
+			return x.quotedRows(body, b) // a quoted value may hold line breaks
+		}
+		body = rest
+		x.bad.Next()
+		if text = bytes.TrimSuffix(text, []byte{'\r'}); len(text) == 0 {
+			continue
+		}
+		x.split(text)
+		if err := x.take(x.values, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split reads the values of a row without quotes. They point into the text.
+func (x *request) split(text []byte) {
+	x.values = x.values[:0]
+	for row := unsafe.String(unsafe.SliceData(text), len(text)); ; {
+		value, rest, more := strings.Cut(row, ",")
+		x.values = append(x.values, value)
+		if !more {
+			return
+		}
+		row = rest
+	}
+}
+
+// quotedRows adds the samples of rows that may have quoted values.
+func (x *request) quotedRows(body []byte, b *batch.Batch) error {
 	rows := csv.NewReader(bytes.NewReader(body))
 	rows.FieldsPerRecord, rows.ReuseRecord = -1, true
 	base := x.bad.Number()
-	defer func() { x.bad.GoTo(base + bytes.Count(body, []byte{'\n'})) }()
 	for {
 		row, err := rows.Read()
 		if errors.Is(err, io.EOF) {
@@ -84,84 +131,111 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 		}
 		line, _ := rows.FieldPos(0)
 		x.bad.GoTo(base + line)
-		if x.columns == nil {
-			if x.columns, err = parseNames(row); err != nil {
-				return fmt.Errorf("header: %w", err)
-			}
-			continue
-		}
-		tsMs, err := x.row(row)
-		if err != nil && x.named && base+line == 1 {
-			continue // a header
-		}
-		if err != nil {
-			x.bad.Reject(b, err.Error())
-			continue
-		}
-		if err := x.add(b, tsMs); err != nil {
+		if err := x.take(row, b); err != nil {
 			return err
 		}
 	}
 }
 
-// row reads labels, values and time of a row.
+// take adds the samples of a row to a batch, or reads the names of columns from it.
+func (x *request) take(row []string, b *batch.Batch) (err error) {
+	if x.columns == nil {
+		if x.columns, err = parseNames(row); err != nil {
+			return fmt.Errorf("header: %w", err)
+		}
+		x.plan()
+		return nil
+	}
+	tsMs, err := x.row(row)
+	if err != nil && x.named && x.bad.Number() == 1 {
+		return nil // a header
+	}
+	if err != nil {
+		x.bad.Reject(b, err.Error())
+		return nil
+	}
+	return x.add(row, b, tsMs)
+}
+
+// row reads values and time of a row.
 func (x *request) row(row []string) (tsMs int64, err error) {
-	x.labels, x.values, tsMs = x.labels[:0], x.values[:0], x.nowMs
+	x.samples, tsMs = x.samples[:0], x.nowMs
 	if len(row) < len(x.columns) {
 		return 0, fmt.Errorf("%d columns, and the format has %d", len(row), len(x.columns))
 	}
-	for n, c := range x.columns {
-		text := row[n]
+	for _, n := range x.numbers {
+		text, c := row[n], &x.columns[n]
 		if text == "" {
 			continue
 		}
-		switch c.kind {
-		case label:
-			x.labels = append(x.labels, labels.Label{Name: c.name, Value: text})
-		case timestamp:
+		if c.kind == timestamp {
 			if tsMs, err = c.format.parse(text); err != nil {
 				return 0, fmt.Errorf("column %d: %w", n+1, err)
 			}
-		case value:
-			v, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return 0, fmt.Errorf("column %d: the value is not a number", n+1)
-			}
-			x.values = append(x.values, sample{metric: c.name, value: v})
+			continue
 		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, fmt.Errorf("column %d: the value is not a number", n+1)
+		}
+		x.samples = append(x.samples, sample{metric: x.metrics[n], value: v})
 	}
 	return tsMs, nil
 }
 
+// plan finds out once how the labels of a row are in the order of remote write.
+func (x *request) plan() {
+	x.metrics = make([][]byte, len(x.columns))
+	for n, c := range x.columns {
+		own := func(l labels.Label) bool { return l.Name == c.name }
+		switch {
+		case c.kind == label && !slices.ContainsFunc(x.extra, own):
+			x.order = append(x.order, source{name: c.name, column: n})
+		case c.kind == value && c.name != "":
+			x.metrics[n] = remotewrite.AppendField(nil, metric, c.name)
+		}
+		if c.kind == value || c.kind == timestamp {
+			x.numbers = append(x.numbers, n)
+		}
+	}
+	for n, l := range x.extra {
+		replaced := slices.ContainsFunc(x.extra[n+1:], func(later labels.Label) bool { return later.Name == l.Name })
+		if !replaced && l.Value != "" {
+			x.order = append(x.order, source{name: l.Name, value: l.Value})
+		}
+	}
+	slices.SortFunc(x.order, func(a, b source) int { return strings.Compare(a.name, b.name) })
+}
+
 // add adds the samples of a row to a batch. The key is the label fields, in the order of remote write.
-func (x *request) add(b *batch.Batch, tsMs int64) error {
-	own := len(x.labels)
-	for _, s := range x.values {
-		ls := x.labels[:own]
-		for _, l := range x.extra {
-			ls = set(ls, l)
+func (x *request) add(row []string, b *batch.Batch, tsMs int64) error {
+	before, name, after := x.before[:0], x.name[:0], x.after[:0]
+	for _, s := range x.order {
+		text := s.value
+		if text == "" {
+			text = row[s.column]
 		}
-		if s.metric != "" {
-			ls = set(ls, labels.Label{Name: metric, Value: s.metric})
+		switch {
+		case text == "":
+		case s.name < metric:
+			before = remotewrite.AppendField(before, s.name, text)
+		case s.name == metric:
+			name = remotewrite.AppendField(name, s.name, text)
+		default:
+			after = remotewrite.AppendField(after, s.name, text)
 		}
-		sorted := slices.Clone(ls)
-		slices.SortFunc(sorted, func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) })
-		x.fields = remotewrite.AppendPairs(x.fields[:0], sorted)
-		if err := b.Begin(x.fields); err != nil {
+	}
+	x.before, x.name, x.after = before, name, after
+	for _, s := range x.samples {
+		if s.metric == nil {
+			s.metric = name
+		}
+		if err := b.Begin(before, s.metric, after); err != nil {
 			return err
 		}
 		b.Sample(remotewrite.Sample{TsMs: tsMs, Value: s.value})
 	}
 	return nil
-}
-
-// set returns the labels with one of them replaced. A label without a value is absent.
-func set(ls []labels.Label, l labels.Label) []labels.Label {
-	ls = slices.DeleteFunc(slices.Clone(ls), func(other labels.Label) bool { return other.Name == l.Name })
-	if l.Value == "" {
-		return ls
-	}
-	return append(ls, l)
 }
 
 // Answer lists the rows and samples that were left out.

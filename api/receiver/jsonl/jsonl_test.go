@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	jsoniter "github.com/json-iterator/go"
 	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
@@ -89,6 +90,46 @@ func TestBadLines(t *testing.T) {
 	require.ErrorContains(t, x.Check(), `"x" is not of the form name=value`)
 }
 
+// TestPlainLines: the scanner of plain lines reads a line as the JSON library does, or leaves it to the library.
+func TestPlainLines(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		line  string
+		plain bool
+	}{
+		{`{"metric":{"b":"1","__name__":"up","":"x","c":""},"values":[1,-0.5,2e3,1.5E-2],"timestamps":[1,-2,0,4]}`, true},
+		{`{"metric":{"__name__":"ü"},"values":[123456789.125],"timestamps":[1700000000000]}`, true},
+		{`{"metric":{"a":"b"},"values":[1], "timestamps":[1]}`, false},
+		{`{"metric":{"a":"\n"},"values":[1],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[null],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[01],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[1.],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[1e],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[-],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[1e999],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[1],"timestamps":[99999999999999999999]}`, false},
+		{`{"metric":{},"values":[1],"timestamps":[1]}`, false},
+		{`{"metric":{"a":"b"},"values":[1],"timestamps":[1,2]}`, false},
+		{`{"metric":{"a":"b`, false}, {`{"metric":{"a":"b","values":[1`, false},
+	} {
+		var plain line
+		require.Equal(t, c.plain, plain.plain([]byte(c.line)), c.line)
+		if c.plain {
+			requireSame(t, &plain, c.line)
+		}
+	}
+}
+
+// requireSame compares a plain line with what the JSON library reads.
+func requireSame(t *testing.T, plain *line, text string) {
+	t.Helper()
+	var library line
+	require.NoError(t, library.parse(jsoniter.ConfigDefault.BorrowIterator(nil), []byte(text)), text)
+	require.Equal(t, library.labels, plain.labels, text)
+	require.Equal(t, library.values, plain.values, text)
+	require.Equal(t, library.tsMs, plain.tsMs, text)
+}
+
 // TestAnswer names the first bad lines, and counts the others.
 func TestAnswer(t *testing.T) {
 	t.Parallel()
@@ -166,6 +207,11 @@ func FuzzParse(f *testing.F) {
 	f.Add(`{"metric":{"__name__":"h"},"histograms":[{"schema":0,"sum":1,"count":2,"positive_spans":[[0,1]],"positive_deltas":[2],` +
 		`"reset_hint":0,"zero_threshold":0}],"timestamps":[1]}`)
 	f.Fuzz(func(t *testing.T, body string) {
+		for text := range strings.SplitSeq(body, "\n") {
+			if plain := (line{}); plain.plain([]byte(text)) {
+				requireSame(t, &plain, text)
+			}
+		}
 		x, _ := Import(httptest.NewRequest("POST", "/api/v1/import", nil)).(*request)
 		b := &batch.Batch{}
 		b.Reset(batch.Bounds{ItemsMax: 1 << 16})

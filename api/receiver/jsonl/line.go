@@ -131,7 +131,10 @@ func (l *line) add(b *batch.Batch, extra []labels.Label) error {
 			l.labels = append(l.labels, own)
 		}
 	}
-	slices.SortStableFunc(l.labels, func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) })
+	byName := func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(l.labels, byName) {
+		slices.SortStableFunc(l.labels, byName)
+	}
 	l.fields = remotewrite.AppendPairs(l.fields[:0], l.labels)
 	if err := b.Begin(l.fields); err != nil {
 		return err

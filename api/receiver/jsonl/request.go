@@ -46,9 +46,11 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 		if text = bytes.TrimSpace(text); len(text) == 0 {
 			continue
 		}
-		if err := x.line.parse(it, text); err != nil {
-			x.bad.Reject(b, fmt.Sprintf("%v", err))
-			continue
+		if !x.line.plain(text) {
+			if err := x.line.parse(it, text); err != nil {
+				x.bad.Reject(b, fmt.Sprintf("%v", err))
+				continue
+			}
 		}
 		if err := x.line.add(b, x.extra); err != nil {
 			return err

@@ -164,7 +164,7 @@ func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error)
 		return err
 	}
 	defer func() { err = errors.Join(err, text.Close()) }()
-	pieces := receiver.NewPieces(text, receiver.PieceBytes, lineBytesMax, func(int64) bool { return true })
+	pieces := receiver.NewPieces(text, nil, receiver.PieceBytes, lineBytesMax, func(int64) bool { return true })
 	pieces.Quoted = f.format == FormatCSV
 	reader := &fileReader{file: f}
 	for done := int64(0); ; {
