@@ -84,6 +84,8 @@ func TestExport(t *testing.T) {
 	again, _, err := parsed(t, protobufType, packed)
 	require.NoError(t, err)
 	require.Len(t, again, 3)
+	require.JSONEq(t, "{}", string((&request{contentType: jsonType}).Answer(&ingest.Result{}).Body))
+	require.Empty(t, (&request{contentType: protobufType}).Answer(&ingest.Result{}).Body)
 	_, _, err = parsed(t, protobufType, []byte("no protobuf"))
 	require.Error(t, err)
 }

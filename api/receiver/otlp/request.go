@@ -118,6 +118,14 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 		response.PartialSuccess().SetRejectedDataPoints(int64(result.Rejected))
 		message = result.Summary() + message
 	}
+	if message == "" {
+		// OTLP wants no partial success here, not even an empty one.
+		answer := receiver.Answer{Status: http.StatusOK, Type: x.contentType}
+		if x.contentType == jsonType {
+			answer.Body = []byte("{}")
+		}
+		return answer
+	}
 	response.PartialSuccess().SetErrorMessage(message)
 	encode := response.MarshalProto
 	if x.contentType == jsonType {
