@@ -120,6 +120,7 @@ var floors = map[string]int{
 	"query/opentsdb/aggregation":  0,
 	"query/opentsdb/expression":   5,
 	"query/opentsdb/request":      10,
+	"query/opentsdb/translation":  12,
 	"query/opentsdb":              82,
 	"api/promjson":                0,
 	"api/ui":                      0,

@@ -92,7 +92,7 @@ func (e *Engine) run(ctx context.Context, q *request.Query, c Client, finish fun
 	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: q.StartMs, EndMs: q.EndMs, Client: c.Address}
 	for i := range q.Subs {
 		if q.Subs[i].Metric != "" {
-			w.Selectors = append(w.Selectors, matchers(&q.Subs[i]))
+			w.Selectors = append(w.Selectors, q.Subs[i].Matchers())
 		}
 	}
 	a := &Answer{}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -17,21 +16,6 @@ import (
 	"halite/query/opentsdb/request"
 	"halite/query/read"
 )
-
-// matchers returns the matchers of a sub-query that names a metric.
-func matchers(s *request.SubQuery) []*labels.Matcher {
-	out := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Metric)}
-	for _, f := range s.Filters {
-		out = append(out, f.Matchers...)
-	}
-	for _, name := range []string{tsuid.IntervalLabel, tsuid.AggregatorLabel, tsuid.GroupLabel} {
-		named := slices.ContainsFunc(s.Filters, func(f request.Filter) bool { return f.Key == name })
-		if !named {
-			out = append(out, labels.MustNewMatcher(labels.MatchEqual, name, ""))
-		}
-	}
-	return out
-}
 
 // selected selects the series of the sub-query. The tsuids of a sub-query share a metric.
 func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
@@ -50,7 +34,7 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 	r.metric = sub.Metric
 	fromMs, toMs := max(0, r.within.ReadFromMs-sub.OffsetMs), max(0, r.within.ReadToMs-sub.OffsetMs)
 	window := read.Windows{FirstEndMs: toMs, RangeMs: toMs - fromMs + 1, Steps: 1}
-	selection, err := r.reading.Select(ctx, window, matchers(&sub)...)
+	selection, err := r.reading.Select(ctx, window, sub.Matchers()...)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +134,7 @@ func (r *subRun) selectors(ctx context.Context) ([]Selector, error) {
 		return nil, badRequest(errAliased)
 	}
 	if len(r.sub.TSUIDs) == 0 && !r.sub.ExplicitTags {
-		return []Selector{matchers(r.sub)}, nil
+		return []Selector{r.sub.Matchers()}, nil
 	}
 	is := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, r.metric)
 	names, err := r.engine.opts.Names.LabelNames(ctx, 0, math.MaxInt64, 0, is)

@@ -6,6 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+
+	"halite/keyschema/tsuid"
 	"halite/query/opentsdb/aggregation"
 )
 
@@ -72,6 +76,22 @@ const (
 
 // Histograms reports whether the query asks for histograms.
 func (s *SubQuery) Histograms() bool { return len(s.Percentiles) > 0 || s.ShowBuckets }
+
+// Matchers select the series of a sub-query that names a metric. They leave out stored rollups and pre-aggregates, unless a
+// filter names their labels.
+func (s *SubQuery) Matchers() []*labels.Matcher {
+	out := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Metric)}
+	for _, f := range s.Filters {
+		out = append(out, f.Matchers...)
+	}
+	for _, name := range []string{tsuid.IntervalLabel, tsuid.AggregatorLabel, tsuid.GroupLabel} {
+		named := slices.ContainsFunc(s.Filters, func(f Filter) bool { return f.Key == name })
+		if !named {
+			out = append(out, labels.MustNewMatcher(labels.MatchEqual, name, ""))
+		}
+	}
+	return out
+}
 
 // GroupBy lists the tags that divide series into groups, in the order of the filters.
 func (s *SubQuery) GroupBy() (keys []string) {

@@ -13,13 +13,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/api/receiver/opentsdb"
 	"halite/cmd/tsdb/internal/client"
 	"halite/cmd/tsdb/internal/transfer"
-	"halite/keyschema/tsuid"
 	"halite/query/opentsdb/request"
 )
 
@@ -108,20 +106,15 @@ func (c *scan) run(ctx context.Context, w io.Writer) error {
 
 // matchersOf returns the matchers of the series of a query. They leave out rollups, as OpenTSDB keeps them in other tables.
 func matchersOf(q subQuery) ([]*labels.Matcher, error) {
-	out := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, q.Metric)}
+	sub := request.SubQuery{Metric: q.Metric}
 	for _, key := range slices.Sorted(maps.Keys(q.Tags)) {
 		f, err := request.TagFilter(key, q.Tags[key])
 		if err != nil {
 			return nil, fmt.Errorf("%s=%s: %w", key, q.Tags[key], err)
 		}
-		out = append(out, f.Matchers...)
+		sub.Filters = append(sub.Filters, f)
 	}
-	for _, name := range []string{tsuid.IntervalLabel, tsuid.AggregatorLabel, tsuid.GroupLabel} {
-		if _, named := q.Tags[name]; !named {
-			out = append(out, labels.MustNewMatcher(labels.MatchEqual, name, ""))
-		}
-	}
-	return out, nil
+	return sub.Matchers(), nil
 }
 
 // delete deletes the scanned samples. printed is the number of their series.

@@ -27,6 +27,7 @@ func Add(cmd *kingpin.CmdClause) map[string]func(io.Writer) error {
 	addScan(add)
 	addQuery(add)
 	addSearch(add)
+	addTranslate(add)
 	return commands
 }
 

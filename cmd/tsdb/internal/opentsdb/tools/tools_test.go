@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -155,4 +157,22 @@ func TestSearchArguments(t *testing.T) {
 		_, err := parseSearch(bad)
 		require.ErrorContains(t, err, "is not TAG=VALUE")
 	}
+}
+
+// TestTranslate prints a translation, a reason, and errors.
+func TestTranslate(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "queries")
+	require.NoError(t, os.WriteFile(file, []byte("/api/query?start=1500000000&end=1500000600&m=zimsum:5m-max:cpu\n"+
+		"/api/query?start=1h-ago&m=sum:cpu\n"), 0o600))
+	c := &translate{file: file}
+	var out bytes.Buffer
+	require.NoError(t, c.run(t.Context(), &out))
+	require.Equal(t, "# zimsum:5m-max:cpu\n# Range query with a step of 300s from 2017-07-14T02:40:00Z to 2017-07-14T02:50:00Z.\n"+
+		"# OpenTSDB also names the tags on which all series of a group agree.\n"+
+		"# PromQL compensates rounding errors, so sums, averages and deviations of fractions may differ in the last digits.\n"+
+		`sum (max_over_time({__name__="cpu",_rollup_interval="",_rollup_aggregator="",_aggregate=""}[5m] offset -4m59s999ms))`+
+		"\n\n# sum:cpu\n# No PromQL has the same answer: without downsampling OpenTSDB answers at the times of the samples, "+
+		"and PromQL at evenly spaced times.\n\n", out.String())
+	c.file = filepath.Join(t.TempDir(), "none")
+	require.ErrorIs(t, c.run(t.Context(), &out), os.ErrNotExist)
 }
