@@ -116,6 +116,7 @@ var floors = map[string]int{
 	"query/limits":                10,
 	"query/querylog":              0,
 	"query/topqueries":            0,
+	"query/lastread":              0,
 	"query":                       80,
 	"query/opentsdb/aggregation":  0,
 	"query/opentsdb/expression":   5,

@@ -20,6 +20,7 @@ import (
 	"halite/api/receiver/otlp"
 	"halite/api/rules"
 	"halite/api/senders"
+	"halite/api/status"
 	"halite/api/tenancy"
 	"halite/api/tenantadmin"
 	"halite/ingest"
@@ -29,6 +30,7 @@ import (
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/budget"
+	"halite/query/lastread"
 	"halite/query/limits"
 	"halite/query/topqueries"
 	"halite/storage"
@@ -84,6 +86,10 @@ type Options struct {
 	QueryLimits *limits.Control
 	// TopQueries answers /api/v1/status/top_queries; nil answers with none.
 	TopQueries *topqueries.Tracker
+	// LastReads and MetricBytes are for /api/v1/status/cardinality: when queries last read a metric, and the space of its samples
+	// on a day since 1970. Nil leaves these figures out.
+	LastReads   *lastread.Tracker
+	MetricBytes func(ctx context.Context, metric string, day int64) (sizeBytes int64, err error)
 
 	// OTLP returns the options of OTLP for each request; nil means Prometheus's defaults.
 	OTLP func() otlp.Options
@@ -208,6 +214,8 @@ type Limits struct {
 	BufferBytesMax int
 	// GzipBytesMin is the size from which answers are compressed for clients that ask for it. Default 1 KiB.
 	GzipBytesMin int
+	// Status bounds the endpoints of package status.
+	Status status.Limits
 }
 
 // Default values of Limits.

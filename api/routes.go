@@ -235,6 +235,7 @@ func (s *Server) lookupEndpoints() map[string]endpoint {
 func (s *Server) statusEndpoints() map[string]endpoint {
 	return map[string]endpoint{
 		"/api/v1/status/active_queries": s.activeQueries,
+		"/api/v1/status/cardinality":    s.cardinality,
 		"/api/v1/status/config":         s.config,
 		"/api/v1/status/flags":          s.flags,
 		"/api/v1/status/limits":         s.limits,

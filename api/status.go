@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"halite/api/keyviz"
 	"halite/api/senders"
 	"halite/api/status"
@@ -348,7 +350,35 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 
 // inspect returns the handler of the endpoints that look into the server.
 func (s *Server) inspect() *status.Handler {
-	return status.New(status.Options{TopQueries: s.opts.TopQueries, QueryLimits: s.opts.QueryLimits})
+	return status.New(status.Options{
+		TopQueries: s.opts.TopQueries, QueryLimits: s.opts.QueryLimits, Now: s.opts.Now, Limits: s.opts.Limits.Status,
+		Catalogue: status.Catalogue{
+			Select: s.selectWithin, LabelNames: s.opts.Index.LabelNames, LabelValues: s.opts.Index.LabelValues,
+			MetricBytes: s.opts.MetricBytes, LastReads: s.opts.LastReads,
+		},
+	})
+}
+
+// selectWithin looks up series within the memory of a query, which holds until done.
+func (s *Server) selectWithin(
+	ctx context.Context, minMs, maxMs int64, matchers ...*labels.Matcher,
+) (found []index.Series, done func(), err error) {
+	b := s.newBudget(ctx)
+	if found, err = s.opts.Index.Select(ctx, b.forLookup(), minMs, maxMs, matchers...); err != nil {
+		b.end()
+		return nil, nil, err
+	}
+	return found, b.end, nil
+}
+
+// cardinality answers /api/v1/status/cardinality. It takes a slot of the look-ups.
+func (s *Server) cardinality(r *http.Request) (reply, *apiError) {
+	ctx, leave, aerr := s.admit(r)
+	if aerr != nil {
+		return reply{}, aerr
+	}
+	defer leave()
+	return answerStatus(s.inspect().Cardinality)(r.WithContext(ctx))
 }
 
 // answerStatus is an endpoint of package status.

@@ -1,12 +1,14 @@
 package status
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"halite/query/limits"
 	"halite/query/topqueries"
@@ -36,6 +38,27 @@ type Options struct {
 	TopQueries *topqueries.Tracker
 	// QueryLimits takes query rules; nil answers with ErrOff.
 	QueryLimits *limits.Control
+	// Catalogue looks up series and labels; one without Select answers with ErrOff.
+	Catalogue Catalogue
+	Now       func() time.Time // time.Now
+	Limits    Limits
+}
+
+// Limits bound the cost of a request. A zero field means the default beside it.
+type Limits struct {
+	// CardinalityTimeMax is the time for counting series; 10 s. Then the answer has what was counted.
+	CardinalityTimeMax time.Duration
+	// CardinalityMetricsMax is the number of metrics that one request counts; 100,000.
+	CardinalityMetricsMax int
+	// CardinalityValuesMax is the number of values of a label that one request tells apart; 100,000.
+	CardinalityValuesMax int
+}
+
+func (l Limits) withDefaults() Limits {
+	l.CardinalityTimeMax = cmp.Or(l.CardinalityTimeMax, 10*time.Second)
+	l.CardinalityMetricsMax = cmp.Or(l.CardinalityMetricsMax, 100_000)
+	l.CardinalityValuesMax = cmp.Or(l.CardinalityValuesMax, 100_000)
+	return l
 }
 
 // Handler answers requests. The form of each request is parsed. Answers are documents for encoding/json; nil means an answer
@@ -43,7 +66,13 @@ type Options struct {
 type Handler struct{ opts Options }
 
 // New returns a Handler.
-func New(o Options) *Handler { return &Handler{o} }
+func New(o Options) *Handler {
+	o.Limits = o.Limits.withDefaults()
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Handler{o}
+}
 
 // badParam is an ErrBadRequest that names a parameter.
 func badParam(name string, err error) error {

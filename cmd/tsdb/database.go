@@ -23,6 +23,7 @@ import (
 	"halite/ingest/tenantlimits"
 	"halite/keyschema"
 	"halite/query"
+	"halite/query/lastread"
 	"halite/query/limits"
 	"halite/query/querylog"
 	"halite/query/read"
@@ -69,6 +70,7 @@ type database struct {
 	queryLog    *querylog.Log
 	limits      *limits.Control // of queries
 	topQueries  *topqueries.Tracker
+	lastReads   *lastread.Tracker
 	keyviz      *keyviz.Collector // nil with --keyviz.max-memory=0
 	tenancy     *tenancy.Tenancy  // nil without --tenants
 	tenantList  *tenants.Registry

@@ -20,6 +20,7 @@ import (
 	"halite/ingest/wal"
 	"halite/keyschema"
 	"halite/query"
+	"halite/query/lastread"
 	"halite/query/limits"
 	"halite/query/promadapter"
 	"halite/query/querylog"
@@ -245,6 +246,9 @@ func (db *database) openReader(
 	if err != nil {
 		return err
 	}
+	if db.lastReads, err = lastread.New(lastread.Options{Now: c.clock()}); err != nil {
+		return err
+	}
 	ages := db.retention.Tier(keyschema.Raw)
 	var hourly read.HourlyHistograms
 	if db.rollups(c) {
@@ -256,7 +260,7 @@ func (db *database) openReader(
 		RangeBatchRowsMax: c.batchRowsMax(), RetentionByMetric: ages, Registerer: r, Now: c.clock(),
 		Tombstones: db.deleted, Cache: db.rowCache, NewestRow: watch.NewestRow,
 		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, HourlyHistograms: hourly,
-		ExemplarsMax: c.exemplarsMax, BytesLimit: db.limits.BytesMax,
+		ExemplarsMax: c.exemplarsMax, BytesLimit: db.limits.BytesMax, LastReads: db.lastReads,
 	})
 	return err
 }

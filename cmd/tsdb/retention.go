@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -115,4 +116,21 @@ func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {
 		HoldsLease: func() bool { return db.rollupLease != nil && db.rollupLease.Held() },
 		Margin:     c.directMode.packDelay, Fresh: db.deleted.Refresh,
 	}
+}
+
+// metricBytes estimates the space of the samples of a metric on a day, without samples that only memory and log have.
+func (db *database) metricBytes(ctx context.Context, metric string, day int64) (sizeBytes int64, err error) {
+	table, err := db.tables.Table(ctx, storage.TableData)
+	if err != nil {
+		return 0, err
+	}
+	spans, ok := table.(storage.SpanTable)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	var rows storage.RowRange
+	rows.Start, rows.End = keyschema.MetricRows(metric)
+	return spans.SpanBytes(ctx, storage.CellSpan{
+		Family: storage.FamilySamples, Rows: []storage.RowRange{rows}, FromDay: day, ToDay: day + 1,
+	})
 }

@@ -16,6 +16,7 @@ import (
 	"halite/keyschema/exemplar"
 	"halite/keyschema/histchunk"
 	"halite/query/budget"
+	"halite/query/lastread"
 	"halite/query/rowcache"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
@@ -106,6 +107,8 @@ type Options struct {
 	NewestRow func() int64
 	// Tombstones are the deletions that Data hides; nil if nothing can be deleted.
 	Tombstones *tombstone.Set
+	// LastReads remembers which metrics queries read; nil remembers nothing.
+	LastReads *lastread.Tracker
 	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.
 	Concurrency int
 

@@ -3,12 +3,14 @@ package read
 import (
 	"context"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
 	"halite/query/column"
 	"halite/query/hours"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
 // Select finds the series that match and have samples within the bounds of the windows. Whole hours between windows are not read.
@@ -131,4 +133,31 @@ func (s *Selection) narrowed(series []index.Series) (*Selection, error) {
 	out := &Selection{request: s.request, session: s.session, version: s.version}
 	out.hours, out.pin = []index.HourSpan{{First: 0, Last: keyschema.HourMax}}, false // rows are not merged
 	return out, out.setSeries(series)
+}
+
+// noteReads remembers the metrics of the series that a query found. With a matcher for one metric, it skips the series.
+func (r *Reader) noteReads(ctx context.Context, matchers []*labels.Matcher, found []index.Series) {
+	if r.opts.LastReads == nil || len(found) == 0 {
+		return
+	}
+	if who := principal.From(ctx); who == nil || len(who.Tenants) == 0 {
+		for _, m := range matchers {
+			if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
+				r.opts.LastReads.Read("", m.Value)
+				return
+			}
+		}
+	}
+	var lastPrefix, lastName string
+	for i := range found {
+		prefix, name := "", found[i].Labels.Get(model.MetricNameLabel)
+		if t := found[i].Tenant; t != nil {
+			prefix = t.Prefix
+		}
+		if i > 0 && prefix == lastPrefix && name == lastName {
+			continue
+		}
+		r.opts.LastReads.Read(prefix, name)
+		lastPrefix, lastName = prefix, name
+	}
 }

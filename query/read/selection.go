@@ -77,6 +77,7 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	if err != nil {
 		return nil, Classify("select series", err)
 	}
+	session.reader.noteReads(ctx, matchers, series)
 	series = s.restrictToRetention(series)
 	if s.hours != nil {
 		series = restrictHours(series, s.hours)

@@ -30,6 +30,8 @@ export function visits(hostile) {
     { name: 'keymap-demo', hash: `keymap?from=${base64url('demo_requests_total#')}&to=${base64url('demo_requests_total$')}`, act: shows('sequential'), image: 'ui-keymap' },
     { name: 'keymap-pixels', hash: 'keymap?metric=errors', before: mockMap, act: checkPixels },
     { name: 'cardinality', hash: 'cardinality?limit=1000', act: shows(hostile) },
+    { name: 'cardinality-metric', hash: `cardinality?${new URLSearchParams({ metric: hostile, label: 'job' })}`, act: shows('<script>alert(2)</script>') },
+    { name: 'cardinality-unread', hash: 'cardinality?unread=true&by=new', act: shows('not read') },
     { name: 'tablets', hash: 'tablets', act: shows('Schema rules') },
     { name: 'retention', hash: 'retention?raw=1d', act: shows('Would free') },
     { name: 'queries', hash: 'queries?by=count', act: blockQuery },
