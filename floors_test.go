@@ -140,7 +140,7 @@ var floors = map[string]int{
 	"api/receiver/otlp":           87,
 	"api/receiver/opentsdb":       87,
 	"api/keyviz":                  86,
-	"api/status":                  86,
+	"api/status":                  87,
 	"api/opentsdb":                88,
 	"api/opentsdb/stats":          0,
 	"api/opentsdb/querystats":     0,

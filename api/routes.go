@@ -181,6 +181,7 @@ func (s *Server) endpointGroups() []endpointGroup {
 	return []endpointGroup{
 		{reads, []string{get, post}, false, s.queryEndpoints()},
 		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/explain": s.explain}},
+		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/status/encode_key": answerStatus(s.inspect().EncodeKey)}},
 		{reads, []string{get}, false, s.lookupEndpoints()},
 		{readsAll, []string{get}, false, s.statusEndpoints()},
 		{access{scopes: principal.Read, tenants: tenancy.Read}, []string{get}, false, map[string]endpoint{

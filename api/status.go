@@ -352,6 +352,7 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 func (s *Server) inspect() *status.Handler {
 	return status.New(status.Options{
 		TopQueries: s.opts.TopQueries, QueryLimits: s.opts.QueryLimits, Now: s.opts.Now, Limits: s.opts.Limits.Status,
+		Keys: status.Keys{Rules: s.opts.Rules, ParseSelector: s.opts.Engine.Parser().ParseMetricSelector, ParseTime: parseTime},
 		Catalogue: status.Catalogue{
 			Select: s.selectWithin, LabelNames: s.opts.Index.LabelNames, LabelValues: s.opts.Index.LabelValues,
 			MetricBytes: s.opts.MetricBytes, LastReads: s.opts.LastReads,

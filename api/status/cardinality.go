@@ -57,7 +57,7 @@ type DayCounts struct {
 type MetricCounts struct {
 	Name string `json:"name"`
 	Counts
-	// Bytes is the space of its samples of the day in the data table; nil if it is not known.
+	// Bytes is the space of its samples of the day in the data table; nil if nothing measures it.
 	Bytes *int64 `json:"bytes,omitempty"`
 	// LastReadMs is when a query last read the metric; 0 means not since Cardinality.ReadsSinceMs.
 	LastReadMs int64 `json:"lastReadMs,omitempty"`

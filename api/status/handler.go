@@ -40,6 +40,7 @@ type Options struct {
 	QueryLimits *limits.Control
 	// Catalogue looks up series and labels; one without Select answers with ErrOff.
 	Catalogue Catalogue
+	Keys      Keys
 	Now       func() time.Time // time.Now
 	Limits    Limits
 }
@@ -52,12 +53,15 @@ type Limits struct {
 	CardinalityMetricsMax int
 	// CardinalityValuesMax is the number of values of a label that one request tells apart; 100,000.
 	CardinalityValuesMax int
+	// SeriesBytesMax is the length of the series of EncodeKey; 64 KiB.
+	SeriesBytesMax int
 }
 
 func (l Limits) withDefaults() Limits {
 	l.CardinalityTimeMax = cmp.Or(l.CardinalityTimeMax, 10*time.Second)
 	l.CardinalityMetricsMax = cmp.Or(l.CardinalityMetricsMax, 100_000)
 	l.CardinalityValuesMax = cmp.Or(l.CardinalityValuesMax, 100_000)
+	l.SeriesBytesMax = cmp.Or(l.SeriesBytesMax, 64<<10)
 	return l
 }
 

@@ -5,6 +5,7 @@ import { route, setParam } from '../lib/route';
 import { Bar } from '../parts/bar';
 import { ErrorBox } from '../parts/errorbox';
 import { Table } from '../parts/table';
+import { Encoder } from './encoder';
 
 interface Tablet {
   start: string;
@@ -47,6 +48,7 @@ export function Tablets() {
       {!d && !load.error && <p class="quiet">Loading …</p>}
       {d && <Tables tables={d.tables} />}
       {d && <Rules rules={d.rules} hour={d.hour} />}
+      <Encoder />
     </>
   );
 }
