@@ -29,6 +29,8 @@ export function visits(hostile) {
     { name: 'keymap-two', hash: 'keymap?second=read_rows&range=3600', act: shows('Rows read') },
     { name: 'keymap-demo', hash: `keymap?from=${base64url('demo_requests_total#')}&to=${base64url('demo_requests_total$')}`, act: shows('sequential'), image: 'ui-keymap' },
     { name: 'keymap-pixels', hash: 'keymap?metric=errors', before: mockMap, act: checkPixels },
+    { name: 'compare', hash: `compare?${new URLSearchParams({ rules: '[{"pattern":"*","salts":16,"basis":"tags"}]' })}`, act: compareKeys },
+    { name: 'compare-layout', hash: 'compare?layout=static-key', act: shows('Hottest of 16 ranges') },
     { name: 'cardinality', hash: 'cardinality?limit=1000', act: shows(hostile) },
     { name: 'cardinality-metric', hash: `cardinality?${new URLSearchParams({ metric: hostile, label: 'job' })}`, act: shows('<script>alert(2)</script>') },
     { name: 'cardinality-unread', hash: 'cardinality?unread=true&by=new', act: shows('not read') },
@@ -39,6 +41,18 @@ export function visits(hostile) {
     { name: 'senders', hash: 'senders', act: shows(hostile) },
     { name: 'status', hash: 'status?flag=retention', act: shows('--storage.retention') },
   ];
+}
+
+/** compareKeys compares with rules from the field, and moves the cursor of both maps. */
+async function compareKeys(page, fault) {
+  await page.getByLabel('Schema rules, as JSON').fill('[{"pattern":"*","salts":4,"basis":"tags"}]');
+  await page.getByRole('button', { name: 'Compare', exact: true }).click();
+  await page.waitForURL(/salts%22%3A4/);
+  await expectText(page, fault, 'Hottest of 16 ranges');
+  await page.locator('canvas').first().focus();
+  await page.keyboard.press('ArrowLeft');
+  const times = await page.locator('[aria-live=polite]').allInnerTexts();
+  if (times.length !== 2 || times[0].slice(0, 16) !== times[1].slice(0, 16)) fault(`the maps are not linked: ${JSON.stringify(times)}`);
 }
 
 /** writeSeries writes a series into the encoder of keys, and reads its keys. */

@@ -27,6 +27,8 @@ interface HeatMapProps {
   borders?: number[];
   missing?: number[];
   brightness: number;
+  /** top is the value of the brightest colour; 0 takes the largest value of the grid. */
+  top?: number;
   height?: number;
   cursor: Cell | null;
   move: (cell: Cell | null) => void;
@@ -35,6 +37,9 @@ interface HeatMapProps {
   zoom?: (box: Box) => void;
   /** out is what Escape and a double click do. */
   out?: () => void;
+  /** scale shows factor times as much time around a share of the width, and pan moves the window by a share of it. */
+  scale?: (factor: number, around: number) => void;
+  pan?: (by: number) => void;
 }
 
 const none: number[] = [];
@@ -48,7 +53,7 @@ export function HeatMap(p: HeatMapProps) {
   const isDark = dark();
   const height = p.height ?? 460;
   const layout = layoutOf(width, height);
-  const level = useMemo(() => levels(p.grid), [p.grid]);
+  const level = useMemo(() => levels(p.grid, p.top), [p.grid, p.top]);
   const image = useMemo(() => imageOf(level, p.grid, palette(isDark, p.brightness)), [level, isDark, p.brightness]);
   useEffect(() => {
     const box = host.current!;
@@ -103,13 +108,23 @@ export function HeatMap(p: HeatMapProps) {
     if (step) p.move({ c: clamp(at.c + step[0], p.grid.cols), r: clamp(at.r + step[1], p.grid.rows) });
     else if (e.key === 'Enter') p.pin(at);
     else if (e.key === 'Escape' && p.out) p.out();
+    else if ((e.key === '+' || e.key === '-') && p.scale) p.scale(e.key === '+' ? 0.5 : 2, (at.c + 0.5) / p.grid.cols);
+    else if ((e.key === '<' || e.key === '>') && p.pan) p.pan(e.key === '<' ? -0.25 : 0.25);
     else return;
     e.preventDefault();
+  };
+  // Without a key, the wheel scrolls the page.
+  const onWheel = (e: WheelEvent) => {
+    const by = e.deltaY || e.deltaX;
+    if (!by || !(e.ctrlKey || e.metaKey ? p.scale : e.shiftKey && p.pan)) return;
+    e.preventDefault();
+    if (e.shiftKey) p.pan!(by > 0 ? 0.1 : -0.1);
+    else p.scale!(by > 0 ? 1.25 : 0.8, Math.min(1, e.offsetX / mapWidth(layout)));
   };
   return (
     <div ref={host} class="heat">
       <canvas ref={canvas} style={{ width: '100%', height: `${height}px` }} tabIndex={0} role="application" aria-label={p.label}
-        onPointerDown={onDown} onPointerMove={onMove} onPointerUp={onUp} onPointerLeave={() => p.move(null)} onDblClick={p.out} onKeyDown={onKey} />
+        onPointerDown={onDown} onPointerMove={onMove} onPointerUp={onUp} onPointerLeave={() => p.move(null)} onDblClick={p.out} onKeyDown={onKey} onWheel={onWheel} />
     </div>
   );
 }

@@ -5,6 +5,7 @@ import { number, time } from '../lib/format';
 import { ErrorBox } from '../parts/errorbox';
 import { columnAt, gridOf, keyBytes, rowAt } from './decode';
 import type { Point, Window } from './page';
+import { panned, scaled } from './span';
 import { groupsOf, places } from './prefix';
 import { type KeyMap, metrics } from './types';
 
@@ -14,9 +15,15 @@ const height = 480;
 const labelGap = 17;
 
 /** OneMap shows the map of one metric with the names of its key ranges. */
-export function OneMap({ map, brightness, point, move, pin, show, out }: {
+export function OneMap({ map, title: given, brightness, top, timeOnly, point, move, pin, show, out }: {
   map: KeyMap;
+  /** title is the heading; without one, it is the name of the load. */
+  title?: string;
   brightness: number;
+  /** top is the value of the brightest colour; 0 takes the largest value of the map. */
+  top?: number;
+  /** timeOnly says that the cursor is in another map with other keys, so only its time counts. */
+  timeOnly?: boolean;
   point: Point | null;
   move: (p: Point | null) => void;
   pin: (p: Point) => void;
@@ -29,10 +36,12 @@ export function OneMap({ map, brightness, point, move, pin, show, out }: {
   const { grid, starts, groups, borders } = decoded;
   if (!grid.cols || !grid.rows) return <p class="quiet">The server has counted nothing in this window yet.</p>;
   const save = () => box.current?.querySelector('canvas')?.toBlob((b) => b && download(`${map.metric}.png`, 'image/png', b));
-  const cell = point && { c: columnAt(map.columns, point.at), r: rowAt(starts, keyBytes(point.start)) };
+  const cell = point && { c: columnAt(map.columns, point.at), r: timeOnly ? -1 : rowAt(starts, keyBytes(point.start)) };
   const pointAt = ({ c, r }: { c: number; r: number }): Point => ({ at: (map.columns[c] + map.columns[c + 1]) / 2, start: map.rows[r].start });
   const keyAfter = (r: number) => map.rows[r + 1]?.start ?? '';
-  const title = metrics[map.metric] ?? map.metric;
+  const title = given ?? metrics[map.metric] ?? map.metric;
+  const first = map.columns[0];
+  const last = map.columns[map.columns.length - 1];
   return (
     <section class="keymap" aria-label={title}>
       <h2>{title} <span class="quiet">{map.unit}, at most {number(map.max)}{map.approximate && ', approximate'}</span></h2>
@@ -45,16 +54,17 @@ export function OneMap({ map, brightness, point, move, pin, show, out }: {
             </button>
           ))}
         </div>
-        <HeatMap label={`Heat map: ${title}. Arrow keys move over cells, Enter shows details, Escape zooms out. The table below lists the hottest ranges.`}
+        <HeatMap label={`Heat map: ${title}. Arrow keys move over cells, Enter shows details, plus and minus zoom, < and > move in time, Escape shows all. The table below lists the hottest ranges.`}
           grid={grid} times={map.columns} rowSums={map.rowTotals} colSums={map.colTotals} borders={borders} missing={map.missing}
-          brightness={brightness} height={height} cursor={cell} move={(at) => move(at && pointAt(at))} pin={(at) => pin(pointAt(at))} out={out}
+          brightness={brightness} top={top} height={height} cursor={cell} move={(at) => move(at && pointAt(at))} pin={(at) => pin(pointAt(at))} out={out}
+          scale={(factor, around) => show(scaled(first, last, factor, around, Date.now() / 1000))} pan={(by) => show(panned(first, last, by, Date.now() / 1000))}
           zoom={({ from, to }) => show({
             start: map.columns[from.c], end: map.columns[to.c + 1], startKey: map.rows[from.r].start, endKey: keyAfter(to.r),
           })} />
       </div>
       <p class="readout mono" aria-live="polite">
-        {cell ? `${time(map.columns[cell.c] * 1000)}  ${number(grid.values[cell.c * grid.rows + cell.r])} ${map.unit}  ${map.rows[cell.r].labels.join(' ') || map.rows[cell.r].key}`
-          : 'Move over the map to read cells. Drag a box to zoom, click for details.'}
+        {cell && timeOnly ? time(map.columns[cell.c] * 1000) : cell ? `${time(map.columns[cell.c] * 1000)}  ${number(grid.values[cell.c * grid.rows + cell.r])} ${map.unit}  ${map.rows[cell.r].labels.join(' ') || map.rows[cell.r].key}`
+          : 'Move over the map to read cells. Click for details. Drag a box to zoom; Ctrl and the wheel zoom in time, Shift and the wheel move.'}
       </p>
       <div class="bar"><button type="button" onClick={save}>Download PNG</button></div>
     </section>

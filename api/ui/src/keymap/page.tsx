@@ -1,9 +1,9 @@
 import { useState } from 'preact/hooks';
 import { get } from '../lib/api';
 import { formatDuration } from '../lib/duration';
-import { time } from '../lib/format';
+import { number, time } from '../lib/format';
 import { useLoad } from '../lib/load';
-import { route, setParam, setParams } from '../lib/route';
+import { hashOf, route, setParam, setParams } from '../lib/route';
 import { ErrorBox } from '../parts/errorbox';
 import { CellBox } from './cellbox';
 import { Diagnoses } from './diagnoses';
@@ -28,7 +28,13 @@ export interface Window {
 const ranges: Record<string, number> = { '1 h': 3600, '6 h': 21600, '1 d': 86400, '4 d': 345600, '28 d': 2419200 };
 const followMs = 60000;
 
-function readWindow(params: URLSearchParams): Window {
+/** copied are the parameters of the URL with these names. */
+function copied(names: string[]): Record<string, string> {
+  return Object.fromEntries(names.map((n) => [n, route.value.params.get(n) ?? '']).filter(([, v]) => v));
+}
+
+/** readWindow reads the window from the parameters of the URL. */
+export function readWindow(params: URLSearchParams): Window {
   const end = Number(params.get('end')) || Math.ceil(Date.now() / 60000) * 60;
   const start = Number(params.get('start')) || end - (Number(params.get('range')) || 21600);
   return { start, end, startKey: params.get('from') ?? '', endKey: params.get('to') ?? '' };
@@ -43,6 +49,7 @@ export function KeyMapPage() {
   const [point, setPoint] = useState<Point | null>(null);
   const [pinned, setPinned] = useState<Point | null>(null);
   const brightness = Math.min(3, Math.max(0.4, Number(params.get('brightness')) || 1));
+  const top = Math.max(0, Number(params.get('top')) || 0);
   const live = !params.get('end');
   const load = useLoad(async (signal) => {
     const ask = (metric: string) => get<KeyMap>('keyviz/heatmap', {
@@ -68,13 +75,13 @@ export function KeyMapPage() {
       <h1>Key map</h1>
       <p class="quiet">Time goes from left to right, row keys from top to bottom, and colour is load. A good schema gives even noise. A bright band is a
         hot range, a diagonal a key that grows with time, a vertical line a scan of all keys.</p>
-      <Controls {...{ chosen, second, brightness, out }} zoomed={params.has('start') || params.has('from')} window={window} />
+      <Controls {...{ chosen, second, brightness, top, out }} max={load.data?.[0]?.max ?? 0} zoomed={params.has('start') || params.has('from')} window={window} />
       {load.error && <ErrorBox error={load.error} />}
       {!load.data && !load.error && <p class="quiet">Loading …</p>}
       <div aria-busy={load.loading}>
         {load.data?.[0] && <Diagnoses list={load.data[0].diagnostics} show={show} />}
         {load.data?.map((m) => (
-          <OneMap key={m.metric} map={m} brightness={brightness} point={point} move={setPoint} pin={setPinned} show={show} out={out} />
+          <OneMap key={m.metric} map={m} brightness={brightness} top={m.metric === chosen ? top : 0} point={point} move={setPoint} pin={setPinned} show={show} out={out} />
         ))}
       </div>
       <CellBox point={pinned} close={() => setPinned(null)} />
@@ -83,10 +90,12 @@ export function KeyMapPage() {
   );
 }
 
-function Controls({ chosen, second, brightness, out, zoomed, window }: {
+function Controls({ chosen, second, brightness, top, max, out, zoomed, window }: {
   chosen: string;
   second: string;
   brightness: number;
+  top: number;
+  max: number;
   out: () => void;
   zoomed: boolean;
   window: Window;
@@ -112,7 +121,14 @@ function Controls({ chosen, second, brightness, out, zoomed, window }: {
       <label>Brightness
         <input type="range" min="0.4" max="3" step="0.1" value={brightness} onInput={(e) => setParam('brightness', e.currentTarget.value, true)} />
       </label>
+      <label>Scale
+        <select value={top ? 'absolute' : ''} onChange={(e) => setParam('top', e.currentTarget.value && String(max || 1))}>
+          <option value="">relative to what is shown</option>
+          <option value="absolute">absolute{top ? `, to ${number(top)}` : ''}</option>
+        </select>
+      </label>
       <button type="button" onClick={out} disabled={!zoomed}>Zoom out</button>
+      <a href={hashOf('compare', copied(['range', 'start', 'end', 'from', 'to', 'metric']))}>Compare with other keys</a>
       <span class="quiet">{time(window.start * 1000)}, {formatDuration(window.end - window.start)}</span>
     </div>
   );

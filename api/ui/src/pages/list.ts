@@ -18,6 +18,7 @@ export const pages: Page[] = [
   { path: 'query', title: 'Query', shows: 'series', load: async () => QueryPage },
   { path: 'explore', title: 'Explore', shows: 'series', load: async () => (await import('./explore')).Explore },
   { path: 'keymap', title: 'Key map', shows: 'keys', load: async () => (await import('../keymap/page')).KeyMapPage },
+  { path: 'compare', title: 'Compare keys', shows: 'keys', load: async () => (await import('../keymap/compare')).ComparePage },
   { path: 'cardinality', title: 'Cardinality', shows: 'server', load: async () => (await import('./cardinality')).Cardinality },
   { path: 'tablets', title: 'Tablets', shows: 'server', load: async () => (await import('./tablets')).Tablets },
   { path: 'retention', title: 'Retention', shows: 'server', load: async () => (await import('./retention')).Retention },
