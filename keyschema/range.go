@@ -58,7 +58,7 @@ func (r *Rule) PromotedRange(metric string, values []string) (salt int, start, e
 		if len(start) > body {
 			start = append(start, tagSep)
 		}
-		start = r.appendTag(start, &Tag{r.Promoted[i], value})
+		start = r.AppendTag(start, &Tag{r.Promoted[i], value})
 	}
 	if len(start) > clearBytesMax {
 		return 0, nil, nil, false

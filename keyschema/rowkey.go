@@ -125,7 +125,7 @@ func (r *Rule) appendTags(dst []byte, tags []Tag) []byte {
 			dst = append(dst, tagSep)
 		}
 		first = false
-		return r.appendTag(dst, t)
+		return r.AppendTag(dst, t)
 	}
 	for _, name := range r.Promoted {
 		for i := range tags {
@@ -142,8 +142,8 @@ func (r *Rule) appendTags(dst []byte, tags []Tag) []byte {
 	return dst
 }
 
-// appendTag appends "name=value". It reverses and marks a domain if the rule says so.
-func (r *Rule) appendTag(dst []byte, t *Tag) []byte {
+// AppendTag appends "name=value" with escaped characters. It reverses and marks a domain if the rule says so.
+func (r *Rule) AppendTag(dst []byte, t *Tag) []byte {
 	dst = append(AppendEscaped(dst, t.Name), valueSep)
 	if r.reverses(t) {
 		return appendReversedDomain(append(dst, markReversed), t.Value)
@@ -168,7 +168,7 @@ func (r *Rule) appendHashed(dst []byte, start int, tags []Tag) []byte {
 		if before > body {
 			dst = append(dst, tagSep)
 		}
-		if dst = r.appendTag(dst, &Tag{name, value}); len(dst)-start > clearBytesMax {
+		if dst = r.AppendTag(dst, &Tag{name, value}); len(dst)-start > clearBytesMax {
 			dst = dst[:before]
 			break
 		}

@@ -29,6 +29,8 @@ func guideSeries() (series []seedSeries) {
 		for _, metric := range []string{"device_memory_bytes", "device_disk_bytes"} {
 			series = append(series, seed("__name__", metric, "building", fmt.Sprint("b", i/10), "device", fmt.Sprintf("pc-%04d", i)))
 		}
+		domain := []string{"example.com", "example.org", "test.example", "notexample.com"}[i%4]
+		series = append(series, seed("__name__", "page_views", "host", fmt.Sprintf("h%02d.%s", i, domain)))
 		station := fmt.Sprint("s", i/4)
 		series = append(series, seed("__name__", "station_reading", "field", fields[i%4], "station", station),
 			seed("__name__", "station_"+fields[i%4], "station", station))

@@ -112,7 +112,7 @@ func (c *coalescer) occurring(ctx context.Context, owners []RowPrefix, k int, st
 	rule := c.opts.Schema.RuleAt(c.series[owners[k].Series].Metric(), owners[k].FromHour)
 	depth := c.neighbours.depth(rule)
 	name := rule.Promoted[depth-1]
-	if c.neighbours.equal[name] || slices.Contains(rule.ReversedDomains, name) {
+	if c.neighbours.equal[name] {
 		return nil, nil
 	}
 	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labelMetric, ls.Get(labelMetric))}
@@ -131,10 +131,9 @@ func (c *coalescer) occurring(ctx context.Context, owners []RowPrefix, k int, st
 	if len(list) == limit {
 		return nil, nil
 	}
-	escaped := string(keyschema.AppendEscaped(nil, name)) + "="
 	out := make([]string, len(list))
 	for i, value := range list {
-		out[i] = escaped + string(keyschema.AppendEscaped(nil, value))
+		out[i] = string(rule.AppendTag(nil, &keyschema.Tag{Name: name, Value: value}))
 	}
 	slices.SortFunc(out, strings.Compare)
 	return out, nil

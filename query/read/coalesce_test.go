@@ -145,12 +145,19 @@ func TestCoalescedReads(t *testing.T) {
 		if rng.IntN(4) == 0 {
 			rule.FromHour = keyschema.HourOf(base) + rng.Int64N(24)
 		}
+		mile := func() string { return fmt.Sprintf("%0*d", 1+rng.IntN(2), rng.IntN(14)) }
+		if rng.IntN(3) == 0 { // miles are hosts
+			rule.ReversedDomains = []string{"mile"}
+			mile = func() string {
+				return fmt.Sprintf("%d%s", rng.IntN(7), []string{".example.com", ".example.org", ".net", "", ".b.example.com"}[rng.IntN(5)])
+			}
+		}
 		w := readtest.NewWorld(t, rule)
 		seen := map[string]bool{}
 		for range 20 + rng.IntN(40) {
 			pairs := []string{"__name__", "speed", "road", fmt.Sprintf("A%d", rng.IntN(3)), "a", fmt.Sprint(rng.IntN(3))}
 			if rng.IntN(8) > 0 {
-				pairs = append(pairs, "mile", fmt.Sprintf("%0*d", 1+rng.IntN(2), rng.IntN(14)))
+				pairs = append(pairs, "mile", mile())
 			}
 			ls := labels.FromStrings(pairs...)
 			if seen[ls.String()] {
@@ -165,7 +172,7 @@ func TestCoalescedReads(t *testing.T) {
 		}
 		w.Store(rng)
 		matchers := []*labels.Matcher{match(labels.MatchEqual, "__name__", "speed")}
-		values := []string{"A1", "A[01]", "A.*", "0?[1-6]", "1.*", "7", "", ".*"}
+		values := []string{"A1", "A[01]", "A.*", "0?[1-6]", "1.*", "7", "", ".*", `.+\.example\.com`, ".+[.]com"}
 		for _, name := range []string{"road", "mile"} {
 			if rng.IntN(3) > 0 {
 				matchers = append(matchers, match(labels.MatchType(rng.IntN(4)), name, values[rng.IntN(len(values))]))
