@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -361,6 +362,63 @@ func (s *Server) cleanTombstones(r *http.Request) (reply, *apiError) {
 		RowsRemoved   int64        `json:"rowsRemoved"`
 		Tables        []tableBytes `json:"tables"`
 	}{report.Tombstones, report.Waiting, report.RowsRewritten, report.RowsRemoved, tables})
+}
+
+// pendingDeletion is a deletion in the JSON of /api/v1/admin/tsdb/deletions.
+type pendingDeletion struct {
+	ID        uint64   `json:"id"`
+	Selectors []string `json:"selectors"`
+	// From and To are missing if the deletion has no such end.
+	From string `json:"from,omitempty"`
+	To   string `json:"to,omitempty"`
+	Made string `json:"made"`
+	// Waits is "index" while lists of series may be out of date, then "rows".
+	Waits string `json:"waits"`
+}
+
+// cleaningProgress is the work of a clean_tombstones that runs.
+type cleaningProgress struct {
+	Began         string `json:"began"`
+	Deletions     int    `json:"deletions"`
+	RowsRead      int64  `json:"rowsRead"`
+	RowsRewritten int64  `json:"rowsRewritten"`
+	RowsRemoved   int64  `json:"rowsRemoved"`
+}
+
+// deletions answers /api/v1/admin/tsdb/deletions: the deletions whose rows are not clean, and the progress of the cleaning.
+func (s *Server) deletions(*http.Request) (reply, *apiError) {
+	if aerr := s.allowAdmin(); aerr != nil {
+		return reply{}, aerr
+	}
+	var status deletion.Status
+	if s.opts.Deletions != nil {
+		status = s.opts.Deletions()
+	}
+	answer := struct {
+		Deletions []pendingDeletion `json:"deletions"`
+		Cleaning  *cleaningProgress `json:"cleaning"` // null if this server does not clean
+	}{Deletions: []pendingDeletion{}}
+	for _, t := range status.Deletions {
+		d := pendingDeletion{ID: t.ID, Made: time.UnixMilli(t.MadeMs).UTC().Format(time.RFC3339Nano), Waits: "rows"}
+		if t.Pending {
+			d.Waits = "index"
+		}
+		if t.FromMs > 0 {
+			d.From = time.UnixMilli(t.FromMs).UTC().Format(time.RFC3339Nano)
+		}
+		if t.ToMs < keyschema.TimeMaxMs {
+			d.To = time.UnixMilli(t.ToMs).UTC().Format(time.RFC3339Nano)
+		}
+		for _, matchers := range t.Selectors {
+			d.Selectors = append(d.Selectors, tombstone.SelectorsText([][]*labels.Matcher{matchers}))
+		}
+		answer.Deletions = append(answer.Deletions, d)
+	}
+	if c := status.Cleaning; c != nil {
+		began := c.Began.UTC().Format(time.RFC3339Nano)
+		answer.Cleaning = &cleaningProgress{began, c.Deletions, c.RowsRead, c.RowsRewritten, c.RowsRemoved}
+	}
+	return document(answer)
 }
 
 // allowTenants refuses requests unless the admin API is switched on and the server has tenants.

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
 	"halite/ingest/deletion"
+	"halite/keyschema"
 	rollupstore "halite/rollup/store"
 	"halite/storage/tombstone"
 )
@@ -65,6 +68,38 @@ func TestDeleteSeriesParameters(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), `"series":`)
 	require.Len(t, deleter.asked, 3)
+}
+
+// TestListDeletions pins the answer of /api/v1/admin/tsdb/deletions.
+func TestListDeletions(t *testing.T) {
+	var status deletion.Status
+	f := newFixture(t, func(o *Options) {
+		o.AdminAPI = true
+		o.Deletions = func() deletion.Status { return status }
+	})
+	const path = "/api/v1/admin/tsdb/deletions"
+	require.JSONEq(t, `{"status":"success","data":{"deletions":[],"cleaning":null}}`, body(t, f.get(path)))
+	matcher := func(name, value string) []*labels.Matcher {
+		return []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, name, value)}
+	}
+	status = deletion.Status{
+		Deletions: []*tombstone.Tombstone{
+			{ID: 3, FromMs: 1_700_000_000_123, ToMs: keyschema.TimeMaxMs, MadeMs: 1_700_000_100_000, Pending: true,
+				Selectors: [][]*labels.Matcher{matcher("__name__", "up"), matcher("job", "x")}},
+			{ID: 4, ToMs: 1_700_000_000_123, MadeMs: 1_700_000_200_000, Selectors: [][]*labels.Matcher{matcher("__name__", "up")}},
+		},
+		Cleaning: &deletion.Progress{
+			Began: time.UnixMilli(1_700_000_300_000), Deletions: 2, RowsRead: 512, RowsRewritten: 7, RowsRemoved: 8,
+		},
+	}
+	require.JSONEq(t, `{"status":"success","data":{"deletions":[
+		{"id":3,"selectors":["{__name__=\"up\"}","{job=\"x\"}"],"from":"2023-11-14T22:13:20.123Z",
+			"made":"2023-11-14T22:15:00Z","waits":"index"},
+		{"id":4,"selectors":["{__name__=\"up\"}"],"to":"2023-11-14T22:13:20.123Z","made":"2023-11-14T22:16:40Z","waits":"rows"}],
+		"cleaning":{"began":"2023-11-14T22:18:20Z","deletions":2,"rowsRead":512,"rowsRewritten":7,"rowsRemoved":8}}}`,
+		body(t, f.get(path)))
+	closed := newFixture(t, func(*Options) {})
+	require.Equal(t, http.StatusForbidden, closed.get(path).Code)
 }
 
 func TestBadDeletions(t *testing.T) {

@@ -74,6 +74,8 @@ type Options struct {
 	Keyviz *keyviz.Collector
 	// Tombstones counts the deletions whose rows are not cleaned, for the diagnosis of /api/v1/keyviz; nil means none.
 	Tombstones func() int
+	// Deletions describes the deletions whose rows are not clean, for GET /api/v1/admin/tsdb/deletions; nil means none.
+	Deletions func() deletion.Status
 	// Retention answers /api/v1/status/retention; nil answers with nothing.
 	Retention RetentionSource
 

@@ -133,6 +133,7 @@ func addInterface(add func(string, access, http.HandlerFunc, ...string) *route) 
 		return fmt.Errorf("api: web interface: %w", err)
 	}
 	add("/", access{open: true}, files.Index, http.MethodGet, http.MethodHead)
+	add("/graph", access{open: true}, ui.Graph, http.MethodGet, http.MethodHead)
 	add("/assets/{name}", access{open: true}, uiAsset(files), http.MethodGet, http.MethodHead)
 	return nil
 }
@@ -189,7 +190,9 @@ func (s *Server) endpointGroups() []endpointGroup {
 		}},
 		{looks, []string{get}, false, s.keyvizEndpoints()},
 		{administers, []string{post, put}, true, s.adminEndpoints()},
-		{administers, []string{get}, false, map[string]endpoint{"/api/v1/admin/tenants": s.listTenants}},
+		{administers, []string{get}, false, map[string]endpoint{
+			"/api/v1/admin/tenants": s.listTenants, "/api/v1/admin/tsdb/deletions": s.deletions,
+		}},
 		{administers, []string{post, put, http.MethodDelete}, true, map[string]endpoint{
 			"/api/v1/admin/query_rules": s.changeQueryRules,
 		}},

@@ -229,7 +229,7 @@ func TestTenantOfRequest(t *testing.T) {
 	for path, use := range uses {
 		method := http.MethodGet
 		if use == tenancy.Write || use == tenancy.Change || path == "/api/v1/read" ||
-			strings.HasPrefix(path, "/api/v1/admin") && path != "/api/v1/admin/tenants" ||
+			strings.HasPrefix(path, "/api/v1/admin") && path != "/api/v1/admin/tenants" && path != "/api/v1/admin/tsdb/deletions" ||
 			strings.HasPrefix(path, "/-/reload") || path == "/-/quit" {
 			method = http.MethodPost
 		}

@@ -49,6 +49,9 @@ func (i *Ingester) CountDeletion(ctx context.Context, r deletion.Request) (delet
 	return i.deleter.Count(ctx, r)
 }
 
+// Cleaning returns the progress of the CleanTombstones that runs; nil if none runs.
+func (i *Ingester) Cleaning() *deletion.Progress { return i.deleter.Cleaning() }
+
 // CleanTombstones removes deleted samples from the tables: see deletion.Deleter.Clean.
 func (i *Ingester) CleanTombstones(ctx context.Context) (deletion.Report, error) {
 	if err := i.enterDeletion(); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"halite/storage/histmetrics"
+	"slices"
 
 	"context"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"halite/cmd/tsdb/internal/rules"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
+	"halite/ingest/deletion"
 	"halite/ingest/direct"
 	"halite/ingest/hatracker"
 	"halite/ingest/tenantlimits"
@@ -156,6 +158,17 @@ func (db *database) Flush(ctx context.Context) error {
 		store.WriteDayChunksSoon()
 	}
 	return nil
+}
+
+// deletions describes the deletions whose rows are not clean.
+func (db *database) deletions() deletion.Status {
+	view := db.deleted.View()
+	defer view.Release()
+	status := deletion.Status{Deletions: slices.Clone(view.List())}
+	if c, ok := db.deleter.(interface{ Cleaning() *deletion.Progress }); ok {
+		status.Cleaning = c.Cleaning()
+	}
+	return status
 }
 
 // snapshots returns the maker of snapshots; nil in mode direct, which has no log.

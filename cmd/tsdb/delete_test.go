@@ -52,6 +52,27 @@ func (s *server) labelValues(name string, fromMs, toMs int64) string {
 
 func seconds(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 
+// TestDeleteList lists deletions until they are clean.
+func TestDeleteList(t *testing.T) {
+	t.Parallel()
+	now := time.Now().Truncate(time.Second)
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-admin-api")
+	s.write(wave("listed", 3, now.Add(-time.Hour), now, time.Minute))
+	require.Contains(t, s.mustDelete("--list"), "no deletion waits")
+	s.mustDelete("--match", `listed{job="e2e"}`, "--from", "2024-05-01T10:00:00Z")
+	s.mustDelete("--match", "listed", "--match", "other")
+	out := s.mustDelete("--list")
+	require.Regexp(t, `(?m)^1  \{.*job="e2e".*\}  from 2024-05-01T10:00:00Z to the end, made \S+Z, waits for (index|rows)$`, out)
+	require.Regexp(t, `(?m)^2  \{__name__="listed"\} or \{__name__="other"\}  from the beginning to the end, made `, out)
+	require.Regexp(t, `"id": 2,\s+"selectors": \[\s+"\{__name__=\\"listed\\"\}",`, s.mustDelete("--list", "--output", "json"))
+	refused, err := tsdb(t, "delete", "--url", s.url, "--list", "--clean")
+	require.Error(t, err)
+	require.Contains(t, refused, "--list only lists")
+	s.mustDelete("--clean")
+	require.Contains(t, s.mustDelete("--list"), "no deletion waits")
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+}
+
 // deleteAndKill deletes samples that are in memory, in tables and in kept results, kills the server as soon as it has said
 // that it is done, and looks again after each kind of end.
 func deleteAndKill(t *testing.T, flags []string) {

@@ -304,7 +304,7 @@ func newAPI(
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Retention: db.sweeper.Costs,
-		Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len,
+		Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Deletions: db.deletions,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits,
 		TopQueries: db.topQueries, LastReads: db.lastReads, MetricBytes: db.metricBytes,
 		Senders: c.senders, Auth: c.web.auth,

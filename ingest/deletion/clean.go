@@ -51,6 +51,9 @@ func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 	d.cleanMu.Lock()
 	defer d.cleanMu.Unlock()
 	set := d.opts.Tombstones
+	began := Progress{Began: d.opts.Now(), Deletions: set.Len()}
+	d.cleaning.Store(&began)
+	defer d.cleaning.Store(nil)
 	// If rows were removed first, only a rebuild could remove their hours from the index.
 	if err := d.cleanIndex(ctx, cleanPause); err != nil {
 		return report, err
@@ -132,7 +135,8 @@ func (d *Deleter) cleanRows(ctx context.Context, todo []*tombstone.Tombstone, re
 	if err != nil {
 		return err
 	}
-	c := cleaner{d: d, raw: raw, report: report}
+	c := cleaner{d: d, raw: raw, report: report, progress: *d.cleaning.Load()}
+	c.progress.Deletions = len(todo)
 	defer func() {
 		if c.view != nil {
 			c.view.Release()
@@ -198,6 +202,8 @@ type cleaner struct {
 	view   *tombstone.View
 	report *Report
 
+	progress Progress
+
 	row     chunk.Row
 	encoder chunk.Encoder
 }
@@ -222,6 +228,9 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 	var keys [][]byte
 	for it.Next() {
 		row := it.Row()
+		if c.progress.RowsRead++; c.progress.RowsRead%cleanRows == 0 {
+			c.reportProgress()
+		}
 		concerned, err := filter.Concerned(ctx, &row)
 		if err != nil {
 			return err

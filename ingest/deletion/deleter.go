@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -50,6 +51,8 @@ type Options struct {
 type Deleter struct {
 	opts    Options
 	cleanMu sync.Mutex // admits one cleaning at a time
+
+	cleaning atomic.Pointer[Progress] // nil outside of Clean
 }
 
 // New returns a Deleter. It does nothing on its own: the caller runs Maintain.

@@ -25,6 +25,7 @@ type deleteConfig struct {
 	dryRun   bool
 	all      bool
 	clean    bool
+	list     bool
 	output   program.Output
 }
 
@@ -41,20 +42,28 @@ func AddDelete(app *kingpin.Application) Commands {
 	cmd.Flag("clean", "Free the space of everything deleted so far, and print its size. Without --match the command "+
 		"only does this.").
 		BoolVar(&c.clean)
+	cmd.Flag("list", "Only list the deletions whose space is not free yet, and the progress of a --clean that runs.").
+		BoolVar(&c.list)
 	c.output.AddFlag(cmd)
 	return Commands{cmd.FullCommand(): func(w io.Writer) error { return deleteFromServer(c, w) }}
 }
 
 // deleteFromServer carries out `tsdb delete`.
 func deleteFromServer(c *deleteConfig, w io.Writer) error {
-	if len(c.matches) == 0 && (!c.clean || c.dryRun || c.all || c.from != "" || c.to != "") {
-		return errors.New("--match is required, unless --clean is set")
+	if c.list && (len(c.matches) > 0 || c.clean || c.dryRun || c.all || c.from != "" || c.to != "") {
+		return errors.New("--list only lists: it takes no other flag than --url and --output")
+	}
+	if !c.list && len(c.matches) == 0 && (!c.clean || c.dryRun || c.all || c.from != "" || c.to != "") {
+		return errors.New("--match is required, unless --clean or --list is set")
 	}
 	if c.clean && c.dryRun {
 		return errors.New("--dry-run and --clean contradict each other")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
+	if c.list {
+		return c.listPending(ctx, w)
+	}
 	if len(c.matches) > 0 {
 		if err := c.delete(ctx, w); err != nil {
 			return err
@@ -173,7 +182,12 @@ func (r cleanReport) printText(w io.Writer) error {
 // post sends a request to the admin API and decodes the data of the answer into data, unless data is nil.
 func (c *deleteConfig) post(ctx context.Context, endpoint string, form url.Values, data any) error {
 	path := "/api/v1/admin/tsdb/" + endpoint
-	err := c.server.Ask(ctx, http.MethodPost, path, form, data)
+	return c.ask(ctx, http.MethodPost, path, form, data)
+}
+
+// ask sends a request. If the server refuses it, the error has its status and its text.
+func (c *deleteConfig) ask(ctx context.Context, method, path string, form url.Values, data any) error {
+	err := c.server.Ask(ctx, method, path, form, data)
 	if refused := new(Refusal); errors.As(err, &refused) {
 		return fmt.Errorf("%s answered %s: %s", c.server.String()+path, refused.Status, refused.Text)
 	}

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// pendingDeletions is the answer of /api/v1/admin/tsdb/deletions.
+type pendingDeletions struct {
+	Deletions []struct {
+		ID        uint64   `json:"id"`
+		Selectors []string `json:"selectors"`
+		From      string   `json:"from,omitempty"`
+		To        string   `json:"to,omitempty"`
+		Made      string   `json:"made"`
+		Waits     string   `json:"waits"`
+	} `json:"deletions"`
+	Cleaning *struct {
+		Began         string `json:"began"`
+		Deletions     int    `json:"deletions"`
+		RowsRead      int64  `json:"rowsRead"`
+		RowsRewritten int64  `json:"rowsRewritten"`
+		RowsRemoved   int64  `json:"rowsRemoved"`
+	} `json:"cleaning"`
+}
+
+// listPending carries out `tsdb delete --list`.
+func (c *deleteConfig) listPending(ctx context.Context, w io.Writer) error {
+	var list pendingDeletions
+	if err := c.ask(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil {
+		return err
+	}
+	return c.output.Print(w, list, list.printText)
+}
+
+func (l *pendingDeletions) printText(w io.Writer) error {
+	var text strings.Builder
+	if len(l.Deletions) == 0 {
+		text.WriteString("no deletion waits for cleaning\n")
+	}
+	for _, d := range l.Deletions {
+		from, to := d.From, d.To
+		if from == "" {
+			from = "the beginning"
+		}
+		if to == "" {
+			to = "the end"
+		}
+		fmt.Fprintf(&text, "%d  %s  from %s to %s, made %s, waits for %s\n", d.ID, strings.Join(d.Selectors, " or "), from, to, d.Made,
+			d.Waits)
+	}
+	if at := l.Cleaning; at != nil {
+		fmt.Fprintf(&text, "cleaning %d deletions since %s; rows read: %d, rewritten: %d, removed: %d\n", at.Deletions, at.Began,
+			at.RowsRead, at.RowsRewritten, at.RowsRemoved)
+	}
+	_, err := io.WriteString(w, text.String())
+	return err
+}
