@@ -6,7 +6,7 @@ import { ErrorBox } from '../parts/errorbox';
 import { columnAt, gridOf, keyBytes, rowAt } from './decode';
 import type { Point, Window } from './page';
 import { panned, scaled } from './span';
-import { groupsOf, places } from './prefix';
+import { commonOf, groupsOf, partText, places } from './prefix';
 import { type KeyMap, metrics } from './types';
 
 const height = 480;
@@ -33,7 +33,7 @@ export function OneMap({ map, title: given, brightness, top, timeOnly, point, mo
   const box = useRef<HTMLDivElement>(null);
   const decoded = useMemo(() => decode(map), [map]);
   if (decoded instanceof Error) return <ErrorBox error={decoded} />;
-  const { grid, starts, groups, borders } = decoded;
+  const { grid, starts, groups, borders, common } = decoded;
   if (!grid.cols || !grid.rows) return <p class="quiet">The server has counted nothing in this window yet.</p>;
   const save = () => box.current?.querySelector('canvas')?.toBlob((b) => b && download(`${map.metric}.png`, 'image/png', b));
   const cell = point && { c: columnAt(map.columns, point.at), r: timeOnly ? -1 : rowAt(starts, keyBytes(point.start)) };
@@ -45,6 +45,7 @@ export function OneMap({ map, title: given, brightness, top, timeOnly, point, mo
   return (
     <section class="keymap" aria-label={title}>
       <h2>{title} <span class="quiet">{map.unit}, at most {number(map.max)}{map.approximate && ', approximate'}</span></h2>
+      {common.length > 1 && <p class="quiet">All of these keys begin with {common.filter((l) => l !== 'tenant:default').map(partText).join(', ')}.</p>}
       <div class="withlabels" ref={box}>
         <div class="prefixes" style={{ height: `${height - 64}px` }}>
           {places(groups, grid.rows, labelGap / (height - 64)).map(({ group, top }) => (
@@ -75,7 +76,7 @@ function decode(map: KeyMap) {
   try {
     const groups = groupsOf(map.rows);
     return {
-      grid: gridOf(map), starts: map.rows.map((r) => keyBytes(r.start)), groups,
+      grid: gridOf(map), starts: map.rows.map((r) => keyBytes(r.start)), groups, common: commonOf(map.rows),
       borders: groups.map((g) => g.from).filter((r) => r > 0),
     };
   } catch (error) {
