@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ type recorder struct {
 	http.ResponseWriter
 	code  int // 0 until the header was sent
 	bytes int64
+	turn  *netlimit.TurnWriter // while a turn is held
 }
 
 func (w *recorder) WriteHeader(code int) {
@@ -39,9 +41,32 @@ func (w *recorder) Write(p []byte) (int, error) {
 	if w.code == 0 {
 		w.code = http.StatusOK
 	}
+	if w.turn != nil {
+		return w.turn.Write(p)
+	}
+	return w.send(p)
+}
+
+func (w *recorder) send(p []byte) (int, error) {
 	n, err := w.ResponseWriter.Write(p)
 	w.bytes += int64(n)
 	return n, err
+}
+
+// connectionKey is the key of the recorder below the compression of an answer.
+type connectionKey struct{}
+
+// beginTurn takes a turn of the request's tenant for the encoding and compression of its answer, until end is called.
+func beginTurn(r *http.Request) (end func()) {
+	w, ok := r.Context().Value(connectionKey{}).(*recorder)
+	if !ok {
+		return func() {}
+	}
+	w.turn = netlimit.NewTurnWriter(r.Context(), w.send)
+	return func() {
+		_ = w.turn.Close() // A failed write means that the client is gone.
+		w.turn = nil
+	}
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -157,6 +182,9 @@ func (e *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		r.Body = &x.body
 	}
 	if e.compressed != nil {
+		if e.server.opts.Tenancy != nil {
+			r = r.WithContext(context.WithValue(r.Context(), connectionKey{}, &x.recorder))
+		}
 		e.compressed.ServeHTTP(&x.recorder, r)
 		return
 	}

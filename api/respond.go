@@ -97,6 +97,7 @@ func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	defer beginTurn(req)()
 	buf := s.buffers.get()
 	defer s.buffers.put(buf)
 	w.Header().Set("Content-Type", "application/json")

@@ -60,9 +60,10 @@ type Request struct {
 	tenant       string // what the stored names of metrics begin with
 	limits       *tenantlimits.Tenant
 	slot         tenantlimits.Slot
-	overTenant   bool     // as overRate, for the limit of the tenant
-	space        head.Key // separates the keys of the tenant's series from all others; zero for the default tenant
-	sizeBytes    int      // admitted: of the body and of the decoded histograms of a series
+	turn         *principal.Turn // until Leave
+	overTenant   bool            // as overRate, for the limit of the tenant
+	space        head.Key        // separates the keys of the tenant's series from all others; zero for the default tenant
+	sizeBytes    int             // admitted: of the body and of the decoded histograms of a series
 	histograms   histogramMemory
 	admitted     bool
 	overRate     bool               // a dry run of the limit of samples per second would have refused it
@@ -143,13 +144,20 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	if err == nil {
 		slot, err = w.admission.admit(ctx, tenant, sizeBytes)
 	}
+	turn := (*principal.Turn)(nil)
+	if err == nil {
+		if turn, err = principal.From(ctx).BeginTurn(ctx); err != nil {
+			w.admission.leave(sizeBytes)
+			slot.Leave()
+		}
+	}
 	if err != nil {
 		w.Exit()
 		return nil, w.admission.classify(err)
 	}
 	r := requests.Get().(*Request)
 	r.reset(w, in)
-	r.tenant, r.limits, r.overTenant = prefix, tenant, overTenant
+	r.tenant, r.limits, r.overTenant, r.turn = prefix, tenant, overTenant, turn
 	r.sizeBytes, r.slot, r.admitted, r.overRate = sizeBytes, slot, true, over
 	r.replicas.ctx = ctx
 	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(sizeBytes)}
@@ -193,6 +201,7 @@ func (r *Request) Leave() {
 	if r.admitted {
 		r.admitted = false
 		r.w.admission.leave(r.sizeBytes)
+		r.turn.Pause()
 		r.slot.Leave()
 	}
 }

@@ -226,3 +226,30 @@ func TestDescriptionsOfTenants(t *testing.T) {
 	require.Equal(t, 6, r.metadata.ofTenant("&a&"))
 	r.close()
 }
+
+// TestWritesTakeTurns: while another tenant is active, a write waits for a turn of its tenant, and leaves it when it is stored.
+func TestWritesTakeTurns(t *testing.T) {
+	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), tenantTweak)
+	activity := principal.NewActivity(time.Now, 1)
+	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
+	who := activity.Of(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
+	req := &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
+		series([]string{"__name__", "m"}, sample(r.clock.Now().UnixMilli(), 1)),
+	}}
+	write := func(ctx context.Context) error {
+		_, err := r.Write(principal.With(ctx, who), Input{Body: body(t, req)})
+		return err
+	}
+	turn, err := who.BeginTurn(t.Context())
+	require.NoError(t, err)
+	ended, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer end()
+	require.ErrorIs(t, write(ended), context.DeadlineExceeded)
+	turn.Pause()
+	for range 2 {
+		require.NoError(t, write(t.Context()))
+	}
+	require.NoError(t, turn.Resume(t.Context()), "the turn is free again")
+	turn.Pause()
+	r.close()
+}

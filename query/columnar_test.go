@@ -14,6 +14,7 @@ import (
 	"halite/ingest"
 	"halite/query"
 	"halite/storage/index"
+	"halite/storage/principal"
 	"halite/storage/storagetest/seeds"
 )
 
@@ -265,4 +266,35 @@ func TestNaNsThatLookLikeStaleMarkers(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, answerOf(text, res, nil).points, 1, text)
 	}
+}
+
+// TestQueriesTakeTurns: while another tenant is active, a query waits for a turn of its tenant, and leaves it at its end.
+func TestQueriesTakeTurns(t *testing.T) {
+	s := newStack(t)
+	defer func() { require.NoError(t, s.Close()) }()
+	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m"), TsMs: dataFrom, Value: 1}})
+	e := newQueryEngine(t, s, query.On)
+	activity := principal.NewActivity(time.Now, 1)
+	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
+	who := activity.Of(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
+	run := func(ctx context.Context) error {
+		res, err := e.Range(principal.With(ctx, who), query.RangeRequest{
+			Query: "m", Start: time.UnixMilli(dataFrom), End: time.UnixMilli(dataFrom), Step: time.Second,
+		})
+		if err == nil {
+			res.Close()
+		}
+		return err
+	}
+	turn, err := who.BeginTurn(t.Context())
+	require.NoError(t, err)
+	ended, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer end()
+	require.Error(t, run(ended))
+	turn.Pause()
+	for range 2 {
+		require.NoError(t, run(t.Context()))
+	}
+	require.NoError(t, turn.Resume(t.Context()), "the turn is free again")
+	turn.Pause()
 }

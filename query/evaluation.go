@@ -9,6 +9,7 @@ import (
 
 	"halite/query/limits"
 	"halite/query/resultcache"
+	"halite/storage/principal"
 )
 
 // evaluation evaluates a request, as a whole or only the parts that are missing in the cache.
@@ -21,6 +22,7 @@ type evaluation struct {
 	timeout   time.Duration
 	consumed  *consumed
 	single    bool // it uses one CPU
+	turn      *principal.Turn
 }
 
 // consumed is the work and memory that a request has used.
@@ -104,9 +106,18 @@ func (ev *evaluation) acquireSlot(ctx context.Context, kind costKind) (release f
 		return nil, err
 	}
 	ev.single = single
-	return func() {
+	leaveBoth := func() {
 		releaseSlot()
 		leaveLane()
+	}
+	ev.turn, err = principal.From(ctx).BeginTurn(ctx)
+	if err != nil {
+		leaveBoth()
+		return nil, err
+	}
+	return func() {
+		ev.turn.Pause()
+		leaveBoth()
 	}, nil
 }
 
@@ -116,7 +127,7 @@ func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, 
 	if columns {
 		ev.listed.session.Store(h.session)
 		if ev.single {
-			h.session.UseOneCPU()
+			h.session.UseOneCPU(ev.turn.Yield)
 		}
 	}
 	began := time.Now()

@@ -229,7 +229,7 @@ func TestSharedSlots(t *testing.T) {
 	g := newTestSlots(t, 8, 1000)
 	g.shared = 2
 	now := time.Unix(1_800_000_000, 0)
-	activity := principal.NewActivity(func() time.Time { return now })
+	activity := principal.NewActivity(func() time.Time { return now }, 0)
 	enqueue := func(tenant string) *waiter {
 		w, err := g.enqueue(cheap, activity.Of(asTenant(tenant)))
 		require.NoError(t, err)

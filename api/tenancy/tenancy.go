@@ -61,6 +61,8 @@ type Options struct {
 	Trusted []netip.Prefix
 	// SeveralMax bounds the tenants of a request. Default SeveralMaxDefault.
 	SeveralMax int
+	// SharedCPUs bounds the CPUs that the requests of a tenant use while others are active; 0 means three quarters, at least one.
+	SharedCPUs int
 }
 
 // Tenancy determines the tenants of requests.
@@ -71,11 +73,11 @@ type Tenancy struct {
 
 // New checks options.
 func New(o Options) (*Tenancy, error) {
-	if o.List == nil || o.SeveralMax < 0 {
-		return nil, errors.New("tenancy: List is required, and SeveralMax must not be negative")
+	if o.List == nil || o.SeveralMax < 0 || o.SharedCPUs < 0 {
+		return nil, errors.New("tenancy: List is required, and SeveralMax and SharedCPUs must not be negative")
 	}
 	o.SeveralMax = cmp.Or(o.SeveralMax, SeveralMaxDefault)
-	return &Tenancy{opts: o, activity: principal.NewActivity(time.Now)}, nil
+	return &Tenancy{opts: o, activity: principal.NewActivity(time.Now, o.SharedCPUs)}, nil
 }
 
 // Use is the use that a route makes of the series of tenants.

@@ -25,20 +25,20 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 		DecodedHistogramBytesMax: int(c.decodedHistMax), RequestSymbolsMax: c.symbolsMax,
 		RelabelledSeriesMax: c.relabelledMax,
 		SeriesMax:           c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
-		InFlightBytesMax: c.inFlightBytesMax, SharedConcurrencyMax: c.sharedMax(c.web.tenants.sharedWrites),
+		InFlightBytesMax: c.inFlightBytesMax, SharedConcurrencyMax: c.sharedCPUs(),
 	}
 }
 
-// sharedMax is what a tenant may do at once while others are active. In Bigtable requests wait for the network, and not for CPUs,
-// so there is no bound by default.
-func (c *serveConfig) sharedMax(flag int) int {
-	if flag == 0 && c.engine == tables.EngineBigtable {
+// sharedCPUs is the number of CPUs that a tenant uses while others are active; 0 is the default. With Bigtable requests wait for
+// the network, and not for CPUs, so there is no bound by default.
+func (c *serveConfig) sharedCPUs() int {
+	if c.web.tenants.sharedCPUs == 0 && c.engine == tables.EngineBigtable {
 		return sharedUnbounded
 	}
-	return flag
+	return c.web.tenants.sharedCPUs
 }
 
-// sharedUnbounded is above all numbers of queries and writes at once.
+// sharedUnbounded is above all numbers of CPUs.
 const sharedUnbounded = 1 << 20
 
 // openDirect opens the index and the writer of mode direct. Queries cache no rows, because other servers write.

@@ -289,7 +289,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 	return query.Options{
 		Queryable: promadapter.New(db.reader), Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
 		EngineSamplesMax: c.engineSamplesMax, ConcurrencyMax: c.queryConcurrency,
-		SharedConcurrencyMax: c.sharedMax(c.web.tenants.sharedQueries),
+		SharedConcurrencyMax: c.sharedCPUs(),
 		CheapSamplesMax:      c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,

@@ -27,7 +27,7 @@ func (db *database) openRules(
 	if db.config, err = c.readConfig(); err != nil {
 		return err
 	}
-	if db.tenancy, db.tenantList, err = c.web.tenants.open(ctx, opened, c.clock()); err != nil {
+	if db.tenancy, db.tenantList, err = c.web.tenants.open(ctx, opened, c.clock(), c.sharedCPUs()); err != nil {
 		return err
 	}
 	db.schema, err = tables.LoadSchema(ctx, opened, c.wantedRules(db.config), c.lastHour())

@@ -58,8 +58,7 @@ type tenantConfig struct {
 	create     bool
 	max        int
 	severalMax int
-	// sharedQueries and sharedWrites are the queries and writes of a tenant at once while others are active; 0 is the default.
-	sharedQueries, sharedWrites int
+	sharedCPUs int // of a tenant while others are active; 0 is the default
 }
 
 func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -70,11 +69,9 @@ func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("tenants.create", "Create a tenant with its first write. Otherwise a write for an unknown tenant gets 403.").
 		Default("true").BoolVar(&c.create)
 	cmd.Flag("tenants.max", "Maximum number of tenants besides the default one.").Default("1000").IntVar(&c.max)
-	cmd.Flag("tenants.max-shared-queries", "Maximum number of queries of one tenant at once while others are active. Each of them "+
-		"uses one CPU. 0 means three quarters of the CPUs, at least 1, and no bound with Bigtable.").
-		Default("0").IntVar(&c.sharedQueries)
-	cmd.Flag("tenants.max-shared-writes", "Maximum number of writes of one tenant at once while others are active. 0 means three "+
-		"quarters of the CPUs, at least 1, and no bound with Bigtable.").Default("0").IntVar(&c.sharedWrites)
+	cmd.Flag("tenants.max-shared-cpus", "Maximum number of CPUs that one tenant uses while others are active, for writes, queries "+
+		"and answers together. 0 means three quarters of the CPUs, at least 1, and no bound with Bigtable.").
+		Default("0").IntVar(&c.sharedCPUs)
 	cmd.Flag("tenants.max-in-query", "Maximum number of tenants that one query reads.").Default("16").IntVar(&c.severalMax)
 }
 
@@ -101,8 +98,8 @@ func (c *tenantConfig) Validate() error {
 	if c.max <= 0 || c.severalMax <= 0 {
 		faults = append(faults, errors.New("--tenants.max and --tenants.max-in-query must be above 0"))
 	}
-	if c.sharedQueries < 0 || c.sharedWrites < 0 {
-		faults = append(faults, errors.New("--tenants.max-shared-queries and --tenants.max-shared-writes must not be negative"))
+	if c.sharedCPUs < 0 {
+		faults = append(faults, errors.New("--tenants.max-shared-cpus must not be negative"))
 	}
 	if len(c.proxies) > 0 && !c.on {
 		faults = append(faults, errors.New("--tenants.trust-header needs --tenants"))
@@ -114,7 +111,7 @@ func (c *tenantConfig) Validate() error {
 // open returns the resolver of a request's tenants. Without --tenants it returns nil, and refuses a store with tenants, because
 // their series would be open to everybody.
 func (c *tenantConfig) open(
-	ctx context.Context, store storage.Store, now func() time.Time,
+	ctx context.Context, store storage.Store, now func() time.Time, sharedCPUs int,
 ) (_ *tenancy.Tenancy, list *tenants.Registry, err error) {
 	list, err = tenants.Open(ctx, tenants.Options{Store: store, Max: c.max, Fixed: !c.create, Now: now})
 	if err != nil {
@@ -131,7 +128,7 @@ func (c *tenantConfig) open(
 	if err != nil {
 		return nil, nil, err
 	}
-	who, err := tenancy.New(tenancy.Options{List: list, Trusted: proxies, SeveralMax: c.severalMax})
+	who, err := tenancy.New(tenancy.Options{List: list, Trusted: proxies, SeveralMax: c.severalMax, SharedCPUs: sharedCPUs})
 	return who, list, err
 }
 

@@ -40,6 +40,11 @@ type BatchReader struct {
 
 // ReadHead copies the unflushed samples of the series [first, end) of a selection. Close the BatchReader when done.
 func (s *Selection) ReadHead(ctx context.Context, first, end int) (*BatchReader, error) {
+	if yield := s.session.yield; yield != nil {
+		if err := yield(ctx); err != nil {
+			return nil, err
+		}
+	}
 	b := &BatchReader{sel: s, first: first}
 	b.series, b.owners = expand(s.series[first:end])
 	read := func() error { return b.copyHead(ctx) }

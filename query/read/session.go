@@ -70,6 +70,7 @@ type Session struct {
 	budget  *budget.Budget
 	figures figures
 	single  bool
+	yield   func(ctx context.Context) error // nil if nobody waits for the query
 }
 
 type figures struct {
@@ -83,8 +84,8 @@ func (r *Reader) Session() *Session { return r.SessionWith(r.Budget()) }
 // SessionWith begins a query with a budget.
 func (r *Reader) SessionWith(b *budget.Budget) *Session { return &Session{reader: r, budget: b} }
 
-// UseOneCPU makes the query read with one goroutine. Call it before the first read.
-func (s *Session) UseOneCPU() { s.single = true }
+// UseOneCPU makes the query read with one goroutine, and call yield before each batch of series. Call it before the first read.
+func (s *Session) UseOneCPU(yield func(ctx context.Context) error) { s.single, s.yield = true, yield }
 
 // Concurrency is the number of goroutines of the query that read at once, at most most.
 func (s *Session) Concurrency(most int) int {

@@ -1,6 +1,7 @@
 package principal
 
 import (
+	"runtime"
 	"sync"
 	"time"
 )
@@ -10,9 +11,12 @@ const activeFor = 30 * time.Second
 
 // Activity knows which tenants were active last. It is safe for concurrent use.
 type Activity struct {
-	now func() time.Time
+	now      func() time.Time
+	turnsMax int
 
 	mu sync.Mutex
+	// shares are the tenants with turns that are taken.
+	shares map[string]*share
 	// latest is the last request, other the last request of any other tenant.
 	latest, other seen
 }
@@ -23,8 +27,14 @@ type seen struct {
 	at      time.Time
 }
 
-// NewActivity returns an Activity with a clock.
-func NewActivity(now func() time.Time) *Activity { return &Activity{now: now} }
+// NewActivity returns an Activity with a clock. turnsMax bounds the turns of a tenant while others are active; 0 means three
+// quarters of the CPUs, at least one.
+func NewActivity(now func() time.Time, turnsMax int) *Activity {
+	if turnsMax == 0 {
+		turnsMax = max(1, runtime.GOMAXPROCS(0)*3/4)
+	}
+	return &Activity{now: now, turnsMax: turnsMax, shares: map[string]*share{}}
+}
 
 // Of notes a request of the Principal and returns the Principal with the Activity, for Shares. A Principal without tenants stays
 // as it is.

@@ -10,7 +10,7 @@ import (
 // TestShares: a tenant shares the server while another one was active within the last 30 seconds.
 func TestShares(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
-	activity := NewActivity(func() time.Time { return now })
+	activity := NewActivity(func() time.Time { return now }, 0)
 	ask := func(tenants ...string) *Principal { return activity.Of(&Principal{Tenants: tenants}) }
 	a := ask("a")
 	require.False(t, a.Shares(), "it is alone")

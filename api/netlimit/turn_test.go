@@ -1,0 +1,53 @@
+package netlimit
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"halite/storage/principal"
+)
+
+// TestTurnWriter: an answer arrives whole, and its pieces are sent while another request of the tenant can have the turn.
+func TestTurnWriter(t *testing.T) {
+	activity := principal.NewActivity(time.Now, 1)
+	who := activity.Of(&principal.Principal{Tenants: []string{"acme"}})
+	ctx := principal.With(t.Context(), who)
+	var got bytes.Buffer
+	pieces := 0
+	send := func(p []byte) (int, error) {
+		turn, err := who.BeginTurn(ctx) // hangs if the answer holds the only turn
+		require.NoError(t, err)
+		turn.Pause()
+		pieces++
+		return got.Write(p)
+	}
+	require.Nil(t, NewTurnWriter(ctx, send), "no other tenant is active")
+	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
+	who = activity.Of(who)
+
+	answer := strings.Repeat("0123456789", 20_000)
+	w := NewTurnWriter(ctx, send)
+	require.NotNil(t, w)
+	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{strings.NewReader(answer)}, make([]byte, 1000))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	require.Equal(t, answer, got.String())
+	require.Equal(t, 7, pieces)
+
+	gone := errors.New("the client is gone")
+	w = NewTurnWriter(ctx, func([]byte) (int, error) { return 0, gone })
+	_, err = w.Write(make([]byte, turnBytes))
+	require.ErrorIs(t, err, gone)
+	require.NoError(t, w.Close())
+	next := NewTurnWriter(ctx, send)
+	require.NotNil(t, next, "the turn is free again")
+	require.NoError(t, next.Close())
+	var none *TurnWriter
+	require.NoError(t, none.Close())
+}

@@ -1,0 +1,138 @@
+package principal
+
+import (
+	"container/list"
+	"context"
+	"sync"
+	"time"
+)
+
+// share has the turns of one tenant.
+type share struct {
+	running int
+	waiting list.List // of chan struct{}, oldest first
+}
+
+// Turn lets a request of a tenant use a CPU while other tenants are active. A request holds it while it parses, stores, evaluates
+// or encodes, and not while it waits for a client, a disk or a queue. A nil Turn, of a request that shares nothing, has no bound.
+// A Turn is safe for concurrent use.
+type Turn struct {
+	activity *Activity
+	tenants  string
+
+	mu    sync.Mutex // held while the request waits, so that all its goroutines wait
+	held  bool
+	since time.Time
+}
+
+// turnTime is the time after which a request leaves its turn to others of the tenant. Go lets a goroutine run as long if others
+// wait.
+const turnTime = 10 * time.Millisecond
+
+// BeginTurn waits for one of the tenant's turns, in the order of the calls. It returns nil at once if no other tenant is active.
+// The error is the one of ctx. Call Pause when the work is done.
+func (p *Principal) BeginTurn(ctx context.Context) (*Turn, error) {
+	if !p.Shares() {
+		return nil, nil
+	}
+	t := &Turn{activity: p.activity, tenants: p.Tenancy()}
+	return t, t.Resume(ctx)
+}
+
+// Pause gives the turn to the tenant's next request.
+func (t *Turn) Pause() {
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.pause()
+}
+
+func (t *Turn) pause() {
+	if t.held {
+		t.held = false
+		t.activity.leave(t.tenants)
+	}
+}
+
+// Resume waits for a turn again after Pause. The error is the one of ctx; then the request has no turn.
+func (t *Turn) Resume(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.resume(ctx)
+}
+
+func (t *Turn) resume(ctx context.Context) error {
+	if t.held {
+		return nil
+	}
+	err := t.activity.enter(ctx, t.tenants)
+	t.held, t.since = err == nil, t.activity.now()
+	return err
+}
+
+// Yield lets other requests of the tenant go first if this one has had its turn for long. Long work calls it often, so that a
+// slow query does not stop the tenant's writes. The error is the one of ctx; then the request has no turn.
+func (t *Turn) Yield(ctx context.Context) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.held || t.activity.now().Sub(t.since) < turnTime {
+		return nil
+	}
+	t.pause()
+	return t.resume(ctx)
+}
+
+// enter waits for a turn of a tenant.
+func (a *Activity) enter(ctx context.Context, tenants string) error {
+	a.mu.Lock()
+	s := a.shares[tenants]
+	if s == nil {
+		s = &share{}
+		a.shares[tenants] = s
+	}
+	if s.running < a.turnsMax {
+		s.running++
+		a.mu.Unlock()
+		return nil
+	}
+	granted := make(chan struct{})
+	at := s.waiting.PushBack(granted)
+	a.mu.Unlock()
+	select {
+	case <-granted:
+		return nil
+	case <-ctx.Done():
+	}
+	a.mu.Lock()
+	select {
+	case <-granted: // at the same moment
+		a.mu.Unlock()
+		a.leave(tenants)
+	default:
+		s.waiting.Remove(at)
+		a.mu.Unlock()
+	}
+	return ctx.Err()
+}
+
+// leave gives a turn to the next request that waits.
+func (a *Activity) leave(tenants string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := a.shares[tenants]
+	if next := s.waiting.Front(); next != nil {
+		close(s.waiting.Remove(next).(chan struct{}))
+		return
+	}
+	if s.running--; s.running == 0 {
+		delete(a.shares, tenants)
+	}
+}
