@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/arrow-go/v18/parquet/file"
 	"github.com/parquet-go/parquet-go"
 	"github.com/stretchr/testify/require"
 )
@@ -28,7 +29,7 @@ func TestExportCommands(t *testing.T) {
 	const histograms = 20 * 4 * importHours / 2
 	export := func(t *testing.T, url string, args ...string) (file string) {
 		file = filepath.Join(t.TempDir(), "export")
-		out, err := runTsdb(t, append(append([]string{"export"}, args...), "--url", url, "--output", file)...)
+		out, err := runTsdb(t, append(append([]string{"export"}, args...), "--url", url, "--output-file", file)...)
 		require.NoError(t, err, out)
 		require.Contains(t, out, fmt.Sprintf("Exported %d samples and ", samples-histograms))
 		return file
@@ -87,11 +88,11 @@ func requireParquet(t *testing.T, dir string, floats, histograms int) {
 	files, err := filepath.Glob(filepath.Join(dir, "day=*", "samples.parquet"))
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(files), 2)
-	for _, file := range files {
-		rows, err := parquet.ReadFile[row](file)
+	for _, name := range files {
+		rows, err := parquet.ReadFile[row](name)
 		require.NoError(t, err)
 		for _, r := range rows {
-			require.Contains(t, file, "day="+r.Timestamp.UTC().Format(time.DateOnly))
+			require.Contains(t, name, "day="+r.Timestamp.UTC().Format(time.DateOnly))
 			if r.Histogram != nil {
 				histograms--
 				require.Nil(t, r.Value)
@@ -109,4 +110,60 @@ func requireParquet(t *testing.T, dir string, floats, histograms int) {
 	}
 	require.Zero(t, floats)
 	require.Zero(t, histograms)
+	for _, name := range files {
+		rows, err := parquet.ReadFile[row](name)
+		require.NoError(t, err)
+		times, values := arrowColumns(t, name)
+		for _, r := range rows {
+			require.Equal(t, r.Timestamp.UnixMilli(), times[0])
+			times = times[1:]
+			if r.Value != nil {
+				require.Equal(t, *r.Value, values[0])
+				values = values[1:]
+			}
+		}
+		require.Empty(t, times)
+		require.Empty(t, values)
+	}
+}
+
+// arrowColumns reads the times and the values of a file by the library of Apache Arrow, and checks the types of all columns.
+func arrowColumns(t *testing.T, name string) (timesMs []int64, values []float64) {
+	t.Helper()
+	f, err := file.OpenParquetFile(name, false)
+	require.NoError(t, err)
+	defer f.Close()
+	var columns []string
+	s := f.MetaData().Schema
+	for n := range s.NumColumns() {
+		c := s.Column(n)
+		logical, _, _ := strings.Cut(c.LogicalType().String(), "(")
+		columns = append(columns, fmt.Sprint(c.Path(), " ", c.PhysicalType(), " ", logical))
+	}
+	require.Equal(t, []string{
+		"metric BYTE_ARRAY String", "labels.key_value.key BYTE_ARRAY String", "labels.key_value.value BYTE_ARRAY String",
+		"timestamp INT64 Timestamp", "value DOUBLE None", "histogram BYTE_ARRAY String",
+	}, columns)
+	for n := range f.NumRowGroups() {
+		group := f.RowGroup(n)
+		rows := group.NumRows()
+		for column := range s.NumColumns() {
+			reader, err := group.Column(column)
+			require.NoError(t, err)
+			levels := make([]int16, rows)
+			switch c := reader.(type) {
+			case *file.Int64ColumnChunkReader:
+				batch := make([]int64, rows)
+				_, read, err := c.ReadBatch(rows, batch, levels, nil)
+				require.NoError(t, err)
+				timesMs = append(timesMs, batch[:read]...)
+			case *file.Float64ColumnChunkReader:
+				batch := make([]float64, rows)
+				_, read, err := c.ReadBatch(rows, batch, levels, nil)
+				require.NoError(t, err)
+				values = append(values, batch[:read]...)
+			}
+		}
+	}
+	return timesMs, values
 }

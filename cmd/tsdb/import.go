@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/alecthomas/units"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
@@ -47,6 +48,9 @@ type importConfig struct {
 	format, database, precision string
 	special                     string
 	extra                       []string
+
+	partSamples              int
+	pieceBytes, lineBytesMax units.Base2Bytes
 }
 
 // importFlags are the flags of serve that the help of `tsdb import` shows. It accepts the others as well.
@@ -104,6 +108,8 @@ func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
 	read.Flag("source-token-file", "File with the bearer token for the source.").StringVar(&c.reading.TokenFile)
 	for _, sub := range []*kingpin.CmdClause{blocks, read} {
 		sub.Flag("match", "Import only series that this selector matches.").StringVar(&c.match)
+		sub.Flag("part-samples", "Number of samples that are written at once. The import continues after a whole part.").
+			Default("65536").IntVar(&c.partSamples)
 	}
 	c.addFiles(add)
 	return commands
@@ -120,6 +126,7 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 	} {
 		open := func(c *importConfig) (transfer.Source, error) { return c.openFile(f.format) }
 		sub := add(f.format, f.help, "FILE", importFileHelp, open)
+		c.addPieces(sub)
 		switch f.format {
 		case transfer.FormatOpenTSDB:
 			c.addSpecial(sub)
@@ -137,6 +144,13 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 	}
 }
 
+// addPieces declares how a file is read.
+func (c *importConfig) addPieces(cmd *kingpin.CmdClause) {
+	cmd.Flag("piece-bytes", "Size of the pieces of whole lines that are read and written at once.").Default("1MiB").
+		BytesVar(&c.pieceBytes)
+	cmd.Flag("max-line-bytes", "Maximum length of a line. A longer line ends the import.").Default("64MiB").BytesVar(&c.lineBytesMax)
+}
+
 func (c *importConfig) addSpecial(cmd *kingpin.CmdClause) {
 	cmd.Flag("special-chars", "Characters that names may have besides letters, digits and -_./, as "+
 		"tsd.core.tag.allow_specialchars.").StringVar(&c.special)
@@ -149,6 +163,7 @@ func addOpenTSDB(app *kingpin.Application) map[string]func(io.Writer) error {
 	sub := cmd.Command("import", "Import lines such as METRIC TIME VALUE TAG=VALUE "+importHelp)
 	c := newImport(sub)
 	c.addSpecial(sub)
+	c.addPieces(sub)
 	sub.Arg("FILE", importFileHelp).Required().StringVar(&c.source)
 	commands[sub.FullCommand()] = func(w io.Writer) error {
 		return c.run(w, func(c *importConfig) (transfer.Source, error) { return c.openFile(transfer.FormatOpenTSDB) })
@@ -173,7 +188,9 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 		params = url.Values{"db": {c.database}, "precision": {c.precision}}
 	}
 	// Kingpin turns the argument - into an empty string.
-	file, err := transfer.OpenFile(cmp.Or(c.source, transfer.Stdin), format, params)
+	file, err := transfer.OpenFile(cmp.Or(c.source, transfer.Stdin), format, params, transfer.Pieces{
+		SizeBytes: int64(c.pieceBytes), LineBytesMax: int64(c.lineBytesMax),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +251,7 @@ func (c *importConfig) openBlocks() (transfer.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	blocks, err := transfer.OpenBlocks(c.source, r, c.serve.logger())
+	blocks, err := transfer.OpenBlocks(c.source, r, c.partSamples, c.serve.logger())
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +268,7 @@ func (c *importConfig) openRemoteRead() (transfer.Source, error) {
 		return nil, err
 	}
 	c.reading.URL = c.source
-	return transfer.OpenRemoteRead(&c.reading, r, c.window)
+	return transfer.OpenRemoteRead(&c.reading, r, c.window, c.partSamples)
 }
 
 // openSink opens the destination. It refuses a source with samples that the retention would drop.

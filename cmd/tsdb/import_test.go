@@ -229,6 +229,24 @@ func TestImportSurvivesKills(t *testing.T) {
 	requireImported(t, startServer(t, dir, "--no-web.self-scrape"), blocks, start, samples)
 }
 
+// TestImportSizes: sizes that do not fit are refused with the name of their flag.
+func TestImportSizes(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"jsonl --max-line-bytes=100B --piece-bytes=10B": "after line 1: ",
+		"jsonl --piece-bytes=2GiB":                      "--piece-bytes is 2147483648, it must be from 1 to --max-line-bytes",
+		"jsonl --max-line-bytes=0B":                     "--max-line-bytes is 0, it must be from 1 to 1073741824",
+		"prometheus-blocks --part-samples=0":            "--part-samples is 0, it must be from 1 to 4194304",
+	} {
+		long := filepath.Join(t.TempDir(), "long.jsonl")
+		require.NoError(t, os.WriteFile(long, []byte(`{"metric":{"__name__":"a"},"values":[1],"timestamps":[1]}`+"\n"+
+			strings.Repeat("x", 200)+"\n"), 0o600))
+		out, err := runTsdb(t, append(append([]string{"import", "--storage.path", t.TempDir()}, strings.Fields(args)...), long)...)
+		require.Error(t, err, args)
+		require.Contains(t, out, want)
+	}
+}
+
 // TestImportFiles imports the same samples from a file of each format, into a directory and into a server, from a file and from
 // standard input.
 func TestImportFiles(t *testing.T) {
@@ -259,6 +277,7 @@ func TestImportFiles(t *testing.T) {
 		{[]string{"opentsdb", write("x.tsd", fmt.Sprintf("sys.cpu %d 1 host=a\nput sys.cpu %d 2.5 host=a:b dc=x\n",
 			nowMs/1000, nowMs)), "--special-chars=:"}, 2},
 		{[]string{"openmetrics", write("x.om", metrics.String())}, many},
+		{[]string{"openmetrics", write("y.om", metrics.String()), "--piece-bytes=70KiB"}, many},
 	} {
 		dir := t.TempDir()
 		out, err := runTsdb(t, append([]string{"import", "--storage.path", dir}, c.args...)...)

@@ -130,6 +130,53 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestEachOption sets one option after the other.
+func TestEachOption(t *testing.T) {
+	const body = `{"resourceMetrics":[{"resource":{"attributes":[
+{"key":"region","value":{"stringValue":"eu"}},{"key":"_zone","value":{"stringValue":"z"}},
+{"key":"a..b","value":{"stringValue":"c"}}]},
+"scopeMetrics":[{"scope":{"name":"lib","version":"1"},"metrics":[
+{"name":"temp.x","unit":"s","gauge":{"dataPoints":[{"asInt":"5","timeUnixNano":"2000000000"}]}},
+{"name":"lag","histogram":{"aggregationTemporality":2,"dataPoints":[
+{"count":"1","sum":1,"bucketCounts":["1","0"],"explicitBounds":[2],"timeUnixNano":"2000000000"}]}}]}]}]}`
+	for name, c := range map[string]struct {
+		set  func(o *Options)
+		want string
+	}{
+		"default": {func(*Options) {}, `{__name__="temp_x_seconds"}`},
+		"promote_all": {
+			func(o *Options) { o.PromoteAllResourceAttributes = true },
+			`{__name__="temp_x_seconds", a__b="c", key_zone="z", region="eu"}`,
+		},
+		"ignore": {func(o *Options) {
+			o.PromoteAllResourceAttributes, o.IgnoreResourceAttributes = true, []string{"region", "_zone"}
+		}, `{__name__="temp_x_seconds", a__b="c"}`},
+		"sanitization off": {func(o *Options) {
+			o.PromoteResourceAttributes, o.LabelNameUnderscoreSanitization = []string{"_zone"}, false
+		}, `{__name__="temp_x_seconds", _zone="z"}`},
+		"underscores merged": {func(o *Options) {
+			o.PromoteResourceAttributes, o.LabelNamePreserveMultipleUnderscores = []string{"a..b"}, false
+		}, `{__name__="temp_x_seconds", a_b="c"}`},
+		"scope": {func(o *Options) { o.PromoteScopeMetadata = true },
+			`{__name__="temp_x_seconds", otel_scope_name="lib", otel_scope_version="1"}`},
+		"without suffixes": {func(o *Options) {
+			o.TranslationStrategy = otlptranslator.UnderscoreEscapingWithoutSuffixes
+		}, `{__name__="temp_x"}`},
+		"UTF-8": {func(o *Options) {
+			o.TranslationStrategy = otlptranslator.NoUTF8EscapingWithSuffixes
+		}, `{__name__="temp.x_seconds"}`},
+		"classic": {func(*Options) {}, `{__name__="lag_count"}`},
+		"NHCB":    {func(o *Options) { o.ConvertHistogramsToNHCB = true }, `{__name__="lag"}`},
+	} {
+		o := DefaultOptions(5 * time.Minute)
+		c.set(&o)
+		series, _, err := parsedBy(t, o, jsonType, []byte(body))
+		require.NoError(t, err)
+		require.Contains(t, series, c.want, name)
+		require.Equal(t, name == "NHCB", len(series[`{__name__="lag"}`].Histograms) == 1, name)
+	}
+}
+
 type errText string
 
 func (e errText) Error() string { return string(e) }

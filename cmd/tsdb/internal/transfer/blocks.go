@@ -30,6 +30,7 @@ type Blocks struct {
 	// matchers select the series; fromMs and toMs bound the samples, both inclusive.
 	matchers     []*labels.Matcher
 	fromMs, toMs int64
+	partSamples  int
 }
 
 // Range bounds the samples that are read from a source.
@@ -41,12 +42,16 @@ type Range struct {
 }
 
 // OpenBlocks opens the blocks in a directory: the data directory of a Prometheus server, one of its snapshots, or a single block.
-func OpenBlocks(dir string, r Range, log *slog.Logger) (*Blocks, error) {
+// partSamples, up to PartSamplesMax, is the number of samples at which a part is complete.
+func OpenBlocks(dir string, r Range, partSamples int, log *slog.Logger) (*Blocks, error) {
+	if err := checkPart(partSamples); err != nil {
+		return nil, err
+	}
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return nil, err
 	}
-	b := &Blocks{dir: dir, matchers: r.Matchers, fromMs: r.FromMs, toMs: r.ToMs}
+	b := &Blocks{dir: dir, matchers: r.Matchers, fromMs: r.FromMs, toMs: r.ToMs, partSamples: partSamples}
 	dirs, err := blockDirs(dir)
 	if err != nil {
 		return nil, err
@@ -136,7 +141,7 @@ func (b *Blocks) Parts(ctx context.Context, from Position, take func(*Part) erro
 		newest = max(newest, block.MaxTime())
 	}
 	last = min(last, newest-1) // MaxTime is exclusive
-	w := partWriter{take: take}
+	w := partWriter{take: take, partSamples: b.partSamples}
 	for day := max(floorDay(first), from.DayMs); day <= last; day += dayMs {
 		done := int64(0)
 		if day == from.DayMs {
@@ -206,11 +211,20 @@ func (b *Blocks) Close() error {
 
 // partWriter passes on each part once it is complete.
 type partWriter struct {
-	take func(*Part) error
+	partSamples int // of a complete part
+	take        func(*Part) error
 	// done returns the amount of the source that was read. If it is nil, the writer counts samples.
 	done    func() int64
 	samples int64
 	current *Part
+}
+
+// checkPart returns an error for an invalid size of parts.
+func checkPart(samples int) error {
+	if samples < 1 || samples > PartSamplesMax {
+		return fmt.Errorf("--part-samples is %d, it must be from 1 to %d", samples, PartSamplesMax)
+	}
+	return nil
 }
 
 // part returns the part that is not complete yet.
@@ -225,7 +239,7 @@ func (w *partWriter) part() *Part {
 func (w *partWriter) after(ctx context.Context, at Position) error {
 	p := w.part()
 	p.After = at
-	if p.Count() < PartSamples {
+	if p.Count() < w.partSamples {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {

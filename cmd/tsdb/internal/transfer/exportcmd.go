@@ -37,6 +37,9 @@ type exportFlags struct {
 	quiet           bool
 }
 
+// outputHelp describes a flag that is not called --output, because that is the form of the result in all commands.
+const outputHelp = "File to write. Default: standard output."
+
 // AddExport declares `tsdb export`.
 func AddExport(app *kingpin.Application) map[string]func(io.Writer) error {
 	cmd := app.Command("export", "Export samples of a running server. See docs/migrating.md.")
@@ -57,10 +60,10 @@ func AddExport(app *kingpin.Application) map[string]func(io.Writer) error {
 		add("jsonl", "Write JSON lines, which tsdb import jsonl and VictoriaMetrics accept.", c.jsonLines),
 		add("openmetrics", "Write OpenMetrics, which promtool tsdb create-blocks-from openmetrics accepts.", c.openMetrics),
 	} {
-		sub.Flag("output", "File to write. Default: standard output.").Short('o').StringVar(&c.output)
+		sub.Flag("output-file", outputHelp).Short('o').StringVar(&c.output)
 	}
 	rows := add("csv", "Write rows of comma-separated values with a header.", c.rows)
-	rows.Flag("output", "File to write. Default: standard output.").Short('o').StringVar(&c.output)
+	rows.Flag("output-file", outputHelp).Short('o').StringVar(&c.output)
 	rows.Flag("format", "Columns, separated by commas: labels, __value__, and __timestamp__ or __timestamp__:FORMAT with unix_s, "+
 		"unix_ms, unix_ns, rfc3339 or custom:LAYOUT. Default: all labels, __timestamp__ and __value__.").StringVar(&c.columns)
 	files := add("parquet", "Write a Parquet file for each day. Needs --from.", c.parquet)

@@ -37,20 +37,42 @@ const SpecialChars = "special_chars"
 // Stdin is the path of standard input.
 const Stdin = "-"
 
-// lineBytesMax bounds a line of a file.
-const lineBytesMax = 64 << 20
+// Pieces says how a file is read.
+type Pieces struct {
+	// SizeBytes is the size of the pieces that are read and stored at once.
+	SizeBytes int64
+	// LineBytesMax bounds a line. It is at most LineBytesLimit.
+	LineBytesMax int64
+}
+
+// LineBytesLimit is the largest bound of a line. Keys of a part have positions of 32 bits.
+const LineBytesLimit = 1 << 30
+
+func (p *Pieces) validate() error {
+	if p.LineBytesMax < 1 || p.LineBytesMax > LineBytesLimit {
+		return fmt.Errorf("--max-line-bytes is %d, it must be from 1 to %d", p.LineBytesMax, LineBytesLimit)
+	}
+	if p.SizeBytes < 1 || p.SizeBytes > p.LineBytesMax {
+		return fmt.Errorf("--piece-bytes is %d, it must be from 1 to --max-line-bytes, which is %d", p.SizeBytes, p.LineBytesMax)
+	}
+	return nil
+}
 
 // File is a file with samples as text. It is compressed if its name ends in .gz.
 type File struct {
 	path, format string
 	// params are the parameters of the endpoint that takes the same format.
 	params url.Values
+	pieces Pieces
 	stdin  io.Reader
 }
 
 // OpenFile returns a file as a source. Params are the parameters of the endpoint that takes the same format over HTTP.
-func OpenFile(path, format string, params url.Values) (*File, error) {
-	f := &File{path: path, format: format, params: params, stdin: os.Stdin}
+func OpenFile(path, format string, params url.Values, pieces Pieces) (*File, error) {
+	if err := pieces.validate(); err != nil {
+		return nil, err
+	}
+	f := &File{path: path, format: format, params: params, pieces: pieces, stdin: os.Stdin}
 	x, err := f.request()
 	if err != nil {
 		return nil, err
@@ -157,14 +179,14 @@ func (f *File) open() (io.ReadCloser, error) {
 	}{z, file}, nil
 }
 
-// Parts implements Source. A part is about 1 MiB of whole lines.
+// Parts implements Source. A part is a piece of whole lines.
 func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error) (err error) {
 	text, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, text.Close()) }()
-	pieces := receiver.NewPieces(text, nil, receiver.PieceBytes, lineBytesMax, func(int64) bool { return true })
+	pieces := receiver.NewPieces(text, nil, f.pieces.SizeBytes, f.pieces.LineBytesMax, func(int64) bool { return true })
 	pieces.Quoted = f.format == FormatCSV
 	reader := &fileReader{file: f}
 	for done := int64(0); ; {

@@ -12,10 +12,10 @@ import (
 	"halite/ingest/remotewrite"
 )
 
-// PartSamples is the number of samples at which a part is complete.
-const PartSamples = 1 << 16
+// PartSamplesMax is the largest number of samples at which a part may be complete.
+const PartSamplesMax = 1 << 22
 
-// partItemsMax bounds a part. A single series may have more samples than PartSamples.
+// partItemsMax bounds a part. A single series may have more samples than a complete part.
 const partItemsMax = 1 << 24
 
 // Part holds some samples of a source.

@@ -220,10 +220,16 @@ type RemoteSource struct {
 	reader *RemoteRead
 	bounds Range
 	window time.Duration
+
+	partSamples int
 }
 
 // OpenRemoteRead returns the samples of a server as a source. The URL of the server may end in the path of remote read.
-func OpenRemoteRead(server *client.Server, r Range, window time.Duration) (*RemoteSource, error) {
+// partSamples is as for OpenBlocks.
+func OpenRemoteRead(server *client.Server, r Range, window time.Duration, partSamples int) (*RemoteSource, error) {
+	if err := checkPart(partSamples); err != nil {
+		return nil, err
+	}
 	if window < time.Minute {
 		return nil, fmt.Errorf("--window is %s, it must be 1m or more", window)
 	}
@@ -235,7 +241,7 @@ func OpenRemoteRead(server *client.Server, r Range, window time.Duration) (*Remo
 	if r.FromMs <= 0 || r.FromMs > r.ToMs {
 		return nil, errors.New("--from must name the first time to read, before --to and before now")
 	}
-	return &RemoteSource{reader: reader, bounds: r, window: window}, nil
+	return &RemoteSource{reader: reader, bounds: r, window: window, partSamples: partSamples}, nil
 }
 
 // Name implements Source.
@@ -251,7 +257,7 @@ func (s *RemoteSource) Parts(ctx context.Context, from Position, take func(*Part
 	windowMs := s.window.Milliseconds()
 	first := s.bounds.FromMs - s.bounds.FromMs%windowMs
 	at := max(first, from.DayMs)
-	w := partWriter{take: take, done: func() int64 { return max(0, at-s.bounds.FromMs) / 1000 }}
+	w := partWriter{partSamples: s.partSamples, take: take, done: func() int64 { return max(0, at-s.bounds.FromMs) / 1000 }}
 	for ; at <= s.bounds.ToMs; at += windowMs {
 		fromMs, toMs := max(at, s.bounds.FromMs), min(at+windowMs-1, s.bounds.ToMs)
 		err := s.reader.Read(ctx, fromMs, toMs, s.bounds.Matchers, func(ls labels.Labels, it chunkenc.Iterator) error {
