@@ -27,7 +27,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// guests are senders with every kind of rights; the token of each is its name.
+// guests are senders with all combinations of rights. The token of each guest is its name.
 func guests() map[string]*principal.Principal {
 	only, err := parser.NewParser(parser.Options{}).ParseMetricSelector(`{job="node"}`)
 	if err != nil {
@@ -144,7 +144,7 @@ func TestAccessIsCounted(t *testing.T) {
 	require.False(t, f.code(t, http.MethodGet, "/api/v1/query?query=up&explain=1", "reader", 403))
 }
 
-// TestRestrictedDeletions: a deletion gets the matchers of who asks.
+// TestRestrictedDeletions: a deletion gets the matchers of its sender.
 func TestRestrictedDeletions(t *testing.T) {
 	deleter := &fakeDeleter{}
 	f := guarded(t, func(o *Options) { o.Deleter = deleter })
@@ -181,7 +181,7 @@ func TestSecurityTable(t *testing.T) {
 	require.Empty(t, documented)
 }
 
-// TestEveryRouteNeedsSomething: a route without scopes lets nobody in.
+// TestEveryRouteNeedsSomething: a route without scopes refuses everybody.
 func TestEveryRouteNeedsSomething(t *testing.T) {
 	f := guarded(t, nil)
 	for _, e := range f.routes {
@@ -208,10 +208,10 @@ func (s *Server) Paths() (list []string) {
 	return list
 }
 
-// UseOf is what an endpoint does with the series of tenants.
+// UseOf returns how an endpoint uses the series of tenants.
 func (s *Server) UseOf(path string) tenancy.Use { return s.routeOf(path).needs.tenants }
 
-// Open reports whether an endpoint lets everybody in.
+// Open reports whether an endpoint needs no log-in.
 func (s *Server) Open(path string) bool { return s.routeOf(path).needs.open }
 
 func (s *Server) routeOf(path string) *route {

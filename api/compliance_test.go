@@ -19,7 +19,7 @@ import (
 	"halite/api/internal/comparison"
 )
 
-// What the server stores of remote write 2.0. What it does not store yet, it must reject.
+// The parts of remote write 2.0 that the server stores. It must reject all others.
 const (
 	storesHistograms = true
 	storesExemplars  = true
@@ -46,7 +46,7 @@ type v2Item struct {
 	unit      string
 }
 
-// v2Case is a request, and how many of its series are valid.
+// v2Case is a request, and the number of its valid series.
 type v2Case struct {
 	name   string
 	items  []v2Item
@@ -112,7 +112,8 @@ func (c v2Case) request() []byte {
 	return snappy.Encode(nil, b)
 }
 
-// written is how much of the valid series must be stored. all says whether that is all of the request.
+// written counts the items of valid series, which the server must store. all says whether these are all items of the
+// request.
 func (c v2Case) written() (samples, histograms, exemplars int, all bool) {
 	all = c.faulty == 0
 	for _, i := range c.items[c.faulty:] {
@@ -168,7 +169,7 @@ func TestRemoteWriteV2Compliance(t *testing.T) {
 	}
 }
 
-// TestRemoteWriteV2Refusals are the cases of that suite that no series of a request decides.
+// TestRemoteWriteV2Refusals runs the cases of that suite that do not depend on the series of a request.
 func TestRemoteWriteV2Refusals(t *testing.T) {
 	handler := newStack(t).Handler()
 	good := v2Case{items: []v2Item{point(pairs{"__name__": "up"}, 1)}}.request()

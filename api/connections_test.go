@@ -41,7 +41,7 @@ func serveConns(t *testing.T, h http.Handler) string {
 	return l.Addr().String()
 }
 
-// get asks a server on a connection of its own.
+// get sends a request on a connection of its own.
 func get(addr, path string) (int, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	resp, err := client.Get("http://" + addr + path)
@@ -84,7 +84,7 @@ func (b blocked) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
 	return b.SampleAndChunkQueryable.Querier(mintMs, maxtMs)
 }
 
-// TestHealthBesideQueries: when all query slots are taken, health and metrics are answered nevertheless.
+// TestHealthBesideQueries: the server answers health and metrics even if all query slots are in use.
 func TestHealthBesideQueries(t *testing.T) {
 	leave := make(chan struct{})
 	f := newFixture(t, func(o *Options) {

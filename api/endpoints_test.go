@@ -17,8 +17,8 @@ import (
 	"halite/storage"
 )
 
-// endpointCase is a request that succeeds, and its body. A body that ends in "…" is given by its beginning, because the
-// rest depends on the machine.
+// endpointCase is a request that succeeds, and its body. If a body ends in "…", the test compares only the beginning,
+// because the rest depends on the machine.
 type endpointCase struct{ name, target, want string }
 
 func ok(data string) string { return `{"status":"success","data":` + data + `}` }
@@ -116,7 +116,7 @@ func statusCases() []endpointCase {
 	}
 }
 
-// TestEndpoints pins status and body of one request at least to every JSON endpoint.
+// TestEndpoints pins status and body of at least one request to every JSON endpoint.
 func TestEndpoints(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Metadata = fakeMetadata{
@@ -152,7 +152,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// TestStats checks the shape of the statistics block; its times are the machine's.
+// TestStats checks the shape of the statistics block. Its times depend on the machine.
 func TestStats(t *testing.T) {
 	f := newFixture(t, nil)
 	plain := body(t, f.get("/api/v1/query?query=up&time=60"))
@@ -320,7 +320,7 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestSnapshot pins the answers of Prometheus's form, and the report that tsdb backup asks for.
+// TestSnapshot pins the answers in Prometheus's form, and the report for tsdb backup.
 func TestSnapshot(t *testing.T) {
 	var err error
 	f := newFixture(t, func(o *Options) {
@@ -345,7 +345,7 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestNoBackends: what is optional may be absent.
+// TestNoBackends: optional dependencies may be absent.
 func TestNoBackends(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.AdminAPI = true })
 	require.Contains(t, body(t, f.get("/api/v1/metadata")), `"data":{}`)

@@ -69,7 +69,8 @@ func steady(t *testing.T, s *stack) (endMs int64) {
 
 func seconds(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
 
-// TestExplain reads plans: what operators do, what is left to the engine and why, what was read and where from.
+// TestExplain reads plans: the work of operators, the expressions for Prometheus's engine and the reason, and the reads
+// with their sources.
 func TestExplain(t *testing.T) {
 	s := newStack(t)
 	end := steady(t, s)
@@ -128,7 +129,7 @@ func TestExplain(t *testing.T) {
 	require.Empty(t, p.Engine, "operators evaluate it once")
 }
 
-// TestExplainBesideTheResult: explain=1 adds the plan to the answer that is given anyway.
+// TestExplainBesideTheResult: explain=1 adds the plan to the ordinary answer.
 func TestExplainBesideTheResult(t *testing.T) {
 	s := newStack(t)
 	end := steady(t, s)
@@ -165,7 +166,7 @@ var unbounded = query.Options{
 	SubqueryPointsMax: math.MaxInt64, SubqueryStepsMax: math.MaxInt64, ConcurrencyMax: 1, Columnar: query.Off,
 }
 
-// awaitActive waits until one query is under way.
+// awaitActive waits until one query runs.
 func awaitActive(t *testing.T, h http.Handler) (id string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -213,7 +214,7 @@ func TestCancelQuery(t *testing.T) {
 	awaitNone(t, h)
 }
 
-// TestDisconnect: when the client leaves, the evaluation ends, and with it the place it held.
+// TestDisconnect: when the client disconnects, the evaluation ends and releases its slot.
 func TestDisconnect(t *testing.T) {
 	s := newStack(t)
 	end := steady(t, s)

@@ -28,7 +28,7 @@ import (
 	"halite/storage/index"
 )
 
-// world is what the fakes answer from: Prometheus' own storage, loaded with a few series.
+// world holds the data of the fakes: Prometheus' own storage with a few series.
 const world = `
 load 15s
 	up{job="node", instance="a:9100"} 1x40
@@ -38,7 +38,7 @@ load 15s
 	{"utf8.metric", "label with space"="ü<&>"} 7x40
 `
 
-// fakeWriter records what it was given and answers as told.
+// fakeWriter records its input and gives a preset answer.
 type fakeWriter struct {
 	mu     sync.Mutex
 	bodies [][]byte
@@ -120,7 +120,7 @@ func (c catalogue) LabelValues(
 	return list, err
 }
 
-// failing is an index whose every answer is err, after running before.
+// failing is an index whose calls run before and then fail with err.
 type failing struct {
 	err    error
 	before func(ctx context.Context)

@@ -63,12 +63,12 @@ utf8_metric{label_dotted="ü",instance=""} 7 360000
 		require.Equal(t, http.StatusOK, w.Code)
 		require.Empty(t, body(t, w), nothing)
 	}
-	// A longer look back finds the series that went silent.
+	// A longer look-back finds the series that have ended.
 	f = newFederation(t, func(o *Options) { o.Lookback = 7 * time.Minute })
 	require.Contains(t, body(t, f.get(selecting("silent"))), `silent{job="x",instance=""} 1 240000`)
 }
 
-// TestFederateFormats: UTF-8 names for those who ask, protobuf for scrapers.
+// TestFederateFormats: clients that accept UTF-8 names get them, and scrapers get protobuf.
 func TestFederateFormats(t *testing.T) {
 	f := newFederation(t, nil)
 	ask := func(accept string) *httptest.ResponseRecorder {

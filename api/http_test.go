@@ -28,7 +28,7 @@ import (
 
 func allowOrigin(o *Options) { o.CORSOrigin = regexp.MustCompile(`^https://good\.example$`) }
 
-// TestReadiness: until it is ready the server answers everything that needs the store with 503 and the reason.
+// TestReadiness: until the server is ready, requests that need the store get 503 and the reason.
 func TestReadiness(t *testing.T) {
 	state := Readiness{Reason: "replaying the log", RetryAfter: 7 * time.Second}
 	f := newFixture(t, func(o *Options) { o.Ready = func() Readiness { return state } })
@@ -67,7 +67,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// TestRefusing: while writes are refused the server is not ready, and serves reads. Once only a new start helps it is not
+// TestRefusing: while the server refuses writes, it is not ready but serves reads. If only a restart helps, it is not
 // healthy either.
 func TestRefusing(t *testing.T) {
 	var refusing error
@@ -130,7 +130,7 @@ func TestPathsLikeTemplates(t *testing.T) {
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 }
 
-// TestSlashes: a path with slashes too many leads to its endpoint, keeping method and parameters.
+// TestSlashes: a path with repeated slashes leads to its endpoint, with the same method and parameters.
 func TestSlashes(t *testing.T) {
 	f := newFixture(t, nil)
 	for target, location := range map[string]string{
@@ -189,7 +189,7 @@ func TestGzip(t *testing.T) {
 	require.Empty(t, f.do(r).Header().Get("Content-Encoding"))
 }
 
-// TestLargeAnswer: an answer that is passed on in parts is the same as one that is not.
+// TestLargeAnswer: an answer that is sent in parts equals one that is sent at once.
 func TestLargeAnswer(t *testing.T) {
 	f := newFixture(t, nil)
 	const target = "/api/v1/query_range?query=requests_total&start=0&end=600&step=0.1"
@@ -237,7 +237,7 @@ func TestPanic(t *testing.T) {
 	require.Equal(t, 0., f.metric(t, "tsdb_http_requests_in_flight", map[string]string{}))
 }
 
-// TestLookupFailures pins how errors of the index are answered.
+// TestLookupFailures pins the answers to errors of the index.
 func TestLookupFailures(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -266,7 +266,7 @@ func TestLookupFailures(t *testing.T) {
 	}
 }
 
-// TestLookupQueue: look-ups over the limit wait for their turn, but not longer than the time limit.
+// TestLookupQueue: look-ups over the limit wait for a slot, but not longer than the time limit.
 func TestLookupQueue(t *testing.T) {
 	entered, leave := make(chan struct{}, 1), make(chan struct{})
 	f := newFixture(t, func(o *Options) {
@@ -307,7 +307,7 @@ func TestMetrics(t *testing.T) {
 	require.ErrorContains(t, err, "register metrics")
 }
 
-// TestClientGone: when a client hangs up, the work done for it ends.
+// TestClientGone: when a client disconnects, its request ends.
 func TestClientGone(t *testing.T) {
 	began, ended := make(chan struct{}), make(chan error, 1)
 	f := newFixture(t, func(o *Options) {

@@ -209,7 +209,7 @@ func TestKeyvizBadInput(t *testing.T) {
 	}
 }
 
-// tenantHeader lets everybody in for the tenant that the header Authorization names.
+// tenantHeader accepts every request, for the tenant in the header Authorization.
 type tenantHeader struct{}
 
 func (tenantHeader) Identify(r *http.Request) (*principal.Principal, error) {
@@ -220,7 +220,7 @@ func (tenantHeader) Identify(r *http.Request) (*principal.Principal, error) {
 	return p, nil
 }
 
-// TestKeyvizTenants: a tenant sees its own keys only, and who acts for no tenant sees all.
+// TestKeyvizTenants: a tenant sees only its own keys, and a principal without a tenant sees all.
 func TestKeyvizTenants(t *testing.T) {
 	c, store := newCollector(t)
 	list, err := tenants.Open(t.Context(), tenants.Options{Store: store})

@@ -51,7 +51,7 @@ func otsdbSamples() (list []ingest.Sample) {
 	return list
 }
 
-// otsdb is a database with otsdbSamples, half of them flushed, and a deleter that only notes.
+// otsdb is a database with otsdbSamples, half of them flushed. Its deleter only records calls.
 type otsdb struct {
 	*stack
 	deleted *notingDeleter
@@ -93,7 +93,7 @@ func newOTSDB(t *testing.T, o query.Options) *otsdb {
 	return s
 }
 
-// roles lets everybody in as the principal that the header Authorization names.
+// roles accepts every request as the principal in the header Authorization.
 type roles struct{}
 
 func (roles) Identify(r *http.Request) (*principal.Principal, error) {
@@ -179,7 +179,7 @@ func TestOpenTSDBShapes(t *testing.T) {
 	}
 }
 
-// TestOpenTSDBExtras: what flags add to an answer.
+// TestOpenTSDBExtras: flags add fields to an answer.
 func TestOpenTSDBExtras(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
@@ -244,7 +244,7 @@ func TestOpenTSDBErrors(t *testing.T) {
 	require.Equal(t, "[]", s.send(http.MethodGet, "/api/query?start=1000000000&end=1000000001&m=sum:mem", "").Body.String())
 }
 
-// TestOpenTSDBDeletes: deletions are exact, and need the scope admin and no foreign page.
+// TestOpenTSDBDeletes: deletions are exact. They need the scope admin, and pages of other origins cannot send them.
 func TestOpenTSDBDeletes(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
@@ -274,7 +274,7 @@ func TestOpenTSDBDeletes(t *testing.T) {
 	require.Len(t, s.deleted.asked, 2)
 }
 
-// TestOpenTSDBRestricted: a principal reads what its matchers leave.
+// TestOpenTSDBRestricted: a principal reads only series that its matchers select.
 func TestOpenTSDBRestricted(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})

@@ -57,7 +57,7 @@ func TestOpenTSDBFunctions(t *testing.T) {
 	require.Equal(t, 400, s.send(http.MethodDelete, "/api/query/gexp?start=1&exp=absolute(sum:mem)", "").Code)
 }
 
-// TestOpenTSDBLast: the newest point is found however old it is.
+// TestOpenTSDBLast finds the newest point, of any age.
 func TestOpenTSDBLast(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})

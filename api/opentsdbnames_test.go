@@ -251,7 +251,7 @@ func TestOpenTSDBAnnotations(t *testing.T) {
 	require.Contains(t, text, "at most 65536 are allowed")
 }
 
-// TestOpenTSDBInformation: the rest answers, or says in OpenTSDB's words why not.
+// TestOpenTSDBInformation: the other paths answer, or fail with OpenTSDB's error text.
 func TestOpenTSDBInformation(t *testing.T) {
 	t.Parallel()
 	s := tsdStack(t)

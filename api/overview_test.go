@@ -18,7 +18,7 @@ import (
 	"halite/ingest"
 )
 
-// namesOf is an index of one metric that has one time and one job.
+// namesOf is an index of one metric with one sample time and one job.
 type namesOf struct {
 	Index
 	tsMs int64
@@ -46,7 +46,8 @@ func overviewOf(t *testing.T, f *fixture) ui.Overview {
 	return answer.Data
 }
 
-// TestOverviewSaysWhatIsMissing: it says whether others than the server itself sent samples in the past hour.
+// TestOverviewSaysWhatIsMissing: the page says whether senders other than the server itself sent samples in the past
+// hour.
 func TestOverviewSaysWhatIsMissing(t *testing.T) {
 	now := time.UnixMilli(1_763_000_000_000)
 	for _, c := range []struct {
@@ -67,7 +68,8 @@ func TestOverviewSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// TestOverviewSaysWhatWasRefused: each refusal of the past hour comes with its reason and the configuration that mends it.
+// TestOverviewSaysWhatWasRefused: the page shows each refusal of the past hour with its reason and the configuration
+// that fixes it.
 func TestOverviewSaysWhatWasRefused(t *testing.T) {
 	now := time.UnixMilli(1_763_000_000_000)
 	f := newFixture(t, func(o *Options) {
@@ -132,7 +134,7 @@ func TestSelf(t *testing.T) {
 	}
 }
 
-// TestScriptsGetNoDialog: a 401 to the web interface has no challenge for a password, which a browser would answer with a dialog.
+// TestScriptsGetNoDialog: a 401 to the web interface has no password challenge, because a browser would open a dialog.
 func TestScriptsGetNoDialog(t *testing.T) {
 	f := guarded(t, nil)
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/status/self", nil)
@@ -142,7 +144,7 @@ func TestScriptsGetNoDialog(t *testing.T) {
 	require.Equal(t, []string{`Bearer realm="Halite"`}, w.Header().Values("WWW-Authenticate"))
 }
 
-// TestInterface: the page and the files that it names are open to everybody, and they may load nothing from elsewhere.
+// TestInterface: the page and its files need no log-in, and may load nothing from other hosts.
 func TestInterface(t *testing.T) {
 	f := guarded(t, nil)
 	w := f.get("/")

@@ -107,7 +107,7 @@ func FuzzParameters(f *testing.F) {
 	f.Add("%zz;&&==", "\x00=\xff")
 	f.Fuzz(func(t *testing.T, inURL, inBody string) {
 		for _, path := range []string{"query", "query_range", "series", "labels", "parse_query", "format_query"} {
-			// A query may ask for work without end, which is not what is tested here.
+			// A query may run without end, which this test does not cover.
 			target := &url.URL{Path: "/api/v1/" + path, RawQuery: "timeout=100ms&" + inURL}
 			r := newRequest("POST", target, inBody)
 			w := fix.do(r)

@@ -207,7 +207,7 @@ type breakingSet struct {
 func (b *breakingSet) Next() bool { b.left--; return b.left >= 0 && b.ChunkSeriesSet.Next() }
 func (b *breakingSet) Err() error { return errors.New("disk on fire") }
 
-// TestReadStreamBreaks: a failure before the first frame is an error answer, after it the connection breaks.
+// TestReadStreamBreaks: a failure before the first frame gives an error answer. A later failure breaks the connection.
 func TestReadStreamBreaks(t *testing.T) {
 	req := &prompb.ReadRequest{
 		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS},

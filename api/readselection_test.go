@@ -23,8 +23,8 @@ func (s *stack) remoteRead(t *testing.T, req *prompb.ReadRequest) *httptest.Resp
 	return w
 }
 
-// TestReadSelections checks that a query without matchers finds nothing, and that the fault of any query comes before the answer
-// to the first.
+// TestReadSelections checks that a query without matchers finds nothing, and that the server reports a bad query before
+// it answers the first one.
 func TestReadSelections(t *testing.T) {
 	s := newStack(t)
 	s.load(t)

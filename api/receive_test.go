@@ -99,7 +99,7 @@ func TestPushgateway(t *testing.T) {
 	require.Contains(t, s.senders(), `"protocol":"Pushgateway"`)
 }
 
-// TestWriteProtocol: the check of hosts finds out which requests write.
+// TestWriteProtocol: the check of hosts recognises write requests.
 func TestWriteProtocol(t *testing.T) {
 	for path, want := range map[string]string{
 		"/x/api/v1/write": "remote write 1.0", "/x/api/v1/import/prometheus": "Prometheus text import",
@@ -158,7 +158,7 @@ func TestOTLP(t *testing.T) {
 	require.Contains(t, s.senders(), `"protocol":"OTLP"`)
 }
 
-// TestProtocolsMix: samples of one series come by several protocols, and are read back as one series.
+// TestProtocolsMix writes samples of one series by several protocols, and reads them back as one series.
 func TestProtocolsMix(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -89,7 +89,7 @@ func compareReads(t *testing.T, ours, theirs http.Handler, req *prompb.ReadReque
 	}
 	got, want := send(ours), send(theirs)
 	if want.Code == http.StatusInternalServerError {
-		// Prometheus blames itself for a matcher that cannot be parsed.
+		// Prometheus answers 500 to a matcher that cannot be parsed.
 		require.Equal(t, http.StatusBadRequest, got.Code, "%v", req)
 		require.Equal(t, want.Body.String(), got.Body.String())
 		return
@@ -194,8 +194,8 @@ func writeRequest(tsMs int64, series ...labels.Labels) []byte {
 	return snappy.Encode(nil, b)
 }
 
-// TestPrometheusWrites writes with the client that a Prometheus has for remote_write: what is stored can be read, what
-// cannot be stored is not sent again, and what may work later is.
+// TestPrometheusWrites writes with Prometheus's client of remote_write. Stored samples can be read. The client does not
+// retry permanent errors, and retries temporary ones.
 func TestPrometheusWrites(t *testing.T) {
 	s := newStack(t)
 	answer := s.Handler()
@@ -291,8 +291,8 @@ func TestWriteBomb(t *testing.T) {
 	require.Contains(t, w.Body.String(), "4294967295 bytes")
 }
 
-// FuzzWrite sends arbitrary bodies, as they are and compressed, to the whole database. Whatever comes, it is the
-// request's fault, and the server stores the next good request.
+// FuzzWrite sends arbitrary bodies, raw and compressed, to the whole database. Each error is a client error, and the
+// server stores the next good request.
 func FuzzWrite(f *testing.F) {
 	s := newStack(f)
 	good := writeRequest(comparison.End*1000, labels.FromStrings("__name__", "good"))

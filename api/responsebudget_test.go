@@ -27,7 +27,7 @@ func budgets(t *testing.T, bytesMax int64) *read.Reader {
 	return q
 }
 
-// TestAnswersAreCounted: what an answer holds is limited like what a query holds.
+// TestAnswersAreCounted: the memory of answers has the same limit as the memory of queries.
 func TestAnswersAreCounted(t *testing.T) {
 	all := matcher(prompb.LabelMatcher_EQ, "job", "node")
 	request := &prompb.ReadRequest{Queries: []*prompb.Query{readQuery(0, 600_000, all)}}

@@ -25,10 +25,10 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// marker is in what a restricted guest must not see, and in no request.
+// marker is in all data that a restricted guest must not see, and in no request.
 const marker = "hidden-"
 
-// guest lets everybody in as the principal that the header Authorization names: part, or all.
+// guest accepts every request as the principal in the header Authorization: part, or all.
 type guest struct{}
 
 func (guest) Identify(r *http.Request) (*principal.Principal, error) {
@@ -183,7 +183,8 @@ func (r readers) request() (part, all string) {
 	return make(""), make(`team="a"`)
 }
 
-// TestRestrictedReaders: a restricted guest gets what its matchers in each selector give, from caches too.
+// TestRestrictedReaders: a restricted guest gets the same answers as with its matchers in each selector, from caches
+// too.
 func TestRestrictedReaders(t *testing.T) {
 	s := newTeams(t)
 	first, count := seeds.Range(t, seeds.Default{Full: 3, Short: 1})

@@ -158,7 +158,7 @@ func readAll(t *testing.T, resp *http.Response) []byte {
 	return text
 }
 
-// TestAnswersAreHeldUntilWritten: whatever the path of an answer, its memory counts until the last byte is written.
+// TestAnswersAreHeldUntilWritten: the memory of each kind of answer counts until its last byte is written.
 func TestAnswersAreHeldUntilWritten(t *testing.T) {
 	s := newSlowStack(t, 1<<30, api.Limits{})
 	const points = slowSeries * slowSamples * 16
@@ -186,8 +186,8 @@ func TestAnswersAreHeldUntilWritten(t *testing.T) {
 	}
 }
 
-// TestSlowReadersGiveWay: when the answers of slow readers hold all memory, a query has it nevertheless. Newer slow
-// answers are ended for it; the oldest comes whole.
+// TestSlowReadersGiveWay: when the answers of slow readers hold all memory, a query still gets some. The server aborts
+// newer slow answers for it; the oldest one completes.
 func TestSlowReadersGiveWay(t *testing.T) {
 	const totalBytes = 12 << 20
 	s := newSlowStack(t, totalBytes, api.Limits{})
@@ -230,7 +230,7 @@ func TestSlowReadersGiveWay(t *testing.T) {
 	require.Eventually(t, func() bool { return s.held() == 0 }, time.Minute, time.Millisecond)
 }
 
-// TestSlowStreamsHoldNoPlace: a remote read whose client is slow does not keep others waiting.
+// TestSlowStreamsHoldNoPlace: a remote read with a slow client does not delay others.
 func TestSlowStreamsHoldNoPlace(t *testing.T) {
 	s := newSlowStack(t, 1<<30, api.Limits{ReadConcurrencyMax: 1, ReadFrameBytesMax: 1 << 10})
 	for _, typ := range []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES} {
@@ -241,7 +241,7 @@ func TestSlowStreamsHoldNoPlace(t *testing.T) {
 	require.NotEmpty(t, readAll(t, s.read(prompb.ReadRequest_SAMPLES)))
 }
 
-// TestStalledBodies: a sender that stops in the middle of its body gives its connection and its memory back.
+// TestStalledBodies: if a sender stops in the middle of its body, the server frees its connection and its memory.
 func TestStalledBodies(t *testing.T) {
 	s := newSlowStack(t, 1<<30, api.Limits{
 		BodyStallTimeout: 50 * time.Millisecond, WriteBytesMax: 1 << 20, WriteInflightBytesMax: 1 << 20,

@@ -28,7 +28,7 @@ import (
 	"halite/storage/tenants"
 )
 
-// tokens lets everybody in for the tenants that the header Authorization names, with commas between them.
+// tokens accepts every request, for the tenants in the header Authorization, separated by commas.
 type tokens struct{}
 
 func (tokens) Identify(r *http.Request) (*principal.Principal, error) {
@@ -57,7 +57,7 @@ func cachingOptions(s *stack) query.Options {
 	}
 }
 
-// secretOf is in the labels, metrics and texts that a tenant alone has.
+// secretOf is part of the labels, metrics and texts that only one tenant has.
 func secretOf(tenant string) string { return marker + tenant }
 
 // samplesOf are the series of a tenant: others have the same names and labels, but other values.
@@ -120,7 +120,7 @@ func (s *stack) withOrg(who, org, remote, method, target string) *httptest.Respo
 	return w
 }
 
-// TestTenantsAreApart: a tenant gets from each endpoint, and from caches too, what a server gives it that has no other series.
+// TestTenantsAreApart: each endpoint, and each cache, answers a tenant as a server with only its series does.
 func TestTenantsAreApart(t *testing.T) {
 	s := newTenants(t, tenants.Options{})
 	names := []string{"a", "bb", keyschema.DefaultTenant}
@@ -274,7 +274,7 @@ func TestTenantOfRequest(t *testing.T) {
 				require.NotContains(t, w.Body.String(), "tenant", "%s %s: %s", method, target, c.why)
 			}
 		}
-		// A server that makes tenants refuses them only when there are too many, and answers their reads with nothing.
+		// A server that creates tenants refuses new ones only beyond the limit. Reads of an unknown tenant are empty.
 		if w := open.withOrg("zz", "", "", method, target); use == tenancy.Write {
 			require.Equal(t, 403, w.Code, target)
 			require.Contains(t, w.Body.String(), "limit of 1")
@@ -348,7 +348,7 @@ func TestSeveralTenants(t *testing.T) {
 	require.Equal(t, 2, strings.Count(look(`/api/v1/series?match[]=up`), `"__name__":"up"`))
 }
 
-// TestTenantOfEachDoor: whatever the protocol, series go to the tenant of the request.
+// TestTenantOfEachDoor: with each protocol, series go to the tenant of the request.
 func TestTenantOfEachDoor(t *testing.T) {
 	s := newTenants(t, tenants.Options{})
 	at := comparison.End
@@ -372,7 +372,7 @@ func TestTenantOfEachDoor(t *testing.T) {
 	require.Contains(t, s.as("bb", http.MethodGet, target, nil).Body.String(), `"3"`)
 }
 
-// TestReservedNames: no sender can write what only the server may name.
+// TestReservedNames: no sender can write reserved names.
 func TestReservedNames(t *testing.T) {
 	for _, on := range []bool{false, true} {
 		s := newStack(t)

@@ -15,7 +15,7 @@ import (
 	"halite/query/topqueries"
 )
 
-// watched is a server that counts what queries cost, and takes query rules.
+// watched is a server that counts the cost of queries and accepts query rules.
 func watched(t *testing.T) *fixture {
 	t.Helper()
 	store := promqltest.LoadedStorage(t, world)

@@ -108,7 +108,7 @@ func TestWriteBodies(t *testing.T) {
 	require.Equal(t, 3., f.metric(t, "tsdb_http_rejected_total",
 		map[string]string{"handler": WritePath, "reason": "too_large"}))
 
-	// A stated length that does not come is refused without an answer being waited for.
+	// A body shorter than its stated length fails; the test does not wait for an answer.
 	r := httptest.NewRequest(http.MethodPost, WritePath, strings.NewReader("short"))
 	r.ContentLength = 100
 	w := f.do(r)
@@ -224,7 +224,7 @@ func TestWriteOverload(t *testing.T) {
 	require.Equal(t, 204, f.write(strings.NewReader("x")).Code)
 }
 
-// TestWritePanic: a request that keeps making the writer panic is given up after some tries, others are not affected.
+// TestWritePanic: the server refuses a request after it has caused some panics. Others are not affected.
 func TestWritePanic(t *testing.T) {
 	f := newFixture(t, nil)
 	f.writer.answer = func(body []byte) (ingest.Result, error) {

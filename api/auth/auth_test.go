@@ -25,13 +25,13 @@ import (
 	"halite/storage/principal"
 )
 
-// testWait bounds the wait for another goroutine, testTick is the time between two looks.
+// testWait bounds the wait for another goroutine. testTick is the time between two checks.
 const (
 	testWait = 10 * time.Second
 	testTick = time.Millisecond
 )
 
-// hashOf is the hash of a password, as cheap as bcrypt allows.
+// hashOf returns the hash of a password with bcrypt's lowest cost.
 func hashOf(t testing.TB, password string) string {
 	t.Helper()
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
@@ -138,7 +138,7 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// TestBadFiles: an error names the file, the line and the field, and holds nothing that could be a secret.
+// TestBadFiles: an error names the file, the line and the field, and holds no possible secret.
 func TestBadFiles(t *testing.T) {
 	secret := "halite_veryverysecret"
 	for _, c := range []struct{ access, want string }{
@@ -194,7 +194,7 @@ func TestBadFiles(t *testing.T) {
 	require.ErrorContains(t, err, "option PasswordChecksMax")
 }
 
-// TestReload: a good file takes the place of the former one, a bad one does not.
+// TestReload: a good file replaces the former one, and a bad one does not.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	token := func(secret string) string { return "tokens: [{name: a, scopes: [read], sha256: " + sum(secret) + "}]" }
@@ -324,7 +324,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestRequire: the handler is for those with the scope and all series.
+// TestRequire: only principals with the scope and all series reach the handler.
 func TestRequire(t *testing.T) {
 	a, err := New(Options{AccessFile: write(t, t.TempDir(), "access.yml", "tokens:\n"+
 		"- {name: a, scopes: [admin], sha256: "+sum("all")+"}\n- {name: b, scopes: [read], sha256: "+sum("read")+"}\n"+

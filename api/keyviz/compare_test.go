@@ -8,7 +8,7 @@ import (
 	"halite/keyschema"
 )
 
-// FuzzParseRules: text is refused, or a schema that has a rule for every metric.
+// FuzzParseRules: text is an error, or a schema with a rule for every metric.
 func FuzzParseRules(f *testing.F) {
 	f.Add([]byte(`[{"pattern":"up","salts":4,"promoted":["job"],"basis":"promoted"}]`))
 	f.Add([]byte(`[]`))
@@ -20,7 +20,7 @@ func FuzzParseRules(f *testing.F) {
 	})
 }
 
-// FuzzKeys: a key survives its text in a parameter, and its labels are no reason to panic.
+// FuzzKeys: a key survives a round trip through a parameter, and its labels cause no panic.
 func FuzzKeys(f *testing.F) {
 	f.Add("&acme&up#07#job=a,instance=+b#9500000")
 	f.Add("&acme&")

@@ -52,7 +52,7 @@ func TestLoopbackHosts(t *testing.T) {
 		require.Equal(t, http.StatusForbidden, c.code(host, "/api/v1/query"), "%q", host)
 		require.Equal(t, http.StatusForbidden, c.code(host, "/debug/pprof/heap"), "%q", host)
 	}
-	// The health of a container is asked by its address, or without a host.
+	// Health checks of containers use the address, or no host.
 	for host, code := range map[string]int{"10.1.2.3:9480": 200, "": 200, "[fe80::1%25eth0]:80": 200, "evil.example": 403} {
 		require.Equal(t, code, c.code(host, "/-/ready"), host)
 		require.Equal(t, code, c.code(host, "/-/healthy"), host)
@@ -61,7 +61,7 @@ func TestLoopbackHosts(t *testing.T) {
 	require.Equal(t, http.StatusForbidden, c.code("10.1.2.3:9480", "/-/quit"))
 }
 
-// TestHostsElsewhere: on other addresses any host is allowed; with an external URL its host and addresses.
+// TestHostsElsewhere: on other addresses any host is allowed. With an external URL only its host and addresses are.
 func TestHostsElsewhere(t *testing.T) {
 	everywhere := &net.TCPAddr{IP: net.IPv4zero}
 	hosts, err := HostsDefault(everywhere, "")
@@ -113,7 +113,7 @@ func TestHostList(t *testing.T) {
 	require.ErrorContains(t, err, "no host is allowed")
 }
 
-// FuzzHost: a host that is allowed on a loopback address stands for the loopback interface.
+// FuzzHost: each allowed host on a loopback address means the loopback interface.
 func FuzzHost(f *testing.F) {
 	for _, host := range []string{
 		"localhost:80", "[::1]", "127.0.0.1.", "::1", "a:b:c", "[::ffff:127.0.0.1%25x]:1", "0::1:", "localhost:[",

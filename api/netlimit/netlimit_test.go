@@ -20,7 +20,8 @@ import (
 // patience is a generous limit for waits in tests.
 const patience = 20 * time.Second
 
-// narrow is a listener whose connections have small buffers in the kernel, so that a client that does not read is felt soon.
+// narrow is a listener whose connections have small kernel buffers, so that a client that does not read soon blocks the
+// server.
 type narrow struct{ net.Listener }
 
 func (l narrow) Accept() (net.Conn, error) {
@@ -68,7 +69,7 @@ func sendWith(t *testing.T, addr, text string, bufferBytes int) net.Conn {
 	return c
 }
 
-// get asks a server on a connection of its own.
+// get sends a request on a connection of its own.
 func get(addr, path string) (int, error) {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
 	resp, err := client.Get("http://" + addr + path)
@@ -107,7 +108,7 @@ func TestSendTimeout(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNRESET, "what the kernel holds is discarded")
 
 	began := time.Now()
-	// A window that is smaller than a packet would stall by itself.
+	// With a window smaller than a packet, the connection would stall by itself.
 	c = sendWith(t, addr, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 256<<10)
 	resp, err := http.ReadResponse(bufio.NewReaderSize(c, 16), nil)
 	require.NoError(t, err)
@@ -159,8 +160,8 @@ func TestConnectionsMax(t *testing.T) {
 	require.Zero(t, ended(conns, endedIdle), "a connection with a request is not idle")
 }
 
-// TestSlowHeaders: 1,000 clients that send nothing, or a header byte by byte, or keep a connection after their request, do
-// not keep others out.
+// TestSlowHeaders: 1,000 clients that send nothing, or a header byte by byte, or keep an idle connection, do not block
+// others.
 func TestSlowHeaders(t *testing.T) {
 	conns, addr := serveConns(t, Options{ConnectionsMax: 64, IdleAfter: 10 * time.Millisecond},
 		http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -191,7 +192,7 @@ func (l *failingListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// TestAcceptErrors: the server waits out errors of accept.
+// TestAcceptErrors: the server survives errors of accept.
 func TestAcceptErrors(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	conns, err := New(Options{Registerer: registry})

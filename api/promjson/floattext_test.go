@@ -26,7 +26,7 @@ func checkFloatText(t *testing.T, v float64) {
 	}
 }
 
-// drawnFloat draws a number of one of the kinds that are written in different ways.
+// drawnFloat draws a number of one kind. Each kind has its own text form.
 func drawnFloat(rng *rand.Rand) float64 {
 	exponent := func(from, to int) uint64 { return uint64(from+rng.IntN(to-from)) << mantissaBits }
 	switch rng.IntN(8) {

@@ -80,7 +80,7 @@ func TestStringsAsPrometheus(t *testing.T) {
 	}
 }
 
-// FuzzString: whatever the bytes, the result is JSON and says the same.
+// FuzzString: for any bytes the result is JSON with the same content.
 func FuzzString(f *testing.F) {
 	f.Add("", true)
 	f.Add("a\xffb\xc3", false)
@@ -184,7 +184,7 @@ func TestResultsGolden(t *testing.T) {
 	}
 }
 
-// TestWriterStops: once the client is gone nothing more is encoded.
+// TestWriterStops: after the client disconnects, the writer encodes nothing more.
 func TestWriterStops(t *testing.T) {
 	j := NewWriter(brokenWriter{}, nil)
 	items := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTimesOfMatrices: whatever points series have, and whatever the series before them had, times are as each by itself.
+// TestTimesOfMatrices: the text of a time does not depend on other points or on earlier series.
 func TestTimesOfMatrices(t *testing.T) {
 	seed := rand.Uint64()
 	rng := rand.New(rand.NewPCG(seed, 1))

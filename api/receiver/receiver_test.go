@@ -12,7 +12,7 @@ import (
 	"halite/api/remote"
 )
 
-// TestCrashLoopsForget: endless panics do not fill the memory.
+// TestCrashLoopsForget: repeated panics do not fill the memory.
 func TestCrashLoopsForget(t *testing.T) {
 	var p CrashLoops
 	for i := range 10 * crashLoopsMax {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzFrames reads damaged streams: the decoder fails or returns frames, and takes no more memory than it may.
+// FuzzFrames reads damaged streams. The decoder fails or returns frames, within its memory limit.
 func FuzzFrames(f *testing.F) {
 	e := NewFrameEncoder()
 	var stream []byte

@@ -27,7 +27,7 @@ func from(address, agent string) *http.Request {
 	return r
 }
 
-// TestStatusOfSenders counts what two senders got stored and what was refused.
+// TestStatusOfSenders counts the stored and refused samples of two senders.
 func TestStatusOfSenders(t *testing.T) {
 	now := time.Unix(1_763_000_000, 0)
 	tracker := New(Options{Now: func() time.Time { return now }})
@@ -57,7 +57,7 @@ func TestStatusOfSenders(t *testing.T) {
 	require.Len(t, list, 1)
 }
 
-// TestSendersAreBounded: the least recent sender leaves, and texts that a sender chooses are cut.
+// TestSendersAreBounded: the list drops the least recent sender, and truncates texts that a sender chooses.
 func TestSendersAreBounded(t *testing.T) {
 	tracker := New(Options{SendersMax: 2})
 	add := func(n int) {
@@ -76,7 +76,7 @@ func TestSendersAreBounded(t *testing.T) {
 	require.Less(t, len(list[0].LastRefusal.Message), 1010)
 }
 
-// TestRefusalsOfAnHour: the window forgets what is older than an hour, minute by minute.
+// TestRefusalsOfAnHour: the window drops refusals older than an hour, minute by minute.
 func TestRefusalsOfAnHour(t *testing.T) {
 	now := time.Unix(1_763_000_000, 0)
 	tracker := New(Options{Now: func() time.Time { return now }})
@@ -149,7 +149,7 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 	return w.b.Write(p)
 }
 
-// TestEachReasonHasAFix: no reason reaches the page without words.
+// TestEachReasonHasAFix: the page explains each reason.
 func TestEachReasonHasAFix(t *testing.T) {
 	for _, reason := range append(ingest.Reasons(), ReasonContentType, ReasonEncoding, ReasonTooLarge, ReasonBody, ReasonOverload,
 		ReasonOrigin, ReasonHost, ReasonNotReady, ReasonCrashLoop, ReasonMalformed, ReasonUnavailable, ReasonInternal) {

@@ -22,7 +22,8 @@ func zipped(t *testing.T, text string) *fstest.MapFile {
 	return &fstest.MapFile{Data: out.Bytes()}
 }
 
-// TestEncodings: each client gets an encoding that it takes, and the tag of an encoding ends a repeated request.
+// TestEncodings: each client gets an encoding that it accepts. A repeated request with the ETag of an encoding gets
+// 304.
 func TestEncodings(t *testing.T) {
 	files, err := newFiles(fstest.MapFS{
 		"dist/index.html.gz": zipped(t, "<p>"), "dist/index.html.br": {Data: []byte("brotli")},

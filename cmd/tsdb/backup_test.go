@@ -185,9 +185,9 @@ func requireRestore(t *testing.T, rng *rand.Rand, l *load, repository string, ac
 	require.NoError(t, os.RemoveAll(dir))
 }
 
-// TestCopyOfLiveDirectory copies the directory of a running server with cp, at once or part by part with flushes in between, as a
-// slow disk would. The server refuses the copy, or the copy holds every sample that was acknowledged before cp began. It never
-// opens with less.
+// TestCopyOfLiveDirectory copies the directory of a running server with cp, at once or part by part with flushes in
+// between, as on a slow disk. The server refuses the copy, or the copy holds every sample that was acknowledged before
+// cp began.
 func TestCopyOfLiveDirectory(t *testing.T) {
 	t.Parallel()
 	_, rounds := seeds.Range(t, seeds.Default{Full: 9, Short: 3})
@@ -328,7 +328,7 @@ func TestBackupsInBucket(t *testing.T) {
 	require.NotContains(t, out, secret)
 }
 
-// TestBackupCommands tries bad input, a stopped server and a snapshot that is opened as it is.
+// TestBackupCommands covers bad input, a stopped server, and a snapshot that a server opens directly.
 func TestBackupCommands(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

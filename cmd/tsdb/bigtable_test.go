@@ -91,7 +91,7 @@ func TestBigtableSurvivesEveryEnd(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.Error(t, s.end(syscall.SIGKILL))
 
-	// Another directory is another server: it may not write beside the first one.
+	// Another directory means another server, which must not write while the first one owns the tables.
 	elsewhere := t.TempDir()
 	args := append([]string{"serve", "--storage.path", elsewhere, "--web.listen-address", freeAddress(t)}, onBigtable()...)
 	out, err := command(t, args...).CombinedOutput()
@@ -232,8 +232,8 @@ func TestEnginesAnswerAlike(t *testing.T) {
 	}
 }
 
-// TestBigtableQuotaUsedUp has the service refuse everything for a while: writes are acknowledged by the log, flushes and
-// queries fail as a whole, and afterwards everything is there.
+// TestBigtableQuotaUsedUp lets the service refuse all requests for a while. The log acknowledges writes, flushes and
+// queries fail as a whole, and afterwards no sample is missing.
 func TestBigtableQuotaUsedUp(t *testing.T) {
 	t.Parallel()
 	var refuses atomic.Bool

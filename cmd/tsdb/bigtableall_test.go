@@ -58,7 +58,7 @@ func TestBigtableRollups(t *testing.T) {
 	require.Contains(t, out, "480 hours and", "20 series of 24 hours: %s", out)
 	require.Contains(t, out, ", 0 differ; skipped 0 dirty hours")
 
-	// Without the flag the rollups are not computed, but what changes below them is still marked.
+	// Without the flag the server computes no rollups, but still marks changed hours.
 	s = startServer(t, dir, onBigtable("--web.enable-admin-api")...)
 	s.write(wave("rolled", 2, day.Add(5*time.Hour), day.Add(6*time.Hour), 7*time.Minute))
 	s.flush()
@@ -109,7 +109,7 @@ func TestBigtableInspect(t *testing.T) {
 	require.Contains(t, out, "--storage.engine")
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
-	// Another retention is another GC policy; what is too old is gone at once.
+	// Another retention means another GC policy. Expired data disappears at once.
 	s = startServer(t, dir, onBigtable("--storage.retention.raw=2d")...)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	out, err = tsdb(t, offline(dir, "inspect", "tables")...)
@@ -136,7 +136,7 @@ func TestBigtableRetention(t *testing.T) {
 	require.Equal(t, 2, count(young))
 }
 
-// TestBigtableStatus asks a server on Bigtable for what the embedded engine also answers.
+// TestBigtableStatus sends a server on Bigtable the status requests that the embedded engine also answers.
 func TestBigtableStatus(t *testing.T) {
 	t.Parallel()
 	startEmulator(t)

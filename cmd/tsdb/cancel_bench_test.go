@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkDisconnect has clients of heavy queries over 20,000 series go away at all moments: ms-max is the longest time
-// from then until the server has no query any more, ms-run how long one takes if nobody goes away.
+// BenchmarkDisconnect disconnects clients of heavy queries over 20,000 series at random moments. ms-max is the longest
+// time until the server runs no query. ms-run is the duration of an undisturbed query.
 func BenchmarkDisconnect(b *testing.B) {
 	const series, breaks = 20_000, 40
 	s := startServer(b, b.TempDir())

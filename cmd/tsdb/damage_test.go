@@ -26,7 +26,7 @@ type damagedPart struct {
 	LastDay                           string `json:"last_day"`
 }
 
-// verifyStore runs tsdb verify; whole tells whether it found nothing.
+// verifyStore runs tsdb verify. whole is true if it finds no damage.
 func verifyStore(t *testing.T, dir string, flags ...string) (r damageReport, whole bool) {
 	t.Helper()
 	cmd := append([]string{"verify", "--storage.path", dir, "--output", "json"}, flags...)
@@ -36,7 +36,7 @@ func verifyStore(t *testing.T, dir string, flags ...string) (r damageReport, who
 	return r, err == nil
 }
 
-// flipBit changes a bit in the first block of a table file and returns what undoes it.
+// flipBit changes a bit in the first block of a table file and returns a function that undoes it.
 func flipBit(t *testing.T, path string) (undo func()) {
 	t.Helper()
 	good, err := os.ReadFile(path)
@@ -67,8 +67,9 @@ func damageTable(t *testing.T, dir, table, day string) (file string) {
 	return file
 }
 
-// TestDamagedDay flips a bit in the first block of a day. The server starts, queries of the day fail by the file's name,
-// and all else goes on. tsdb verify names the damage and changes nothing. With the loss accepted the other days can be read.
+// TestDamagedDay flips a bit in the first block of a day. The server starts, queries of the day fail with the file's
+// name, and everything else works. tsdb verify names the damage and changes nothing. After the loss is accepted, the
+// other days can be read.
 func TestDamagedDay(t *testing.T) {
 	t.Parallel()
 	dir, flags := t.TempDir(), []string{"--no-web.self-scrape", "--web.enable-admin-api"}

@@ -73,8 +73,8 @@ func TestDeleteList(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
-// deleteAndKill deletes samples that are in memory, in tables and in kept results, kills the server as soon as it has said
-// that it is done, and looks again after each kind of end.
+// deleteAndKill deletes samples in memory, in tables and in cached results. It kills the server right after the answer,
+// and checks again after each kind of end.
 func deleteAndKill(t *testing.T, flags []string) {
 	dir := t.TempDir()
 	flags = append(flags, "--web.enable-admin-api")

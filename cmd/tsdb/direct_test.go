@@ -32,7 +32,7 @@ func direct(flags ...string) []string {
 	return onBigtable(append([]string{"--bigtable.mode=direct", "--bigtable.refresh=200ms"}, flags...)...)
 }
 
-// nowhere is a directory that a server without a disk must not make.
+// nowhere is a directory that a server without a disk must not create.
 func nowhere(t *testing.T) string { return filepath.Join(t.TempDir(), "nothing") }
 
 // eventuallyPoints waits until a server sees what another one has acknowledged.
@@ -48,8 +48,8 @@ func eventuallyPoints(t *testing.T, s *server, metric string, at time.Time, want
 	requirePoints(t, s, metric, at, want)
 }
 
-// TestDirectServersShareTables: two servers write interleaved samples of the same series and see each other's; either may be
-// killed at any time; later servers see everything; late samples of packed hours join the rest.
+// TestDirectServersShareTables: two servers write interleaved samples of the same series and see each other's samples.
+// Either may be killed at any time, and later servers see all samples. Late samples of packed hours join the chunks.
 func TestDirectServersShareTables(t *testing.T) {
 	t.Parallel()
 	startEmulator(t)
@@ -78,7 +78,7 @@ func TestDirectServersShareTables(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist, "nothing is kept on disk")
 	require.NoError(t, c.end(syscall.SIGTERM), c.log)
 
-	// One server's tables and shared ones are not mixed up.
+	// A server refuses tables of the other mode.
 	args := append([]string{"serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t)}, onBigtable()...)
 	out, err := command(t, args...).CombinedOutput()
 	require.Error(t, err)
@@ -132,7 +132,8 @@ func TestDirectBadFlags(t *testing.T) {
 	}
 }
 
-// flaky does to the requests of a server what networks and services do, each kind to one in a hundred, and may refuse all.
+// flaky injects the faults of networks and services into the requests of a server, each kind into one request of a
+// hundred. It can also refuse all.
 type flaky struct {
 	mu     sync.Mutex
 	rng    *rand.Rand
@@ -240,8 +241,8 @@ func startFlaky(t *testing.T, seed uint64) *flaky {
 	return f
 }
 
-// TestDirectFaults: two servers behind faults take writes, some of them late, pack and answer queries. What was
-// acknowledged is there, nothing is there that was not sent, and a query is right or fails.
+// TestDirectFaults: two servers with injected faults accept writes, some of them late, pack and answer queries. All
+// acknowledged samples are there, no others are, and a query is right or fails.
 func TestDirectFaults(t *testing.T) {
 	seed, _ := seeds.Range(t, seeds.Default{Full: 1, Short: 1})
 	t.Log("seed", seed)
@@ -303,7 +304,8 @@ func requireFaulty(t *testing.T, s *server, now time.Time, sent, acked map[point
 	}
 }
 
-// TestDirectQuotaUsedUp: what Bigtable refuses is not acknowledged, queries fail as a whole, and all of it passes.
+// TestDirectQuotaUsedUp: the server acknowledges no sample that Bigtable refuses, queries fail as a whole, and
+// everything works again afterwards.
 func TestDirectQuotaUsedUp(t *testing.T) {
 	t.Parallel()
 	f := startFlaky(t, 1)

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDirectDelete: what one of two servers deletes the other one does not answer any more from the same moment; what is
-// written afterwards at the same times is there; a server that is killed brings nothing back; cleaning frees rows and loses
-// nothing.
+// TestDirectDelete: samples that one of two servers deletes disappear from the other's answers at the same moment.
+// Later writes at the same times stay. A killed server brings no deleted sample back. Cleaning frees rows and loses no
+// sample.
 func TestDirectDelete(t *testing.T) {
 	startEmulator(t)
 	now := time.Now().Truncate(time.Second)

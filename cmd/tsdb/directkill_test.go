@@ -49,7 +49,7 @@ type killed struct {
 	now   time.Time
 }
 
-// who is the server that does some work, by a metric that is 1 there.
+// who returns the server whose metric is 1: it does this work.
 func (k *killed) who(gauge string) int {
 	k.t.Helper()
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
@@ -84,7 +84,7 @@ func (k *killed) load(s *server, round int) {
 	}
 }
 
-// strike kills a server once the counter moves, and puts a new one in its place. Meanwhile it takes writes.
+// strike kills a server once the counter moves, and replaces it. Meanwhile it takes writes.
 func (k *killed) strike(round, victim int, counter string, work func(other *server)) {
 	k.t.Helper()
 	s, other := k.pair[victim], k.pair[1-victim]
@@ -103,7 +103,7 @@ func (k *killed) strike(round, victim int, counter string, work func(other *serv
 	k.pair[victim] = startServer(k.t, nowhere(k.t), k.flags...)
 }
 
-// check demands that a server knows what was acknowledged and not what was deleted, and tells the same from rollups.
+// check demands that a server has all acknowledged samples and no deleted one, and that rollups give the same answers.
 func (k *killed) check(s *server) {
 	k.t.Helper()
 	requirePoints(k.t, s, "rolled", k.end, k.want)

@@ -210,7 +210,7 @@ func TestFullDisk(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, all)
 	s.requireRefusing(http.StatusOK)
 
-	// The space of the reserve goes to somebody else: the next start waits, and a signal ends it.
+	// Another program takes the space of the reserve. The next start waits, and a signal ends it.
 	require.NoError(t, os.Remove(filepath.Join(disk, "fill")))
 	s.requireRecovered(all[:1])
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
@@ -273,7 +273,7 @@ func openOnFullDisk(t *testing.T) {
 // TestOpenOnFullDisk runs everywhere.
 func TestOpenOnFullDisk(t *testing.T) { openOnFullDisk(t) }
 
-// TestLockOutlivesItsFiles removes every LOCK file below a running server: no second one starts.
+// TestLockOutlivesItsFiles removes every LOCK file of a running server. No second server starts.
 func TestLockOutlivesItsFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -301,7 +301,7 @@ func TestLockOutlivesItsFiles(t *testing.T) {
 	require.NoError(t, startServer(t, dir, "--no-web.self-scrape").end(syscall.SIGTERM))
 }
 
-// TestFilesArePrivate: nobody but the owner reads the files of the store, whatever the umask.
+// TestFilesArePrivate: with any umask, only the owner can read the files of the store.
 func TestFilesArePrivate(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	dir := filepath.Join(t.TempDir(), "data")

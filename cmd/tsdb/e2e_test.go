@@ -132,7 +132,7 @@ func (s *server) end(sig syscall.Signal) error {
 	return s.ended(sig)
 }
 
-// ended waits for the process after why it should end.
+// ended waits for the end of the process; why is the reason for messages.
 func (s *server) ended(why any) error {
 	s.t.Helper()
 	select {
@@ -329,7 +329,7 @@ func TestKillUnderLoadLosesNothing(t *testing.T) {
 	killUnderLoad(t)
 }
 
-// killUnderLoad kills a server with these flags three times while it takes writes; none that it acknowledged may be gone.
+// killUnderLoad kills a server with these flags three times while it takes writes. No acknowledged write may be lost.
 func killUnderLoad(t *testing.T, flags ...string) {
 	dir := t.TempDir()
 	flags = append([]string{"--no-web.self-scrape"}, flags...)

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestExperimental: what Prometheus has behind feature flags is behind one here, and look-ups of features say so.
+// TestExperimental: features that Prometheus has behind flags are behind one flag here, and look-ups of features say
+// so.
 func TestExperimental(t *testing.T) {
 	asked := url.Values{"query": {`limitk(1, label_replace(vector(1), "a", "b", "", ""))`}, "time": {"1700000000"}}
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")

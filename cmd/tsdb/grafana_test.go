@@ -22,7 +22,7 @@ import (
 	"halite/grafana"
 )
 
-// What Grafana makes of a self-scrape each second: steps of a second, rates over four.
+// With a self-scrape each second, Grafana uses steps of a second and rates over four seconds.
 const (
 	dashboardStep     = time.Second
 	dashboardInterval = "4s"
@@ -103,7 +103,7 @@ func (s *server) askForDashboards(query string, from, to time.Time) {
 	require.Equal(s.t, http.StatusOK, code, a.Error)
 }
 
-// refusedForDashboards sends what a server turns down in one way or another.
+// refusedForDashboards sends requests that a server refuses for different reasons.
 func (s *server) refusedForDashboards(now time.Time) {
 	s.t.Helper()
 	code, _, _ := s.post("/api/v1/write", encodeWrite([]point{{"too_far_ahead", "a", now.Add(time.Hour).UnixMilli(), 1}}))

@@ -170,7 +170,7 @@ func requireImported(t *testing.T, s *server, blocks string, start time.Time, sa
 	require.Contains(t, ask(`count(last_over_time(imported_histogram[2h]))`), `"4"`)
 }
 
-// requireSeries compares the floats of a series of a block.
+// requireSeries compares the floats of one series of a block.
 func requireSeries(t *testing.T, series promstorage.Series, ask func(string) string) {
 	t.Helper()
 	type pair [2]any
@@ -193,8 +193,8 @@ func requireSeries(t *testing.T, series promstorage.Series, ask func(string) str
 	require.Equal(t, want, answer.Result[0].Values)
 }
 
-// TestImportSurvivesKills kills an import again and again once it has got further. The same command goes on, and every sample is
-// there.
+// TestImportSurvivesKills kills an import repeatedly, each time after some progress. The same command resumes, and no
+// sample is missing.
 func TestImportSurvivesKills(t *testing.T) {
 	t.Parallel()
 	blocks, dir := t.TempDir(), t.TempDir()

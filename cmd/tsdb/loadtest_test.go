@@ -27,8 +27,9 @@ func loadtestReport(t *testing.T, into any, args ...string) {
 	require.NoError(t, json.Unmarshal(out, into), "%s", out)
 }
 
-// TestLoadtestFindsEverything loads a real server with every kind of disorder over a past range that spans closed hours,
-// kills the server, and loads it once more; the second time everything is read back from a log and tables of both.
+// TestLoadtestFindsEverything loads a real server with every kind of disorder over a past range that spans closed
+// hours. It kills the server and loads it once more. The second run reads everything back from a log and tables of both
+// runs.
 func TestLoadtestFindsEverything(t *testing.T) {
 	t.Parallel()
 	loadAndKill(t)

@@ -31,8 +31,9 @@ func listFiles(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestLostPartsAreRefused kills a server and takes parts of its directory away. The next start refuses, names the loss and the
-// flag that accepts it, and changes no file; commands that write refuse too. With the flag it starts and sets the rest aside.
+// TestLostPartsAreRefused kills a server and removes parts of its directory. The next start refuses, names the loss and
+// the flag that accepts it, and changes no file. Commands that write refuse, too. With the flag the server starts and
+// moves the remains aside.
 func TestLostPartsAreRefused(t *testing.T) {
 	t.Parallel()
 	from := t.TempDir()
@@ -104,8 +105,8 @@ func holdsFile(paths []string, name string) bool {
 	return false
 }
 
-// TestBigtableOlderDirectory starts an older copy of a directory beside tables in Bigtable that have gone on. It is refused as
-// the directory of another server is.
+// TestBigtableOlderDirectory starts a server on an older copy of a directory, although the tables in Bigtable have
+// changed since. The server refuses it like the directory of another server.
 func TestBigtableOlderDirectory(t *testing.T) {
 	t.Parallel()
 	startEmulator(t)

@@ -45,7 +45,7 @@ func TestMigrateSurvivesKills(t *testing.T) {
 
 	there := migrateKilled(t, rows, "--to=bigtable", "--storage.path", dir)
 	home := migrateKilled(t, rows, "--to=pebble", "--storage.path", back)
-	// The first copy and the last have each been proven equal to what is in Bigtable, which has not changed since.
+	// The first copy and the last one both equal the tables in Bigtable, which have not changed.
 	out, err := migrate(t, "--to=bigtable", "--verify-only", "--storage.path", dir)
 	require.NoError(t, err, out)
 	require.Equal(t, rows, dataRows(t, out))

@@ -170,7 +170,7 @@ func TestOpenTSDBNotes(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
-// TestOpenTSDBExposed: telnet knows no log in, so it needs a word to leave the machine.
+// TestOpenTSDBExposed: telnet has no log-in, so it listens on other addresses only with a flag.
 func TestOpenTSDBExposed(t *testing.T) {
 	t.Parallel()
 	out, err := runTsdb(t, "serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t),
@@ -183,7 +183,7 @@ func TestOpenTSDBExposed(t *testing.T) {
 	require.Contains(t, out, "--opentsdb.write-wait must be above 0")
 }
 
-// telnetLoad counts the rounds that one connection knows to be durable.
+// telnetLoad counts the durable rounds of one connection.
 type telnetLoad struct {
 	name  string
 	acked int64

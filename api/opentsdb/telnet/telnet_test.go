@@ -25,7 +25,7 @@ import (
 	"halite/ingest/batch"
 )
 
-// fakeWriter keeps the keys of what it stores.
+// fakeWriter keeps the keys of the series that it stores.
 type fakeWriter struct {
 	mu     sync.Mutex
 	keys   []string
@@ -176,7 +176,7 @@ func TestManyLines(t *testing.T) {
 	require.Equal(t, want, w.stored())
 }
 
-// TestDeafClient: a client that reads no answers is served nevertheless.
+// TestDeafClient: the server also serves a client that reads no answers.
 func TestDeafClient(t *testing.T) {
 	t.Parallel()
 	w := &fakeWriter{}
@@ -191,7 +191,7 @@ func TestDeafClient(t *testing.T) {
 	require.Positive(t, testutil.ToFloat64(s.metrics.unsent))
 }
 
-// TestOverload: lines wait for room, in their order, and are lost after WriteWait.
+// TestOverload: lines wait in their order until the writer accepts them, and are lost after WriteWait.
 func TestOverload(t *testing.T) {
 	t.Parallel()
 	refusals := 3
@@ -226,7 +226,7 @@ func TestOverload(t *testing.T) {
 	require.Equal(t, 1.0, testutil.ToFloat64(s.metrics.lost.WithLabelValues(lostError)))
 }
 
-// TestPanic: a fault of the server ends the connection, and no other.
+// TestPanic: a panic ends its connection and no other.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	w := &fakeWriter{refuse: func() error { panic("fault") }}

@@ -73,7 +73,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestBadRows: a bad row is named, and the rows beside it are taken. Numbers go on in the next piece of the body.
+// TestBadRows: errors name a bad row, and the other rows are stored. Row numbers continue in the next piece of the
+// body.
 func TestBadRows(t *testing.T) {
 	t.Parallel()
 	format := url.Values{"format": {"1:label:host,2:metric:temp,3:time:unix_ms"}}
@@ -151,7 +152,7 @@ func TestPlainRows(t *testing.T) {
 	require.Equal(t, []string{"Zone=1,__name__=up,host=a 1@1", "Zone=2,host=b 2@2", "__name__=up 3@3"}, got)
 }
 
-// FuzzParse: whatever format and body are, each row is stored or rejected.
+// FuzzParse: for any format and body, each row is stored or rejected.
 func FuzzParse(f *testing.F) {
 	f.Add("1:label:host,2:metric:temp,3:time:unix_s", "a,1.5,60\nb,x,61\n\"")
 	f.Add("", "__name__,job,__timestamp__:rfc3339,__value__\nup,\"a\nb\",1970-01-01T00:00:00Z,1")

@@ -156,7 +156,7 @@ func referenceSamples(t *testing.T, body, contentType string) (out []string, err
 	}
 }
 
-// FuzzParse: nothing panics, and the samples are those that Prometheus's parser reads. What it refuses is refused.
+// FuzzParse: nothing panics, and the result equals the result of Prometheus's parser, errors included.
 func FuzzParse(f *testing.F) {
 	f.Add("# TYPE a histogram\na_bucket{le=\"1\"} 3\na{quantile=\"0.5\"} 4 1000\n", false)
 	f.Add("# TYPE a counter\na_total{b=\"c\"} 5 1 # {t=\"x\"} 1\n# EOF\n", true)

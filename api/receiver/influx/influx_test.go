@@ -53,7 +53,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBadLines: InfluxDB 1.6.7 refuses the same lines, but for the one with a letter behind a text.
+// TestBadLines: InfluxDB 1.6.7 refuses the same lines, except the one with a letter after a string.
 func TestBadLines(t *testing.T) {
 	for line, want := range map[string]string{
 		"cpu":                            "missing fields",

@@ -62,7 +62,7 @@ func TestLines(t *testing.T) {
 	}, got)
 }
 
-// TestBadLines: a bad line is named, and the lines beside it are taken.
+// TestBadLines: errors name a bad line, and the other lines are stored.
 func TestBadLines(t *testing.T) {
 	t.Parallel()
 	const good = `{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]}`
@@ -201,7 +201,7 @@ func requireEqual(t *testing.T, want, got *histogram.Histogram) {
 	require.NoError(t, got.Validate())
 }
 
-// FuzzParse: whatever the body is, each line is stored or rejected, and what is stored can be written and read again.
+// FuzzParse: for any body, each line is stored or rejected, and stored samples survive a round trip.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"metric":{"__name__":"up","job":"node"},"values":[1,0.5,null,"NaN"],"timestamps":[1,2,3,4]}` + "\nx")
 	f.Add(`{"metric":{"__name__":"h"},"histograms":[{"schema":0,"sum":1,"count":2,"positive_spans":[[0,1]],"positive_deltas":[2],` +

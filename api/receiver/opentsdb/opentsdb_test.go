@@ -130,7 +130,7 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-// TestLinesStop: another command, and the begin of a line, stay unread.
+// TestLinesStop: another command, and an incomplete line, stay unread.
 func TestLinesStop(t *testing.T) {
 	t.Parallel()
 	got, _, l := parsedLines(t, "put a 1 1 a=b\nversion\nput b 1 1 a=b\n")
@@ -292,7 +292,7 @@ func TestSharedKeys(t *testing.T) {
 	require.Equal(t, keyOf(lines), keyOf(body))
 }
 
-// TestBinaryHistogram: the bytes are what OpenTSDB's SimpleHistogram writes, by hand.
+// TestBinaryHistogram: the bytes follow the format of OpenTSDB's SimpleHistogram.
 func TestBinaryHistogram(t *testing.T) {
 	t.Parallel()
 	raw := []byte{0, 2, 0, 0, 0, 0, 0x3f, 0x80, 0, 0, 0x05, 0x3f, 0x80, 0, 0, 0x40, 0x06, 0x66, 0x66, 0xac, 0x02, 0x01, 0x80, 0x01}
@@ -388,7 +388,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// FuzzBody: nothing panics, and a body that parses is JSON for others as well.
+// FuzzBody: nothing panics, and a body that parses is valid JSON for encoding/json, too.
 func FuzzBody(f *testing.F) {
 	f.Add(0, `[{"metric":"m","timestamp":1,"value":"1.5","tags":{"a":"\u00e4"},"x":[{}]},null]`)
 	f.Add(1, `{"metric":"m","timestamp":1,"value":1,"tags":{"a":"b"},"interval":"1h","aggregator":"SUM"}`)

@@ -110,7 +110,7 @@ func (s *twoServers) AppenderV2(ctx context.Context) promstorage.AppenderV2 {
 	return &sendingAppender{AppenderV2: s.TestStorage.AppenderV2(ctx), s: s, symbols: writev2.NewSymbolTable()}
 }
 
-// sendingAppender sends what it appends by remote write 2.0.
+// sendingAppender sends appended samples by remote write 2.0.
 type sendingAppender struct {
 	promstorage.AppenderV2
 	s       *twoServers

@@ -136,7 +136,7 @@ func TestReference(t *testing.T) {
 	t.Logf("%d of %d requests answered as Prometheus does", len(recorded)-len(differences), len(recorded))
 }
 
-// TestRecordIsCurrent: the answers on file are those that Prometheus gives.
+// TestRecordIsCurrent: the recorded answers equal Prometheus's answers.
 func TestRecordIsCurrent(t *testing.T) {
 	recorded, err := comparison.Record(newPrometheus(t))
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestRecordIsCurrent(t *testing.T) {
 	require.True(t, bytes.Equal(now.Bytes(), file), "run this test with -args -record and read the difference")
 }
 
-// TestBytes: where the order of an answer is settled, it is Prometheus' to the byte.
+// TestBytes: answers with a defined order equal Prometheus' answers byte by byte.
 func TestBytes(t *testing.T) {
 	theirs, ours := newPrometheus(t), newOverPrometheus(t)
 	compared := 0

@@ -39,7 +39,7 @@ func source(t *testing.T) string {
 	return dir
 }
 
-// open returns a repository in a new directory whose clock goes on by a second with each look at it.
+// open returns a repository in a new directory. Its clock advances by a second with each call.
 func open(t *testing.T) *Repository {
 	return openAt(t, filepath.Join(t.TempDir(), "backups"), Options{})
 }
@@ -131,7 +131,7 @@ func TestLifeOfBackups(t *testing.T) {
 	require.ErrorContains(t, err, "has no backup")
 }
 
-// TestDamageIsNamed damages, cuts, removes and adds files: verify names each, and restore leaves nothing.
+// TestDamageIsNamed damages, truncates, removes and adds files. verify names each, and restore leaves no files.
 func TestDamageIsNamed(t *testing.T) {
 	dir, r := source(t), open(t)
 	m := create(t, r, dir).Manifest
@@ -183,7 +183,8 @@ func (c cancelling) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestInterruptedCreate interrupts a backup, and finds what a killed one leaves. Neither is listed, and nothing is left.
+// TestInterruptedCreate interrupts a backup, and finds the remains of a killed one. Neither is listed, and no file
+// remains.
 func TestInterruptedCreate(t *testing.T) {
 	dir, r := source(t), open(t)
 	ctx, cancel := context.WithCancel(t.Context())

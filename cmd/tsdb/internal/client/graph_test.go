@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDrawGraph: heights follow the values on one scale for all series; what a series lacks stays empty.
+// TestDrawGraph: all series share one scale of heights. Missing values stay empty.
 func TestDrawGraph(t *testing.T) {
 	answer := ""
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

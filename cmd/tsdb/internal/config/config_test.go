@@ -233,7 +233,7 @@ func TestAliases(t *testing.T) {
 	require.Equal(t, 1, fault.Line)
 }
 
-// TestLimits: limits and query rules arrive in the form of those who apply them.
+// TestLimits: limits and query rules become the types of the packages that apply them.
 func TestLimits(t *testing.T) {
 	c, err := Parse("f", []byte(`
 limits:

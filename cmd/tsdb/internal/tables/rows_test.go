@@ -37,7 +37,8 @@ func requireNames(t *testing.T, at jsoncell.Cell, err error) {
 	require.ErrorContains(t, err, at.String())
 }
 
-// FuzzOwner: whatever the row says, the tables are somebody's, shared, or nobody may have them until a server takes them over.
+// FuzzOwner: for any content of the row, the tables have an owner, are shared, or are unusable until a server takes
+// them over.
 func FuzzOwner(f *testing.F) {
 	f.Add([]byte(`{"id":"00112233445566778899aabbccddeeff","host":"a","path":"/b","since":"2026-01-02T03:04:05Z"}`))
 	f.Add([]byte(`{"mode":"direct","since":"2026-01-02T03:04:05Z"}`))

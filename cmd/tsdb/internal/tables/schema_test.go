@@ -79,8 +79,8 @@ func TestSchemaIsRememberedAndOnlyGrows(t *testing.T) {
 	require.Equal(t, []int{4, 64}, salts(nil, testHour, 500_000), "a refused rule changes nothing")
 }
 
-// TestRulesWithoutAnHour: a new rule begins with the next hour on a store with samples, keeps that hour at later starts, and
-// the rules that it follows stay.
+// TestRulesWithoutAnHour: on a store with samples a new rule begins with the next hour, and keeps this hour at later
+// starts. Earlier rules stay.
 func TestRulesWithoutAnHour(t *testing.T) {
 	store, next := openTestStore(t), keyschema.NextHour
 	putRow(t, store)
@@ -112,7 +112,7 @@ func TestRulesWithoutAnHour(t *testing.T) {
 	require.ErrorContains(t, err, "without from_hour it begins with the next hour")
 }
 
-// TestLimitsHoldAtOnce: retention and limits of series change with a start, whatever the rules of keys do.
+// TestLimitsHoldAtOnce: a start changes retention and limits of series at once, independently of schema rules.
 func TestLimitsHoldAtOnce(t *testing.T) {
 	store, most := openTestStore(t), 7
 	putRow(t, store)

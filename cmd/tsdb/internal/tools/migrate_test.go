@@ -49,7 +49,7 @@ func (t *brittleTable) count(muts []storage.RowMutation) error {
 	return nil
 }
 
-// Apply fails half of the time after the rows were written, as if the answer was lost.
+// Apply fails half of the time after it has written the rows, as if the reply was lost.
 func (t *brittleTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
 	if err := t.count(muts); err != nil {
 		return errors.Join(err, t.Table.Apply(ctx, muts))
@@ -92,7 +92,7 @@ func fillForMigration(t *testing.T, store storage.Store) {
 	}
 }
 
-// TestMigrationGoesOnWhereItStopped lets the destination fail again and again. Each run gets further, sums are not added
+// TestMigrationGoesOnWhereItStopped lets the destination fail repeatedly. Each run makes progress and adds no sum
 // twice, and at the end both sides are equal.
 func TestMigrationGoesOnWhereItStopped(t *testing.T) {
 	ctx := context.Background()
@@ -144,7 +144,7 @@ func TestMigrationGoesOnWhereItStopped(t *testing.T) {
 	require.ErrorContains(t, start("there").verifyAll(ctx), "table extra exists only in the destination")
 }
 
-// FuzzMigrationState: a checkpoint is refused or says where to go on, and is read as it was written.
+// FuzzMigrationState: a checkpoint is an error or a position, and survives a round trip.
 func FuzzMigrationState(f *testing.F) {
 	f.Add([]byte(`{"version":1,"from":"a","to":"b","finished":["data"],"table":"meta","last":"AAEC","rows":7,"bytes":9}`))
 	f.Add([]byte(`{"version":2}`))
