@@ -22,8 +22,8 @@ const (
 	keepForever = 10 * 365 * 24 * time.Hour
 )
 
-// TestBackfillLeavesFewFiles fills in weeks of some series, one after the other: however they come, what a flush writes to
-// a day goes there together, because each write to a day is a file of its own.
+// TestBackfillLeavesFewFiles fills in weeks of some series, one after the other. In any order, a flush writes all rows
+// of a day together, because each write to a day makes a file of its own.
 func TestBackfillLeavesFewFiles(t *testing.T) {
 	const days, count = 30, 60
 	store := &recordingStore{}
@@ -52,8 +52,8 @@ func TestBackfillLeavesFewFiles(t *testing.T) {
 	r.close()
 }
 
-// TestBacklogGoesAtOnce checks that large rows of long ago are flushed while they still grow. Rows of the last closed hour
-// wait for their turn, and small old rows wait until they are idle.
+// TestBacklogGoesAtOnce checks that large rows of long ago are flushed while they still grow. Rows of the last closed
+// hour wait for their flush, and small old rows wait until they are idle.
 func TestBacklogGoesAtOnce(t *testing.T) {
 	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {

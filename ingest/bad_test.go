@@ -24,8 +24,8 @@ import (
 	"halite/storage/storagetest"
 )
 
-// TestEachRejection sends one bad series between two good ones: the good ones are stored, the bad one is counted and
-// named.
+// TestEachRejection sends one bad series between two good ones. The server stores the good ones, and counts and names
+// the bad one.
 func TestEachRejection(t *testing.T) {
 	const retention = 30 * 24 * time.Hour
 	now := sample(startMs, 1)
@@ -119,7 +119,8 @@ func TestTimesWithinBoundsAreTaken(t *testing.T) {
 	}
 }
 
-// TestBadExemplarsAreCountedSilently sends a request of 1.0: its sender would take a rejection for one of its samples.
+// TestBadExemplarsAreCountedSilently sends a request of 1.0. Its sender would mistake a rejection for one of its
+// samples.
 func TestBadExemplarsAreCountedSilently(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	ts := series(upNames, sample(startMs, 1))
@@ -285,7 +286,8 @@ func TestOrphansAreNamed(t *testing.T) {
 	r.close()
 }
 
-// FuzzWriteRemote sends any bytes: no panic, an answer that adds up, and the server takes good writes afterwards.
+// FuzzWriteRemote sends any bytes. Nothing panics, the counts of the answer are consistent, and the server accepts good
+// writes afterwards.
 func FuzzWriteRemote(f *testing.F) {
 	good, err := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
 		series(upNames, sample(startMs, 1), sample(startMs-1, 2)), series([]string{"a", "b"}, sample(5, 0)),

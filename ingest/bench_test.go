@@ -146,9 +146,9 @@ func benchWrites(b *testing.B, count int, tenant string) {
 	})
 }
 
-// BenchmarkStreams reports the time of a sample of 10,000 series every 15 s, the flush of each hour included, when all
-// come as expected and when some do not: a tenth comes a round late, out of order; a tenth writes the sample of the
-// round before again; the series come in another order each time; a tenth is of the hour before.
+// BenchmarkStreams reports the time for a sample of 10,000 series every 15 s, including the flush of each hour. Either
+// all samples are in order, or some are not: a tenth comes a round late, a tenth repeats the sample of the previous
+// round, the series change their order, or a tenth is from the previous hour.
 func BenchmarkStreams(b *testing.B) {
 	const late = 10 // one sample in ten
 	for _, kind := range []string{"ordinary", "late", "rewritten", "shuffled", "hourBefore"} {

@@ -19,7 +19,7 @@ import (
 	"halite/keyschema"
 )
 
-// counters is writers that count up over three hours, one series each, and readers that look for gaps.
+// counters has writers that count up over three hours, one series each, and readers that look for gaps.
 type counters struct {
 	r       *rig
 	written []atomic.Int64 // acknowledged numbers of each series
@@ -46,7 +46,7 @@ func (c *counters) write(w, rounds, perRound int) error {
 	return nil
 }
 
-// check reads a series: all numbers acknowledged before must be there, each at its time.
+// check reads a series. All numbers acknowledged before must be there, each at its time.
 func (c *counters) check(w int) error {
 	least := int(c.written[w].Load())
 	got, err := c.r.read(c.series(w))
@@ -66,8 +66,8 @@ func (c *counters) check(w int) error {
 	return nil
 }
 
-// TestReadersBesideFlushMissNothing reads while everything is written and flushed again and again. Each read must find
-// all numbers acknowledged before it began, without a gap and each once.
+// TestReadersBesideFlushMissNothing reads during repeated writes and flushes. Each read must find all numbers
+// acknowledged before it began, once and without a gap.
 func TestReadersBesideFlushMissNothing(t *testing.T) {
 	const writers, rounds, perRound = 3, 60, 25
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Head.RowBytesMax = 400 })
@@ -153,7 +153,7 @@ func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 	r.close()
 }
 
-// TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power: later runs must not
+// TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power. Later chunks must not
 // get the same numbers.
 func TestRunNumbersSurviveCrash(t *testing.T) {
 	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()

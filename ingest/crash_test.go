@@ -35,7 +35,7 @@ type history struct {
 	acked int
 }
 
-// oracle knows what each series may hold after a crash.
+// oracle knows the values that each series may hold after a crash.
 type oracle struct {
 	mu     sync.Mutex
 	series map[string]map[int64]*history
@@ -91,7 +91,8 @@ func (o *oracle) snapshot() map[string]map[int64]int {
 	return acked
 }
 
-// check compares a reopened rig with what was acknowledged at the crash. What it holds is the next generation's start.
+// check compares a reopened rig with the samples acknowledged at the crash. The next generation starts from its
+// contents.
 func (o *oracle) check(r *rig, acked map[string]map[int64]int) (*oracle, error) {
 	next := newOracle()
 	for name, c := range o.series {
@@ -108,7 +109,7 @@ func (o *oracle) check(r *rig, acked map[string]map[int64]int) (*oracle, error) 
 				if n > 0 {
 					return nil, fmt.Errorf("%s at %d: acknowledged sample is gone", name, at)
 				}
-				// The table may hold it all the same, in a row that the index does not know until it is written again.
+				// The table may still hold it, in a row that the index does not know until the next write.
 				next.series[name][at] = &history{bits: h.bits}
 				continue
 			}
@@ -143,8 +144,8 @@ func crashTweak(o *Options) {
 	}
 }
 
-// TestCrashLosesNothingAcknowledged writes, flushes, checkpoints and retires at random, cuts the power at a random file
-// system operation, keeps a random part of what was not synced, opens everything again and reads all of it; twice a
+// TestCrashLosesNothingAcknowledged writes, flushes, checkpoints and retires at random. It cuts the power at a random
+// file system operation, keeps a random part of the unsynced bytes, opens everything again and reads all of it, twice a
 // seed.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	first, count := crashSeeds(t)
@@ -248,7 +249,7 @@ func (c *crashRun) run(r *rig) error {
 		errs <- c.flush(r, rng)
 	}()
 	running.Wait()
-	// Both ended early: the cut comes at rest.
+	// Both ended early, so the power goes while nothing runs.
 	c.cut(0, 1)
 	close(errs)
 	for err := range errs {
@@ -304,7 +305,7 @@ func (c *crashRun) write(r *rig, rng *rand.Rand, writer int) error {
 	return nil
 }
 
-// flush does at random what the background jobs do.
+// flush runs the background jobs at random.
 func (c *crashRun) flush(r *rig, rng *rand.Rand) error {
 	ctx := context.Background()
 	for n := 0; n < 60 && !c.ended(); n++ {

@@ -18,8 +18,8 @@ import (
 	"halite/storage/pebble/daycells"
 )
 
-// BenchmarkDays ingests three days of 5,000 series at 15 s with all that the server does beside it, hour by hour, and
-// reports how many bytes the engine wrote for each that is live in the end, and what a sample takes.
+// BenchmarkDays ingests three days of 5,000 series at 15 s with all background jobs, hour by hour. It reports the bytes
+// that the engine wrote for each live byte at the end, and the bytes of a sample.
 func BenchmarkDays(b *testing.B) {
 	for b.Loop() {
 		benchmarkDays(b, 5000, 3)
@@ -69,7 +69,7 @@ func benchmarkDays(b *testing.B, count, days int) {
 	r.close()
 }
 
-// step moves a value as one series in ten that is constant, three gauges, and six counters do.
+// step moves a value: of ten series one is constant, three are gauges, and six are counters.
 func step(rng *rand.Rand, v *float64, i int) float64 {
 	switch i % 10 {
 	case 0:

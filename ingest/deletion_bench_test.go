@@ -15,9 +15,9 @@ import (
 	"halite/keyschema"
 )
 
-// BenchmarkDelete deletes from 100,000 series of one metric that have samples in an hour of each of ten closed days: one series,
-// a tenth, all of them; and cleans. It reports the time until the answer, in which flushes wait, until the lists have
-// followed, and of cleaning.
+// BenchmarkDelete has 100,000 series of one metric with samples in an hour of each of ten closed days. It deletes one
+// series, a tenth, or all of them, and cleans. It reports the time until the answer, while flushes wait, until the
+// lists are exact, and of cleaning.
 func BenchmarkDelete(b *testing.B) {
 	const series, days = 100_000, 10
 	for name, sel := range map[string][]string{

@@ -198,7 +198,7 @@ func pebbleOn(t testing.TB, fs vfs.FS) storage.Store {
 	return store
 }
 
-// deletionModel is what should be there: values by series and time.
+// deletionModel holds the expected values by series and time.
 type deletionModel struct {
 	labels  []labels.Labels
 	columns []column
@@ -292,7 +292,7 @@ func randomDeletion(t testing.TB, rng *rand.Rand, fromMs, toMs int64) deletion.R
 }
 
 // TestDeletionModel writes in order, late and again, deletes, flushes, compacts days and months, cleans and restarts at
-// random, and compares all that can be asked with a map.
+// random. It compares all look-ups and reads with a map.
 func TestDeletionModel(t *testing.T) {
 	first, count := crashSeeds(t)
 	for seed := first; seed < first+max(4, count/60); seed++ {

@@ -19,8 +19,8 @@ import (
 )
 
 // TestDeletionCrash cuts the power at a random file system operation of writes, deletions, flushes, maintenance and
-// cleaning, keeps a random part of what was not synced, and opens everything again, three times a seed. What was done is
-// there; the deletion under way was carried out as a whole or not at all; index and samples agree.
+// cleaning. It keeps a random part of the unsynced bytes, and opens everything again, three times a seed. All finished
+// operations are durable, the interrupted deletion happened as a whole or not at all, and index and samples agree.
 func TestDeletionCrash(t *testing.T) {
 	first, count := crashSeeds(t)
 	deletions := map[string]int{}
@@ -83,7 +83,7 @@ func deletionCrashSeed(t *testing.T, seed uint64, cut map[string]int) {
 	}
 }
 
-// settle finds out what the operation that was cut off has come to, and checks everything.
+// settle finds the outcome of the interrupted operation, and checks everything.
 func (d *crashDriver) settle() {
 	d.t.Helper()
 	got := d.model.clone()
@@ -118,7 +118,7 @@ func same(a, b *deletionModel) bool {
 	return slices.EqualFunc(a.columns, b.columns, func(a, b column) bool { return maps.Equal(a, b) })
 }
 
-// step does one thing. If the power went meanwhile it counts as under way.
+// step does one operation. If the power goes meanwhile, the operation counts as unfinished.
 func (d *crashDriver) step(run *crashRun) {
 	ctx := context.Background()
 	d.after = d.model.clone()

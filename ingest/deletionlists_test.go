@@ -71,7 +71,7 @@ func TestListsFollowDeletion(t *testing.T) {
 	require.Empty(t, pending)
 }
 
-// TestListsFollowClean: clean_tombstones has the lists follow at once.
+// TestListsFollowClean: clean_tombstones updates the lists at once.
 func TestListsFollowClean(t *testing.T) {
 	r, closedMs, openMs := listsRig(t, vfs.NewMem(), ingesttest.NewClock())
 	defer r.close()

@@ -63,7 +63,7 @@ func numbered(n int, samples ...prompb.Sample) prompb.TimeSeries {
 	return series([]string{"__name__", fmt.Sprint("m", n%7), "n", fmt.Sprint(n * 7919 % 10007)}, samples...)
 }
 
-// TestFlushWalksTheTable flushes many slices, at once and spread over time: their key ranges follow each other.
+// TestFlushWalksTheTable flushes many slices, at once and spread over time. Their key ranges ascend.
 func TestFlushWalksTheTable(t *testing.T) {
 	c := ingesttest.NewClock()
 	store := &recordingStore{}
@@ -99,8 +99,8 @@ func TestFlushWalksTheTable(t *testing.T) {
 	r.close()
 }
 
-// TestLogIsKeptShort writes into one hour, far more than the log may hold: open rows are flushed again and again, and
-// replay finds little.
+// TestLogIsKeptShort writes far more into one hour than the log may hold. The server flushes open rows repeatedly, and
+// replay reads little.
 func TestLogIsKeptShort(t *testing.T) {
 	const limit = 64 << 10
 	for _, lack := range []bool{false, true} {
@@ -139,8 +139,8 @@ func TestLogIsKeptShort(t *testing.T) {
 	}
 }
 
-// TestTooLongLogRefusesWrites has tables that take nothing: the log grows to its limit and no further, nothing
-// acknowledged is lost, and writes are taken again when the tables work.
+// TestTooLongLogRefusesWrites has tables that refuse writes. The log grows only to its limit, no acknowledged sample is
+// lost, and the server accepts writes again when the tables work.
 func TestTooLongLogRefusesWrites(t *testing.T) {
 	failing := &failingStore{}
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {

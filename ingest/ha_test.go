@@ -138,7 +138,7 @@ func TestMixedReplicas(t *testing.T) {
 	r.close()
 }
 
-// TestReplicasOfAllKinds: histograms and exemplars of a replica that is not elected are left out as well.
+// TestReplicasOfAllKinds: histograms and exemplars of a replica that is not elected are dropped, too.
 func TestReplicasOfAllKinds(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	defer r.close()
@@ -210,7 +210,7 @@ func (f *unelectableTable) CheckAndApply(
 	return f.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 }
 
-// TestElectionFails: nothing of a request is stored if a replica cannot be elected, and the sender repeats it.
+// TestElectionFails: if no replica can be elected, the server stores nothing of the request, and the sender retries.
 func TestElectionFails(t *testing.T) {
 	var store *unelectable
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {

@@ -27,7 +27,7 @@ const (
 	logPath    = "/db/wal"
 )
 
-// openPair opens tables and log as the server does: it compares them before the engine changes anything.
+// openPair opens tables and log as the server does, and compares them before the engine changes anything.
 func openPair(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)) (*rig, error) {
 	ctx := context.Background()
 	opts := Options{}
@@ -59,7 +59,7 @@ func openPair(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)
 	return r, nil
 }
 
-// storeCopy is a copy of a disk, and what was acknowledged by then.
+// storeCopy is a copy of a disk, with the samples acknowledged by then.
 type storeCopy struct {
 	fs    *vfs.MemFS
 	acked map[string]map[int64]int
@@ -101,7 +101,7 @@ func (l *lifetime) write() {
 	acknowledge()
 }
 
-// cut returns what is left of the store if the power fails now.
+// cut returns the state of the store after a power failure at this moment.
 func (l *lifetime) cut() storeCopy {
 	return storeCopy{l.fs.CrashClone(vfs.CrashCloneCfg{}), l.oracle.snapshot()}
 }
@@ -115,7 +115,7 @@ func (l *lifetime) restart(clean bool) {
 	l.open()
 }
 
-// pair puts tables of one copy beside the log of another; nil leaves a side out.
+// pair joins the tables of one copy with the log of another; nil omits a side.
 func pair(t *testing.T, tables, log *storeCopy) *vfs.MemFS {
 	fs := vfs.NewCrashableMem()
 	require.NoError(t, fs.MkdirAll("/db", 0o755))
@@ -160,7 +160,7 @@ func listing(t *testing.T, fs vfs.FS) map[string]string {
 			path := fs.PathJoin(dir, name)
 			info, err := fs.Stat(path)
 			if errors.Is(err, os.ErrNotExist) {
-				continue // a running store deletes what a crash has left behind
+				continue // a running store deletes leftovers of a crash
 			}
 			require.NoError(t, err)
 			switch {
@@ -199,7 +199,7 @@ func replaceFile(t *testing.T, fs vfs.FS, path string, content []byte) {
 // copies are copies of one store's disk, in the order of time, and of others.
 type copies struct {
 	uncut, old, restarted, killed, now, clean storeCopy
-	// diverged went its own way after old; stranger is another store.
+	// diverged has other writes after old; stranger is another store.
 	diverged, stranger storeCopy
 }
 
@@ -366,8 +366,8 @@ func TestMissingFiles(t *testing.T) {
 	}
 }
 
-// TestManifestBitFlips flips single bits of the manifest. The tree takes some of them for the end of the manifest, opens as it
-// was before and deletes the younger files. Each start must refuse, or serve every acknowledged sample.
+// TestManifestBitFlips flips single bits of the manifest. Some flips look like the end of the manifest: the tree opens
+// an older state and deletes newer files. Each start must refuse, or serve every acknowledged sample.
 func TestManifestBitFlips(t *testing.T) {
 	const flips = 300
 	l, crashed, clean := realStore(t)

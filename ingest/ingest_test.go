@@ -54,8 +54,7 @@ func TestWriteReadFlushRestart(t *testing.T) {
 	r.close()
 }
 
-// TestLabelsInAnyOrder: a sender that writes labels as they come, another order each time, means one series; so does the
-// log after a restart.
+// TestLabelsInAnyOrder: labels in any order mean one series, also in the log after a restart.
 func TestLabelsInAnyOrder(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	orders := [][]string{
@@ -162,7 +161,7 @@ func TestRowsAreFlushedAfterTheirHour(t *testing.T) {
 	r.close()
 }
 
-// TestBackfillIsFlushedWhenIdle writes into an old hour: its row goes once nothing more comes.
+// TestBackfillIsFlushedWhenIdle writes into an old hour. Its row is flushed once it is idle.
 func TestBackfillIsFlushedWhenIdle(t *testing.T) {
 	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, nil)
@@ -354,7 +353,7 @@ func TestRetiredSeriesReturns(t *testing.T) {
 	r.close()
 }
 
-// TestReplayPassesOverRetiredSeries has a segment that still holds samples of a series forgotten since.
+// TestReplayPassesOverRetiredSeries has a segment with samples of a series that was removed later.
 func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	ctx := context.Background()
 	c := ingesttest.NewClock()

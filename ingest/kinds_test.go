@@ -27,7 +27,7 @@ import (
 	"halite/storage/index"
 )
 
-// kindsOf is what a series holds of all kinds: an exact text by kind and time.
+// kindsOf holds the samples of a series of all kinds, as an exact text by kind and time.
 type kindsOf map[string]string
 
 func kindKey(kind keyschema.SampleKind, tsMs int64) string { return fmt.Sprintf("%d %s", tsMs, kind) }
@@ -419,7 +419,7 @@ func (m *kindsModel) checkCount(t testing.TB, r *rig, n int, fromMs, toMs int64)
 	require.EqualValues(t, len(times), count.Samples)
 }
 
-// TestSetIsStoredBeforeHistograms flushes without a checkpoint: whoever opens the tables now finds the metric.
+// TestSetIsStoredBeforeHistograms flushes without a checkpoint. A reader that then opens the tables finds the metric.
 func TestSetIsStoredBeforeHistograms(t *testing.T) {
 	ctx := context.Background()
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)

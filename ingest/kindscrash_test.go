@@ -49,7 +49,7 @@ func (c *kindsCut) wrap(rng *rand.Rand) vfs.FS {
 	}))
 }
 
-// happened tells whether the power is cut. Flushes and checkpoints in the background cut it too.
+// happened reports whether the power is cut. Background flushes and checkpoints may cut it, too.
 func (c *kindsCut) happened() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

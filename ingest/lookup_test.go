@@ -13,8 +13,9 @@ import (
 	"halite/ingest/ingesttest"
 )
 
-// TestShuffledSendersAreUnderstood sends series in another order each time, among them new ones, several samples of one,
-// samples out of bounds and metadata, and sends the same to another ingester series by series: both hold the same.
+// TestShuffledSendersAreUnderstood sends series in another order each time, with new ones, several samples of one,
+// samples out of bounds and metadata. It sends the same to another ingester series by series. Both hold the same
+// samples.
 func TestShuffledSendersAreUnderstood(t *testing.T) {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(1, 40))

@@ -28,8 +28,8 @@ func describing(t *testing.T, suffix string, value []byte) (*metadataStore, *byt
 	return newMetadataStore(meta, Limits{}.withDefaults(1), slog.New(slog.NewTextHandler(log, nil))), log
 }
 
-// FuzzMetadata checks that a row of metadata is taken within the limits, or left out with a log line, whatever it holds. New
-// entries can be added, and others read them.
+// FuzzMetadata checks that any row of metadata is accepted within the limits, or skipped with a log line. New entries
+// can be added, and other servers read them.
 func FuzzMetadata(f *testing.F) {
 	const one = `{"type":"counter","help":"h","unit":"s"}`
 	f.Add("up", []byte("["+one+"]"))

@@ -62,9 +62,9 @@ func (f *flood) send(ctx context.Context, sender, k int) error {
 	}
 }
 
-// TestFloodIsSurvived has more senders than the limits allow for and less memory and log than they fill: some writes are
-// refused, memory stays bounded, what was acknowledged is there, also after a restart, and when the flood is over every
-// write is taken again without help.
+// TestFloodIsSurvived has more senders than the limits allow, and less memory and log than they fill. The server
+// refuses some writes, memory stays bounded, and no acknowledged sample is lost, also after a restart. After the flood
+// the server accepts every write again by itself.
 func TestFloodIsSurvived(t *testing.T) {
 	const senders, headBytes = 16, 96 << 10
 	fs := vfs.NewMem()
@@ -100,7 +100,7 @@ func TestFloodIsSurvived(t *testing.T) {
 	cancel()
 	done.Wait()
 	require.Empty(t, failed)
-	// What is admitted below the limit may go over it by what was under way: two requests.
+	// Admitted requests may exceed the limit by the requests that ran already: two.
 	require.Less(t, f.most.Load(), int64(headBytes+headBytes/4+2*200*20))
 	require.Eventually(t, func() bool {
 		after := Sample{Labels: labels.FromStrings("__name__", "after"), TsMs: startMs}

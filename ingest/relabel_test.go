@@ -175,7 +175,8 @@ func TestRelabellingEqualsPrometheus(t *testing.T) {
 	r.close()
 }
 
-// TestRelabelledSeriesIsForgotten: a relabelled series that was removed from memory comes back by the same labels as sent.
+// TestRelabelledSeriesIsForgotten: a relabelled series that was removed from memory returns when the same labels
+// arrive.
 func TestRelabelledSeriesIsForgotten(t *testing.T) {
 	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, nil)

@@ -86,8 +86,8 @@ func TestReplayInLessMemory(t *testing.T) {
 	r.close()
 }
 
-// TestReplayBesideManySeries: where the series of the log take more than all memory of samples and series, a quarter of it
-// is left for rows. The replay flushes the others and takes every series.
+// TestReplayBesideManySeries: the series of the log take more than the memory of samples and series. A quarter of this
+// memory stays for rows. The replay flushes rows early and loads every series.
 func TestReplayBesideManySeries(t *testing.T) {
 	c := ingesttest.NewClock()
 	killed, all := fillLog(t, c, 20_000, nil)

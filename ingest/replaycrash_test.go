@@ -87,7 +87,7 @@ func TestKilledReplayKeepsDeletion(t *testing.T) {
 	crash := func() *vfs.MemFS { return fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 0}) }
 	r, err := deletionRig(t, fs, c, crashTweak)
 	require.NoError(t, err)
-	var samples []Sample // enough to make the flush load a file, which is durable at once
+	var samples []Sample // enough for the flush to load a file, which is durable at once
 	for n := range 3 * 1000 {
 		samples = append(samples, Sample{Labels: labels.FromStrings("__name__", "m", "x", fmt.Sprint(n)), TsMs: startMs})
 	}

@@ -132,7 +132,7 @@ func (r *rig) read(ls labels.Labels) (column, error) {
 	return all, nil
 }
 
-// find visits what the index has of a series.
+// find visits the entries of a series in the index.
 func (r *rig) find(ls labels.Labels, visit func(ctx context.Context, s index.Series, tags []keyschema.Tag) error) error {
 	ctx := context.Background()
 	matchers := []*labels.Matcher{}

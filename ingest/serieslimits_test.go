@@ -28,7 +28,7 @@ func newSeries(metric string, from, n int, tsMs int64) (all []prompb.TimeSeries)
 	return all
 }
 
-// send writes series and returns what became of them.
+// send writes series and returns the result.
 func (r *rig) send(all ...prompb.TimeSeries) Result {
 	r.t.Helper()
 	result, err := r.Write(context.Background(), Input{Body: body(r.t, &prompb.WriteRequest{Timeseries: all})})
@@ -36,8 +36,8 @@ func (r *rig) send(all ...prompb.TimeSeries) Result {
 	return result
 }
 
-// TestSeriesMemoryIsBounded sends series without end: the memory that they take stays below its limit, new ones are refused,
-// and known ones go on, in the same request as well.
+// TestSeriesMemoryIsBounded sends more and more series. Their memory stays below its limit. The server refuses new
+// series and still accepts known ones, also in the same request.
 func TestSeriesMemoryIsBounded(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	tweak := func(o *Options) { o.Head.TotalBytesMax = 8 << 20 }
@@ -74,7 +74,8 @@ func TestSeriesMemoryIsBounded(t *testing.T) {
 	r.close()
 }
 
-// TestIdleSeriesMakeRoom lets a bomb of one day be over on the next: its series are forgotten soon, and new ones are taken.
+// TestIdleSeriesMakeRoom sends a burst of series that ends after a day. The server soon removes these series, and
+// accepts new ones.
 func TestIdleSeriesMakeRoom(t *testing.T) {
 	ctx := context.Background()
 	c := ingesttest.NewClock()
@@ -137,7 +138,7 @@ func TestMetricSeriesLimit(t *testing.T) {
 	r.close()
 }
 
-// TestSeriesLimitDryRun warns and counts, and takes everything.
+// TestSeriesLimitDryRun warns and counts, and accepts all series.
 func TestSeriesLimitDryRun(t *testing.T) {
 	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), func(o *Options) {
 		o.Limits.SeriesMax, o.Limits.SeriesWarn, o.Limits.SeriesDryRun = 10, 0.5, true
@@ -169,7 +170,7 @@ func TestMetricCountsAreBounded(t *testing.T) {
 	require.Greater(t, first[0].Samples, uint64(90_000))
 }
 
-// TestLimitsOfTenants: a tenant meets limits of its own, others go on, and its use is shown.
+// TestLimitsOfTenants: a tenant reaches its own limits, others continue, and the status shows its use.
 func TestLimitsOfTenants(t *testing.T) {
 	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), func(o *Options) { o.Limits.Tenants = true })
 	r.SetTenantLimits(map[string]TenantLimits{

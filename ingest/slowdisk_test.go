@@ -98,7 +98,8 @@ func TestSlowDisk(t *testing.T) {
 	f.r.close()
 }
 
-// TestLogFailure breaks the log's device: writes, deletions and flushes say that only a new start helps, in few log lines.
+// TestLogFailure breaks the log's device. Writes, deletions and flushes report that only a restart helps, in few log
+// lines.
 func TestLogFailure(t *testing.T) {
 	var broken atomic.Bool
 	var lines bytes.Buffer

@@ -16,8 +16,8 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// TestAgesThatGrow retires samples by a short age and opens with a longer one: neither a late sample nor a deletion beside them
-// takes what is left of them, and both say what they do.
+// TestAgesThatGrow retires samples by a short age and opens with a longer one. Neither a late sample nor a deletion
+// near them removes their states, and both report their work.
 func TestAgesThatGrow(t *testing.T) {
 	ctx, fs, c := context.Background(), vfs.NewMem(), ingesttest.NewClock()
 	day := c.Now().UnixMilli()/dayMs + 1
@@ -61,7 +61,7 @@ func TestAgesThatGrow(t *testing.T) {
 	write(11)
 	step(at(49) + (10 * time.Minute).Milliseconds())
 	require.Equal(t, []int64{10, 11, 12, 14}, r.withStates(m, day))
-	// Of hours 10 and 12 nothing is deleted, of hour 14 what the state has.
+	// Hours 10 and 12 have nothing to delete, hour 14 has its state.
 	all := labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")
 	count, err := r.CountDeletion(ctx, deletion.Request{Selectors: [][]*labels.Matcher{{all}}, FromMs: at(11), ToMs: at(14) + 1000})
 	require.NoError(t, err)

@@ -87,7 +87,7 @@ func statesSeed(t *testing.T, seed uint64, cut map[string]int) {
 	}
 }
 
-// close closes all, and notes what the ages have come to.
+// close closes everything, and records the resulting ages.
 func (d *statesDriver) close() {
 	d.t.Helper()
 	for n := range d.model.labels {
@@ -104,7 +104,7 @@ func (d *statesDriver) note(format string, args ...any) {
 
 func (d *statesDriver) lastHour() int64 { return keyschema.HourOf(d.r.clock.Now().UnixMilli()) }
 
-// settle finds out what the operation that was cut off has come to, and checks everything.
+// settle finds the outcome of the interrupted operation, and checks everything.
 func (d *statesDriver) settle() {
 	d.t.Helper()
 	if d.during == "delete" && d.r.set.NextID() > d.nextID {
@@ -143,7 +143,7 @@ func (d *statesDriver) work() error {
 	}
 }
 
-// step does one thing. If the power went meanwhile it counts as under way.
+// step does one operation. If the power goes meanwhile, the operation counts as unfinished.
 func (d *statesDriver) step(run *crashRun) {
 	ctx := context.Background()
 	d.after, d.nextID = d.model.clone(), d.r.set.NextID()

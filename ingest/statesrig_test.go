@@ -120,7 +120,7 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 	return nil
 }
 
-// statesModel knows what there may be and must be of series whose samples retention takes before their states.
+// statesModel knows the possible and the required data of series whose samples expire before their states.
 type statesModel struct {
 	*deletionModel
 	// stated has the hours whose states must equal the states of the model's samples, by series: all these samples were in
@@ -290,7 +290,7 @@ func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bo
 	})
 }
 
-// requirePart demands that a state says nothing of deleted samples.
+// requirePart demands that a state contains no deleted samples.
 func (m *statesModel) requirePart(r *statesRig, n int, s rollup.State, fromMs, toMs int64) {
 	r.t.Helper()
 	if s.Count == 0 {

@@ -203,7 +203,7 @@ func dropTenantSeed(t *testing.T, seed uint64) {
 	r.close()
 }
 
-// TestDescriptionsOfTenants: one tenant leaves others room for descriptions of metrics.
+// TestDescriptionsOfTenants: one tenant leaves space for other tenants' metric descriptions.
 func TestDescriptionsOfTenants(t *testing.T) {
 	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), func(o *Options) {
 		o.Limits.Tenants, o.Limits.MetadataMetricsMax = true, 8

@@ -26,8 +26,8 @@ func (r *rig) writeV2(req *writev2.Request) (Result, error) {
 	return r.Write(context.Background(), Input{Body: bodyV2(r.t, req), Version: V2})
 }
 
-// TestV2EqualsV1 sends the same random requests by both versions to two stores, which must answer and hold the same, and by
-// turns to a third.
+// TestV2EqualsV1 sends the same random requests by both versions to two stores, and alternately to a third. All must
+// answer and hold the same.
 func TestV2EqualsV1(t *testing.T) {
 	rng := seeds.Rand(t, 1)
 	limit := func(o *Options) {

@@ -196,7 +196,7 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceWhileUsed: whoever asks meanwhile sees the rules before or after, never a mixture.
+// TestReplaceWhileUsed: a concurrent reader sees the rules before or after, never a mixture.
 func TestReplaceWhileUsed(t *testing.T) {
 	s := mustSchema(t, Rule{Pattern: "m*", Salts: 1})
 	var group sync.WaitGroup

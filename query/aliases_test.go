@@ -36,7 +36,7 @@ func testAliases() []aliases.Alias {
 	}
 }
 
-// oldNames are a metric, label or value and what it may be stored as.
+// oldNames are a metric, label or value with its possible stored names.
 func oldNames(label, name string) []string {
 	switch {
 	case label == "__name__" && name == "c_total":
@@ -64,8 +64,8 @@ func storedAs(rng *rand.Rand, ls labels.Labels) labels.Labels {
 	return b.Labels()
 }
 
-// renamedStack divides the samples of a dataset among series with old and new names. model is what they are once they have really
-// been renamed.
+// renamedStack divides the samples of a dataset among series with old and new names. model holds them under their new
+// names only.
 func renamedData(rng *rand.Rand, d dataset) (stored, model dataset) {
 	parts, whole := map[string]*dataSeries{}, map[string]*dataSeries{}
 	add := func(to map[string]*dataSeries, ls labels.Labels, ts int64, v float64) {
@@ -204,7 +204,8 @@ func TestAliasesAreRenames(t *testing.T) {
 	}
 }
 
-// TestAliasesAndResultCache: an alias that is added or removed shows in the next answer, and EXPLAIN names the stored selectors.
+// TestAliasesAndResultCache: the next answer reflects an added or removed alias, and EXPLAIN names the stored
+// selectors.
 func TestAliasesAndResultCache(t *testing.T) {
 	rng := newRandOf(t)
 	s := newStack(t)

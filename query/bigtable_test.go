@@ -98,8 +98,8 @@ func TestPrometheusFilesOnBigtable(t *testing.T) {
 // enginesCases is the number of expressions for each seed and flush mode; HALITE_CASES asks for more.
 const enginesCases = 60
 
-// TestEnginesAgree asks random questions about the same random data in Pebble and in Bigtable: the answers are the same,
-// bit for bit. HALITE_SEEDS is the number of data sets, HALITE_SEED the first.
+// TestEnginesAgree sends random queries over the same random data in Pebble and in Bigtable. The answers are equal bit
+// for bit. HALITE_SEEDS is the number of data sets, HALITE_SEED the first.
 func TestEnginesAgree(t *testing.T) {
 	tables := newBigtables(t)
 	first := seeds.Number(t, "HALITE_SEED", defaultSeed)
@@ -151,7 +151,7 @@ func compareEngines(t *testing.T, g exprs, embedded, cloud *query.Engine, cases 
 	require.LessOrEqual(t, ambiguous, cases/10, "nearly all have one answer")
 }
 
-// sameBits tells whether two answers are the same, values bit for bit but for the payload of a NaN.
+// sameBits reports whether two answers are equal, with values bit for bit except NaN payloads.
 func sameBits(a, b answer) bool {
 	if difference(a, b) != nil {
 		return false

@@ -30,7 +30,7 @@ func cachingEngine(t testing.TB, s *stack, change func(o *query.Options)) *query
 	return e
 }
 
-// dashboards ask the same questions again and again, of ranges that move.
+// dashboards send the same queries repeatedly, over ranges that move.
 type dashboards struct {
 	exprs
 	all    []string
@@ -101,7 +101,7 @@ func (d *dashboards) question() (text string, ask func(e *query.Engine, p query.
 	}
 }
 
-// exact is nil if two answers are the same to the last bit, in the order in which they came.
+// exact returns nil if two answers are equal to the last bit, in their order.
 func exact(want, got *query.Result) error {
 	a, _ := want.Warnings.AsStrings("", 0, 0)
 	b, _ := got.Warnings.AsStrings("", 0, 0)
@@ -182,8 +182,8 @@ func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	return got.Explain.Cache.Outcome
 }
 
-// TestCacheIsExact asks moving questions while samples are added, rewritten and flushed: every answer is the one without
-// the cache, to the last bit.
+// TestCacheIsExact sends queries with moving ranges while samples are added, rewritten and flushed. Every answer equals
+// the answer without the cache, to the last bit.
 func TestCacheIsExact(t *testing.T) {
 	rng := newRandOf(t)
 	data := newDataset(rng)
@@ -224,7 +224,8 @@ func TestCacheIsExact(t *testing.T) {
 	require.Less(t, outcomes["ambiguous"], 100)
 }
 
-// TestCacheBesideWriters asks while others write and flush: what was acknowledged before a question is in its answer.
+// TestCacheBesideWriters sends queries while others write and flush. Each answer has all samples acknowledged before
+// the query.
 func TestCacheBesideWriters(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()

@@ -12,8 +12,8 @@ import (
 	"halite/query"
 )
 
-// BenchmarkCancel breaks off heavy queries over 100,000 series at all moments of their run: ms-max is the longest time
-// from then until the query has ended, ms-run how long it takes if nobody breaks it off.
+// BenchmarkCancel cancels heavy queries over 100,000 series at random moments. ms-max is the longest time from the
+// cancellation to the end of the query. ms-run is the duration of an undisturbed query.
 func BenchmarkCancel(b *testing.B) {
 	const breaks = 40
 	s := benchStack(b, 100_000, 60)
@@ -48,7 +48,7 @@ func BenchmarkCancel(b *testing.B) {
 	}
 }
 
-// breakOff cancels a query after a while and returns how much longer it takes; nothing if it has ended before.
+// breakOff cancels a query after a while and returns the time until it ends, or nothing if it has ended before.
 func breakOff(b *testing.B, e *query.Engine, r query.RangeRequest, after time.Duration) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	var broken time.Time

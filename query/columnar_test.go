@@ -80,7 +80,7 @@ func TestStatistics(t *testing.T) {
 	require.Len(t, samples.SamplesReadPerStep, 61)
 }
 
-// TestStatisticsAreThoseOfTheEngine compares what queries say they have read.
+// TestStatisticsAreThoseOfTheEngine compares the statistics of reads with the engine's.
 func TestStatisticsAreThoseOfTheEngine(t *testing.T) {
 	w := newRandomStack(t)
 	for _, text := range []string{
@@ -155,7 +155,7 @@ func TestPeaksAreNotBelowTheEngines(t *testing.T) {
 
 const limitCases = 400
 
-// TestLimitsAreTheEngines: what the engine refuses for its samples is refused with operators too, and nothing else.
+// TestLimitsAreTheEngines: operators refuse the same queries for their samples as the engine, and no others.
 func TestLimitsAreTheEngines(t *testing.T) {
 	w := newRandomStack(t)
 	refused, cases := 0, int(seeds.Number(t, "HALITE_CASES", unlessShort(limitCases, limitCases/5)))
@@ -180,7 +180,7 @@ func TestLimitsAreTheEngines(t *testing.T) {
 	require.Greater(t, refused, cases/8)
 }
 
-// TestErrorsAreTheEngines: what operators cannot decide is asked of the engine, errors included.
+// TestErrorsAreTheEngines: if operators cannot decide, the engine evaluates the query, and returns its errors.
 func TestErrorsAreTheEngines(t *testing.T) {
 	w := newRandomStack(t)
 	for _, name := range []string{"same_a", "same_b"} {

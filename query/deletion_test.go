@@ -21,7 +21,7 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// vanishing is series that are deleted one after the other while they are asked for.
+// vanishing has series that are deleted one after the other while queries read them.
 type vanishing struct {
 	t *testing.T
 	*stack
@@ -107,8 +107,8 @@ func (v *vanishing) writeOthers() {
 	}
 }
 
-// TestDeletionsAreSeenWhole asks for series again and again, with caches and without, while they are deleted one after the
-// other, others are written, all is flushed, and what was deleted is cleaned: each series has all of its samples or none,
+// TestDeletionsAreSeenWhole queries series repeatedly, with and without caches. Meanwhile they are deleted one after
+// the other, others are written and flushed, and tombstones are cleaned. Each series has all of its samples or none,
 // and none once its deletion has returned.
 func TestDeletionsAreSeenWhole(t *testing.T) {
 	v := newVanishing(t)

@@ -40,7 +40,7 @@ func unlessShort(n, short uint64) uint64 {
 // make differential takes another seed each time.
 const defaultSeed = 20261120
 
-// TestAgainstPrometheus asks random questions about random data of ours and of Prometheus' storage.
+// TestAgainstPrometheus sends random queries over the same random data to Halite and to Prometheus' storage.
 func TestAgainstPrometheus(t *testing.T) {
 	seed := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	t.Logf("HALITE_SEED=%d", seed)

@@ -49,7 +49,7 @@ func (f *faultyIter) Err() error {
 	return f.RowIter.Err()
 }
 
-// TestFailingTableFailsTheQuery: whatever the expression makes of its samples, a read that broke off is an error.
+// TestFailingTableFailsTheQuery: with any expression, an interrupted read is an error.
 func TestFailingTableFailsTheQuery(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()

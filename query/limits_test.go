@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLimitsAreNamed: a message says which limit it was, its value and what to do.
+// TestLimitsAreNamed: a message names the limit, its value and the remedy.
 func TestLimitsAreNamed(t *testing.T) {
 	store := promqltest.LoadedStorage(t, load)
 	e := newEngine(t, store, func(o *Options) { o.SamplesMax = 3 })
@@ -48,8 +48,8 @@ func TestLimitsAreNamed(t *testing.T) {
 	require.NoError(t, <-first)
 }
 
-// TestTimeoutsReadAlike: wherever a timeout is noticed, the message begins with the words that clients know. A limit that was
-// reached before the timeout is reported as such.
+// TestTimeoutsReadAlike: each timeout has a message that begins with Prometheus's words. A limit that was reached
+// before the timeout is reported as such.
 func TestTimeoutsReadAlike(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), -1)
 	defer cancel()

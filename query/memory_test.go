@@ -18,8 +18,8 @@ import (
 
 const memoryCases = 120
 
-// TestMemoryOfQueriesComesBack asks what succeeds, fails, is cancelled, or finds no memory left: once it is over, nothing
-// is held.
+// TestMemoryOfQueriesComesBack runs queries that succeed, fail, are cancelled, or find no memory. After their end they
+// hold no memory.
 func TestMemoryOfQueriesComesBack(t *testing.T) {
 	w := newRandomStack(t)
 	var request []ingest.Sample

@@ -15,7 +15,8 @@ import (
 	"halite/query"
 )
 
-// nasty is an expression made to annoy. want is the type of error, empty for an answer; message a part of its text.
+// nasty is an expensive or odd expression. want is the type of error, empty for an answer; message is a part of its
+// text.
 type nasty struct {
 	text    string
 	want    query.ErrorType
@@ -102,7 +103,7 @@ func bomb(n int) string {
 	return text
 }
 
-// TestNastyExpressions: each is answered or refused with the right words, in a second or so, and the engine goes on.
+// TestNastyExpressions: each gets an answer or the right error, in about a second, and the engine continues.
 func TestNastyExpressions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")

@@ -73,7 +73,7 @@ func TestNewestRow(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestNewestRowOfOtherWrites checks that a write to hours that are not known ends what is known.
+// TestNewestRowOfOtherWrites checks that a write to unknown hours invalidates the newest row.
 func TestNewestRowOfOtherWrites(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

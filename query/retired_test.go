@@ -162,8 +162,8 @@ func (r *retiredStack) compare(
 	require.Greater(t, values, 5, text)
 }
 
-// TestRetiredSamplesAreGone: what has no states is as without samples, and windows that cut an hour have it where it
-// ends.
+// TestRetiredSamplesAreGone: hours without states are empty. A window that cuts an hour contains the hour if it
+// contains the hour's end.
 func TestRetiredSamplesAreGone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")

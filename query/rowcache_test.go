@@ -26,8 +26,8 @@ func (s *stack) withRowCache(bytes int64) *source {
 	return q
 }
 
-// TestKeptRowsAreThoseOfTheTable writes in and out of order, flushes and deletes, and asks the same questions with rows
-// kept and without after each step.
+// TestKeptRowsAreThoseOfTheTable writes in and out of order, flushes and deletes, and sends the same queries with and
+// without the row cache after each step.
 func TestKeptRowsAreThoseOfTheTable(t *testing.T) {
 	rng := newRandOf(t)
 	s := newStack(t, keyschema.Rule{Pattern: "c_*", FromHour: dataFrom/hourMs + 2, Salts: 5, Promoted: []string{"job"}})
@@ -73,8 +73,8 @@ func dropSomeRows(t *testing.T, s *stack) {
 	require.NoError(t, data.DropRows(t.Context(), storage.RowRange{Start: []byte("g#"), End: []byte("g$")}))
 }
 
-// TestKeptRowsBesideFlushes reads through kept rows while samples come in, out of order too, and are flushed: what was
-// acknowledged before a reader began must be there, once.
+// TestKeptRowsBesideFlushes reads through the row cache while samples arrive, also out of order, and are flushed. Each
+// reader must find all samples acknowledged before it began, once.
 func TestKeptRowsBesideFlushes(t *testing.T) {
 	const (
 		rounds = 120

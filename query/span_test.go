@@ -52,7 +52,7 @@ func scan(tb testing.TB, e *query.Engine, text string, fromMs, toMs int64, step 
 	return res.Explain.Reading
 }
 
-// TestLongScansAreFlat: however long a series is, a query holds some days of it. What grows are the results.
+// TestLongScansAreFlat: a query holds only some days of a series of any length. Only the results grow.
 func TestLongScansAreFlat(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -90,7 +90,7 @@ func TestRowsReadByTheDay(t *testing.T) {
 	}
 }
 
-// TestRowsReadOfTheLastHour: what is stored before the window is not read.
+// TestRowsReadOfTheLastHour: the query reads no rows before the window.
 func TestRowsReadOfTheLastHour(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -166,8 +166,8 @@ func heapGrowth(f func()) int64 {
 	return max(0, most.Load()-before)
 }
 
-// BenchmarkRowsRead asks questions that need a small part of what is stored; rows/series and read/used say how little
-// more was read.
+// BenchmarkRowsRead runs queries that need a small part of the stored rows. rows/series and read/used show the
+// overhead.
 func BenchmarkRowsRead(b *testing.B) {
 	for _, c := range []struct {
 		name, text        string

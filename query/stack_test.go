@@ -28,7 +28,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// stack is all of the database that a query depends on, on a file system in memory.
+// stack is the part of the database that a query needs, on a file system in memory.
 type stack struct {
 	*source
 	tb       testing.TB

@@ -77,8 +77,8 @@ func counterOf(t *testing.T, r *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// TestKeptStatesMissNoSample writes late samples, flushes them and computes states at once with questions: what was
-// written before one is counted in its answer.
+// TestKeptStatesMissNoSample writes late samples, flushes them and computes states during queries. Each answer counts
+// all samples written before the query.
 func TestKeptStatesMissNoSample(t *testing.T) {
 	const days, rounds, series = 5, 40, 3
 	clock := new(atomic.Int64)

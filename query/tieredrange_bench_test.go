@@ -56,7 +56,7 @@ func BenchmarkTierRanges(b *testing.B) {
 	}
 }
 
-// askTiers asks one question in every way; kept keeps what it has decoded.
+// askTiers runs one query in every way; kept caches decoded rows and states.
 func (s *stack) askTiers(b *testing.B, kept *source, q tierQuestion, end, series int64) {
 	for _, way := range []struct {
 		name string

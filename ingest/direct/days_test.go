@@ -17,7 +17,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// sharedDay is several servers with a series that has only the state of a day left.
+// sharedDay has several servers and a series with only the state of a day.
 type sharedDay struct {
 	*sharedStates
 	startMs int64 // of the day
@@ -56,7 +56,7 @@ func (w *sharedDay) put(n *Direct, hour int64) {
 	require.NoError(w.t, err)
 }
 
-// retire does to a family what retention does.
+// retire expires a family as retention does.
 func (w *sharedDay) retire(table, family string) {
 	w.t.Helper()
 	ctx := w.t.Context()

@@ -38,7 +38,7 @@ import (
 type hookStore struct {
 	storage.Store
 	hook func() (before, after error, partial bool)
-	dead atomic.Bool // whoever uses it was killed: nothing that it does has an effect any more
+	dead atomic.Bool // its user was killed: its calls have no effect
 }
 
 func (s *hookStore) ask() (before, after error, partial bool) {
@@ -117,7 +117,7 @@ type place struct {
 	tsMs   int64
 }
 
-// belief is what a sample may be.
+// belief holds the possible values of a sample.
 type belief struct {
 	values map[float64]bool
 	acked  bool
@@ -126,7 +126,7 @@ type belief struct {
 	cuts   int // deletions that have begun
 }
 
-// directWorld is several servers over the same tables.
+// directWorld has several servers over the same tables.
 type directWorld struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -148,7 +148,7 @@ type directWorld struct {
 	reach int64
 	// hook is in place of interfere.
 	hook func() (before, after error, partial bool)
-	// extend gives a server what it has besides.
+	// extend adds the other parts of a server.
 	extend func(o *Options, set *tombstone.Set, hooks *hookStore)
 }
 
@@ -200,7 +200,7 @@ func (w *directWorld) start() *Direct {
 	return n
 }
 
-// interfere fails writes, and lets other servers work in the middle of them.
+// interfere fails writes, and runs other servers in the middle of them.
 func (w *directWorld) interfere() (before, after error, partial bool) {
 	if !w.faults {
 		return nil, nil, false
@@ -271,7 +271,7 @@ func (w *directWorld) write(n *Direct) {
 	}
 }
 
-// delete has a server delete samples of some series.
+// delete lets a server delete samples of some series.
 func (w *directWorld) delete(n *Direct) {
 	from := w.clock.Ms.Load() - w.rng.Int64N(w.reach+keyschema.HourMs)
 	to := from + w.rng.Int64N(2*keyschema.HourMs)
@@ -324,7 +324,7 @@ func (w *directWorld) step(n *Direct) {
 	case 5:
 		w.clock.Advance(time.Duration(w.rng.IntN(12)) * time.Minute)
 	default:
-		// It may fail like any; without room in the index's news it cannot look either.
+		// It may fail like any write. If the index cannot hold the news, the server cannot refresh either.
 		_ = n.Pack(context.Background())
 	}
 }
@@ -360,7 +360,7 @@ func (w *directWorld) rows() (found map[place]float64, singles int) {
 	return found, singles
 }
 
-// check compares all rows with what they may be.
+// check compares all rows with their possible values.
 func (w *directWorld) check(what string) (singles int) {
 	w.t.Helper()
 	found, singles := w.rows()
@@ -376,9 +376,9 @@ func (w *directWorld) check(what string) (singles int) {
 	return singles
 }
 
-// TestDirectAndCompactor: servers write the same samples in time and late, pack, delete, clean, and fail, also in the middle of
-// each other's writes. No acknowledged sample is lost or outlived by one that it replaced, none that was deleted comes back,
-// and in the end everything is packed and clean.
+// TestDirectAndCompactor: servers write the same samples in time and late, pack, delete, clean, and fail, also in the
+// middle of each other's writes. No acknowledged sample is lost or replaced by an earlier one, no deleted sample comes
+// back, and in the end all rows are packed and clean.
 func TestDirectAndCompactor(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
 	acked, failed, cuts, clean := 0, 0, 0, 0
@@ -417,7 +417,7 @@ func TestDirectAndCompactor(t *testing.T) {
 	t.Logf("%d writes acknowledged, %d failed; %d deletions, %d cleaned under way", acked, failed, cuts, clean)
 }
 
-// revisit writes a sample to each row once more, so that there is a note of rows with leftovers of failed writes, too.
+// revisit writes a sample to each row once more, so that rows with leftovers of failed writes have a note, too.
 func (w *directWorld) revisit() {
 	seen := map[place]bool{}
 	places := slices.SortedFunc(maps.Keys(w.book), func(a, b place) int {
@@ -438,7 +438,7 @@ func (w *directWorld) revisit() {
 	}
 }
 
-// look has all servers see what the others wrote, and checks that each finds every acknowledged sample's hour.
+// look refreshes all servers, and checks that each finds the hour of every acknowledged sample.
 func (w *directWorld) refresh() {
 	for i, n := range w.nodes {
 		require.NoError(w.t, n.refresh(context.Background()))
@@ -454,7 +454,8 @@ func (w *directWorld) refresh() {
 	}
 }
 
-// TestDirectSeesOthers: a server sees what another one wrote after its next look, not before, and says so if it cannot look.
+// TestDirectSeesOthers: a server sees the writes of another one after its next refresh, not before, and reports a
+// failed refresh.
 func TestDirectSeesOthers(t *testing.T) {
 	w := newDirectWorld(t, 1, 2)
 	sample := ingest.Sample{Labels: seriesLabels(1), TsMs: startMs, Value: 1}
@@ -475,8 +476,8 @@ func TestDirectSeesOthers(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 }
 
-// TestDirectHourThatLeaves: a server that has not seen that an hour has left the index, while deletions were cleaned, tells
-// of it once more when it writes to it.
+// TestDirectHourThatLeaves: cleaning removes an hour from the index while a server does not refresh. The server
+// announces the hour again when it writes to it.
 func TestDirectHourThatLeaves(t *testing.T) {
 	w := newDirectWorld(t, 1, 2)
 	a, b := w.nodes[0], w.nodes[1]
@@ -506,7 +507,7 @@ func TestDirectHourThatLeaves(t *testing.T) {
 	require.Equal(t, 1, known(w.start()))
 }
 
-// TestDirectGuard: tables that are no longer ours take no more writes.
+// TestDirectGuard: a server stops writing to tables that it no longer owns.
 func TestDirectGuard(t *testing.T) {
 	w := newDirectWorld(t, 1, 1)
 	n := w.nodes[0]
@@ -526,7 +527,7 @@ func TestDirectGuard(t *testing.T) {
 	require.NoError(t, write())
 }
 
-// TestSequenceOfServers: no two servers get the same number, whatever becomes of their reservations.
+// TestSequenceOfServers: no two servers get the same number, even if reservations fail.
 func TestSequenceOfServers(t *testing.T) {
 	w := newDirectWorld(t, 3, 3)
 	w.depth, w.faults = 1, true // faults without others in between
@@ -549,7 +550,7 @@ func TestSequenceOfServers(t *testing.T) {
 	}
 }
 
-// logger writes what servers have to say to the test's output, if it is asked for by name.
+// logger writes the log lines of servers to the test's output, if the test runs by name.
 func (w *directWorld) logger() *slog.Logger {
 	if os.Getenv("HALITE_SEED") == "" {
 		return nil

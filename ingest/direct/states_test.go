@@ -22,14 +22,14 @@ import (
 	"halite/storage/tombstone"
 )
 
-// sharedStates is several servers that share tables and keep rollups. Each of them may be killed or take over.
+// sharedStates has several servers that share tables and keep rollups. Each of them may be killed or take over.
 type sharedStates struct {
 	*directWorld
 	of     map[*Direct]*job.Rollups
 	hooks  map[*Direct]*hookStore
 	made   *job.Rollups // by extend, of the server that is being started
 	hooked *hookStore
-	holder *job.Rollups // whose turn it is to compute; others may believe that it is theirs
+	holder *job.Rollups // holder of the lease; others may believe that they hold it
 	killed int
 	known  int
 }
@@ -71,7 +71,7 @@ func (w *sharedStates) join() *Direct {
 	return n
 }
 
-// act is one thing that a server does in the middle of a server's writes: others work, and it may be killed.
+// act runs other servers in the middle of a server's write, and may kill the server.
 func (w *sharedStates) act(n *Direct) {
 	if w.depth == 0 {
 		w.busy = n

@@ -14,7 +14,7 @@ import (
 	"halite/ingest/head"
 )
 
-// policyHead is the head of TestPolicy: named rows, and the limits.
+// policyHead is the head of TestPolicy, with named rows and limits.
 type policyHead struct {
 	names      []string
 	rows       []head.RowInfo

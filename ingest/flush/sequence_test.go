@@ -9,7 +9,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// FuzzSequence checks that numbers ascend and stay in their range, or that there is an error, whatever the row holds.
+// FuzzSequence checks that for any row, numbers ascend and stay in their range, or that there is an error.
 func FuzzSequence(f *testing.F) {
 	f.Add([]byte(sequenceQualifier), []byte("\x00\x00\x00\x00\x00\x00\x07\x00"), []byte("c\x00\x00\x00\x00\x00\x00\x03\x00"))
 	f.Add([]byte(sequenceQualifier), []byte("\xff\xff\xff\xff\xff\xff\xff\xff"), []byte("c"))
@@ -24,7 +24,7 @@ func FuzzSequence(f *testing.F) {
 		other := storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: claim}
 		m := []storage.RowMutation{{Key: []byte(sequenceRow), Entries: []storage.Entry{cell, other}}}
 		if meta.Apply(t.Context(), m) != nil {
-			return // no row that a table takes
+			return // no table accepts such a row
 		}
 		s, err := OpenSequence(t.Context(), store, meta)
 		if err != nil {

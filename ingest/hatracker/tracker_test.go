@@ -82,7 +82,7 @@ func TestFailover(t *testing.T) {
 	require.Len(t, status[0].Replicas, 2)
 }
 
-// TestRestart: the elected replica keeps its cluster for a fail-over time, however long the server was down.
+// TestRestart: after any downtime, the elected replica keeps its cluster for one fail-over time.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
 	require.True(t, w.send(w.open(nil), "eu/1 ü#", "a"))
@@ -97,8 +97,8 @@ func TestRestart(t *testing.T) {
 	require.True(t, w.send(tr, "eu/1 ü#", "b"))
 }
 
-// TestSeveralServers: at each moment all servers store the samples of at most one replica, and of one at least once in a
-// fail-over time and a renewal, while all replicas send to all servers.
+// TestSeveralServers: all replicas send to all servers. At each moment all servers store the samples of at most one
+// replica, and within a fail-over time and a renewal they store some replica's samples.
 func TestSeveralServers(t *testing.T) {
 	rng := seeds.Rand(t, 1)
 	w := newWorld(t)
@@ -152,7 +152,7 @@ func TestBounds(t *testing.T) {
 	require.Empty(t, w.open(nil).Status(), "old leases are forgotten at the start")
 }
 
-// TestTenants: clusters of the same name are apart.
+// TestTenants: clusters of different tenants with the same name are independent.
 func TestTenants(t *testing.T) {
 	w := newWorld(t)
 	tr := w.open(nil)
@@ -181,7 +181,7 @@ func (f *failing) CheckAndApply(
 	return f.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 }
 
-// TestTableFails: the elected replica goes on until its lease ends. Nobody is elected meanwhile.
+// TestTableFails: the elected replica continues until its lease ends. No other replica is elected meanwhile.
 func TestTableFails(t *testing.T) {
 	w := newWorld(t)
 	table := &failing{Table: w.meta}

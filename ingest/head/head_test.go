@@ -183,7 +183,7 @@ func (m *model) finishFlushes() {
 
 func (m *model) check(ref uint32, mintMs, maxtMs int64) {
 	m.t.Helper()
-	// One sample stands in the columns already: reads must append.
+	// The columns already hold one sample: reads must append.
 	tsMs, values, err := m.h.AppendSamples(ref, mintMs, maxtMs, []int64{-1}, []float64{-1})
 	require.NoError(m.t, err)
 	require.Equal(m.t, int64(-1), tsMs[0])
@@ -324,7 +324,7 @@ func TestHeadAgainstMap(t *testing.T) {
 	}
 }
 
-// finish flushes everything: no memory may stay accounted for, and the blocks must be usable again.
+// finish flushes everything. The accounted memory must be zero, and the blocks must be reusable.
 func (m *model) finish() {
 	m.finishFlushes()
 	for stripe := range m.h.Stripes() {
@@ -421,9 +421,9 @@ func TestForgottenSeriesReadAsEmpty(t *testing.T) {
 	require.Len(t, tsMs, 1)
 }
 
-// TestReadersSeeWholePrefixes runs one writer for each stripe, readers and a flusher together. A writer counts up; a
-// reader must find, in table and head together, the numbers 0…n without a gap, and all that was appended before it began,
-// whether it looks at the head or goes by Holds. Each writer has an hour of its own.
+// TestReadersSeeWholePrefixes runs one writer for each stripe, readers and a flusher together. A writer counts up. In
+// table and head together, a reader must find the numbers 0…n without a gap, and all numbers that were appended before
+// it began, with and without Holds. Each writer has an hour of its own.
 func TestReadersSeeWholePrefixes(t *testing.T) {
 	const writers, samples = 4, 3000
 	h := newHead(t, head.Options{Stripes: writers, RowBytesMax: 600}, writers*512)

@@ -49,7 +49,7 @@ func TestRowsLeftBehindArePacked(t *testing.T) {
 	require.Less(t, after, before*2/3)
 	require.Equal(t, series*16+series, h.Samples())
 
-	// Late samples come into the row that was left, without making another.
+	// Late samples go into the same row and make no other.
 	for _, ref := range []uint32{1, 500, series} {
 		require.NoError(t, (&writer{}).append(h, h.Stripe(ref), []head.Sample{{Ref: ref, TsMs: baseMs + 16*60_000, Value: 7}}))
 		want[ref] = append(want[ref][:16:16], 7, 1)

@@ -130,7 +130,7 @@ func (m *kindsModel) putExemplar(into map[place]map[int64]string, at place, tsMs
 	put(into, at, tsMs, string(all))
 }
 
-// readInto adds what the head holds of a series and kind in [mintMs, maxtMs].
+// readInto adds the head's samples of a series and kind in [mintMs, maxtMs].
 func (m *kindsModel) readInto(into map[place]map[int64]string, at place, mintMs, maxtMs int64) {
 	t, h := m.t, m.h
 	ascending := func(tsMs []int64, strictly bool) {
@@ -329,7 +329,7 @@ func TestKindsAgainstMap(t *testing.T) {
 	}
 }
 
-// finishAll flushes everything: no memory may stay accounted for.
+// finishAll flushes everything. The accounted memory must be zero.
 func (m *kindsModel) finishAll() {
 	m.finishFlushes()
 	for stripe := range m.h.Stripes() {

@@ -68,7 +68,7 @@ func forget(g *head.Registry, want map[int]uint32, digit uint32) {
 	removal.Close()
 }
 
-// TestRegistryShrinks forgets nearly all of many series.
+// TestRegistryShrinks forgets nearly all series of a large registry.
 func TestRegistryShrinks(t *testing.T) {
 	g := head.NewRegistry()
 	refs := make([]uint32, 100_000)
@@ -131,7 +131,7 @@ func BenchmarkForget(b *testing.B) {
 	}
 }
 
-// TestCursorFollowsAnyOrder repeats orders so that predictions are made, hit and broken.
+// TestCursorFollowsAnyOrder repeats orders, so that predictions arise, hit and miss.
 func TestCursorFollowsAnyOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 6))
 	g := head.NewRegistry()

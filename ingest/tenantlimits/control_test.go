@@ -13,7 +13,7 @@ func testTenant() *Tenant {
 	return New(Options{SlotsMax: 3, SharedMax: 1, BytesMax: 100, Now: time.Now}).Of("&acme&")
 }
 
-// TestShare: a tenant takes its slots and its memory at most, and one slot while others are active.
+// TestShare: a tenant takes at most its slots and its memory, and one slot while others are active.
 func TestShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := testTenant()
@@ -44,7 +44,7 @@ func TestShare(t *testing.T) {
 	})
 }
 
-// TestClose waits for the requests under way and refuses others.
+// TestClose waits for running requests and refuses others.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := testTenant()

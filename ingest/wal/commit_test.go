@@ -50,7 +50,7 @@ func (g *gate) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// TestWaitersShareASync: while one sync runs, all that arrive gather for the next.
+// TestWaitersShareASync: requests that arrive during a sync share the next one.
 func TestWaitersShareASync(t *testing.T) {
 	g := newGate()
 	l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(vfs.NewMem(), g)))

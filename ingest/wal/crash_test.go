@@ -234,8 +234,8 @@ func load(j *journal, rng *rand.Rand) error {
 	return <-errs
 }
 
-// script is a short life of a log without concurrency; acked is called after each acknowledgement. It returns the
-// first error.
+// script is a short run of a log without concurrency. It calls acked after each acknowledgement, and returns the first
+// error.
 func script(fs vfs.FS, j *journal) (err error) {
 	opts := testOptions(fs)
 	opts.SegmentBytesMax = 1024

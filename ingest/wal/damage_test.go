@@ -17,7 +17,7 @@ import (
 	"halite/ingest/wal/record"
 )
 
-// specimen is a closed or crashed log all of whose frames are known.
+// specimen is a closed or crashed log with known frames.
 type specimen struct {
 	fs     *vfs.MemFS
 	frames []replayed
@@ -394,8 +394,9 @@ func TestGarbageBehindTheEnd(t *testing.T) {
 	}
 }
 
-// TestFrameOfALaterGroupProvesDamage: two groups behind the watermark; a hole in the first was durable, for the
-// second was written only after its sync. A hole in a group with more of the same group behind may be a crash.
+// TestFrameOfALaterGroupProvesDamage has two groups after the watermark. A gap in the first group is damage, because
+// the log wrote the second group only after the first was durable. A gap with frames of the same group after it may
+// come from a crash.
 func TestFrameOfALaterGroupProvesDamage(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	opts := testOptions(fs)

@@ -119,7 +119,7 @@ func TestRewrittenFramesAreDurable(t *testing.T) {
 	require.Equal(t, segmentName(2), damage.File)
 }
 
-// TestCheckpointIsDurableBeforeSegmentsGo: an in-memory crash keeps removed files, a real one need not.
+// TestCheckpointIsDurableBeforeSegmentsGo: a simulated crash keeps removed files, but a real one may lose them.
 func TestCheckpointIsDurableBeforeSegmentsGo(t *testing.T) {
 	var operations []string
 	var recording atomic.Bool

@@ -35,7 +35,7 @@ func TestRoundTripRandom(t *testing.T) {
 		chunktest.RandomValues(r, values)
 		tsMs := chunktest.RandomTimes(r, hourStartMs, n)
 		packed := checkRoundTrip(t, hourStartMs, tsMs, values)
-		// What an Encoder packed before must not matter.
+		// Earlier chunks of an Encoder must not influence the result.
 		again, err := e.Append(nil, hourStartMs, tsMs, values)
 		if err != nil || !bytes.Equal(again, packed) {
 			t.Fatalf("a used Encoder gives %x, %v, want %x", again, err, packed)

@@ -71,7 +71,7 @@ func TestRadixEveryWidth(t *testing.T) {
 	}
 }
 
-// TestBlockSizeIsWhatWasPlanned packs blocks with few and many outliers in each width and in the cheapest.
+// TestBlockSizeIsWhatWasPlanned packs blocks with few and many outliers in each width, and in the cheapest one.
 func TestBlockSizeIsWhatWasPlanned(t *testing.T) {
 	r := chunktest.NewRand(t)
 	var reader blockReader

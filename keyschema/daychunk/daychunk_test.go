@@ -120,7 +120,7 @@ func TestRoundTrip(t *testing.T) {
 	checkRoundTrip(t, &d, many)
 }
 
-// TestSizes checks how much smaller hours are together, for what a fleet has.
+// TestSizes checks the saving of day chunks over single chunks, for series of a fleet.
 func TestSizes(t *testing.T) {
 	var d Decoder
 	saved, chunks := 0.0, 0.0
@@ -266,7 +266,7 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// TestShortForm checks what few hours of a fleet's series have in common: most of a head.
+// TestShortForm checks that a few hours of a fleet's series share most of their heads.
 func TestShortForm(t *testing.T) {
 	var d Decoder
 	for i := range chunktest.Fleet {

@@ -22,8 +22,8 @@ func TestSimulateIsDeterministic(t *testing.T) {
 	require.NotEqual(t, first, other)
 }
 
-// TestSaltsSpreadTheLargestMetric is why there are salts: while ranges have not been split, the largest metric is as hot as
-// it is large without them, and even with them.
+// TestSaltsSpreadTheLargestMetric shows the purpose of salts. Before ranges split, all load of the largest metric hits
+// one node without salts; with them it is even.
 func TestSaltsSpreadTheLargestMetric(t *testing.T) {
 	for seed := uint64(1); seed <= 20; seed++ {
 		balances, err := Simulate(Simulation{Series: 10_000_000, Nodes: 20, Salts: []int{1, 16, 64}, Seed: seed})

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestQueriesShareMemory: memory of one query is not there for others until the query ends. The last eighth is for small
+// TestQueriesShareMemory: other queries cannot use the memory of a query until it ends. The last eighth is for small
 // queries.
 func TestQueriesShareMemory(t *testing.T) {
 	p := &Pool{bytesMax: 16 << 20}
@@ -70,7 +70,7 @@ func (a *fakeResponse) End() {
 	go a.budget.Close()
 }
 
-// TestSlowAnswersGiveWay: a query without memory ends slow answers, the newest first and no more than necessary.
+// TestSlowAnswersGiveWay: a query without memory aborts slow answers, the newest first and no more than necessary.
 func TestSlowAnswersGiveWay(t *testing.T) {
 	p := &Pool{bytesMax: 16 << 20}
 	o := Limits{BytesMax: 16 << 20}
@@ -112,7 +112,7 @@ func TestSlowAnswersGiveWay(t *testing.T) {
 	require.EqualValues(t, 1<<20, p.bytes.Load())
 }
 
-// TestBudgetsRace has queries take and release side by side; nothing of the pool is lost, nor taken twice.
+// TestBudgetsRace lets queries take and release memory concurrently. The pool loses no memory and gives none twice.
 func TestBudgetsRace(t *testing.T) {
 	p := &Pool{bytesMax: 64 << 20}
 	var queries sync.WaitGroup

@@ -174,7 +174,7 @@ func TestHints(t *testing.T) {
 	require.Equal(t, []string{"x", "limit", "2"}, values)
 }
 
-// TestFailuresFailTheQuery puts a fault in each place that can have one and wants an error, never a short answer.
+// TestFailuresFailTheQuery injects a fault at each possible place and expects an error, never an incomplete answer.
 func TestFailuresFailTheQuery(t *testing.T) {
 	fault := errors.New("disk on fire")
 	for name, inject := range map[string]func(*readtest.World){
@@ -257,7 +257,7 @@ func TestLimits(t *testing.T) {
 		var known promengine.ErrTooManySamples
 		require.ErrorAs(t, err, &known)
 	}
-	// What counts is what is held at once: batch by batch, and piece by piece, much less will do.
+	// Only memory held at once counts: with batches and pieces, much less is enough.
 	require.NoError(t, readAll(func(o *read.Options) {
 		o.BytesMax, o.BatchRowsMax, o.Concurrency = int64(len(w.Series))*budget.SeriesBytes+int64(total)*column.SampleBytes/2, 1, 1
 	}))
@@ -343,7 +343,7 @@ func TestChunksAreSmall(t *testing.T) {
 	require.NoError(t, set.Err())
 }
 
-// TestIteratorsHoldAPiece: however long a series is, its iterator has one piece of it in memory.
+// TestIteratorsHoldAPiece: an iterator holds only one piece of a series of any length.
 func TestIteratorsHoldAPiece(t *testing.T) {
 	w, s := readtest.LongWorld(t, 40)
 	// A piece of 2 days is in memory twice for a moment.

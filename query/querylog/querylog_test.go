@@ -137,7 +137,7 @@ func TestSlotIsJSON(t *testing.T) {
 	}
 }
 
-// TestActiveFileIsDamaged: whatever the file holds, the start goes on and warns.
+// TestActiveFileIsDamaged: with any content of the file, the start continues and warns.
 func TestActiveFileIsDamaged(t *testing.T) {
 	good := encodeSlot(testQuery(1))
 	slot := func(content string) string { return content + strings.Repeat("\x00", slotBytes-len(content)) }
@@ -172,7 +172,7 @@ func TestActiveFileIsDamaged(t *testing.T) {
 	require.Contains(t, warned.String(), "has more than 67108864 bytes")
 }
 
-// TestMappingFails takes the pages of the mapping away, as a failing disk does: queries go on.
+// TestMappingFails takes the pages of the mapping away, as a failing disk does. Queries continue.
 func TestMappingFails(t *testing.T) {
 	dir, warned := t.TempDir(), new(bytes.Buffer)
 	l := opened(t, dir, warned, nil)
@@ -245,7 +245,7 @@ func TestManyAtOnce(t *testing.T) {
 	require.NoError(t, none.Close())
 }
 
-// TestOpenRefuses: a log that cannot be opened is a mistake of the operator's.
+// TestOpenRefuses: a log that cannot be opened is an error at the start.
 func TestOpenRefuses(t *testing.T) {
 	_, err := Open(Options{File: filepath.Join(t.TempDir(), "missing", "queries.log")})
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -271,7 +271,7 @@ func FuzzParseSlots(f *testing.F) {
 	})
 }
 
-// BenchmarkBeginEnd is what a query pays to be recorded.
+// BenchmarkBeginEnd measures the cost of a query's record.
 func BenchmarkBeginEnd(b *testing.B) {
 	l, err := Open(Options{ActiveFile: filepath.Join(b.TempDir(), "queries.active"), Slots: 8})
 	require.NoError(b, err)

@@ -61,7 +61,7 @@ func TestSums(t *testing.T) {
 	require.ErrorIs(t, err, ErrBadOrder)
 }
 
-// TestForgets: beyond its bound, a Tracker forgets the queries that took least.
+// TestForgets: beyond its bound, a Tracker drops the queries with the lowest cost.
 func TestForgets(t *testing.T) {
 	tracker, calls := newTracker(t, Options{QueriesMax: 20}), 0
 	for n := range 1000 {

@@ -42,7 +42,7 @@ func (t slowTable) Apply(ctx context.Context, muts []storage.RowMutation) error 
 	return t.Table.Apply(ctx, muts)
 }
 
-// process is one of several processes that share tables.
+// process is one process of several that share tables.
 type process struct {
 	*Rollups
 	set   *tombstone.Set

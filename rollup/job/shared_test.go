@@ -18,7 +18,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// sharedRig has several processes over the same tables. All of them believe that it is their turn.
+// sharedRig has several processes over the same tables. All of them believe that they hold the lease.
 type sharedRig struct {
 	*testing.T
 	rng    *rand.Rand

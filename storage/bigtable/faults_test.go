@@ -18,8 +18,8 @@ import (
 	"halite/storage/bigtable/emulator"
 )
 
-// faults stands in front of an emulator and does to requests what networks and services do. Each kind strikes one request
-// in a hundred; now and then nothing works for a while.
+// faults stands in front of an emulator and injects the faults of networks and services into requests. Each kind hits
+// one request in a hundred. Sometimes nothing works for a while.
 type faults struct {
 	mu     sync.Mutex
 	rng    *rand.Rand

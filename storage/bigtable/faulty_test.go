@@ -17,9 +17,9 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// TestFaults works on an emulator behind faults and keeps book of what each row may hold: after an acknowledged write one
-// value, after a failed one the old or the new. A read must fail or return exactly such values, for all rows asked for.
-// The seeds run side by side, since they spend most of their time in waiting.
+// TestFaults works on an emulator with injected faults and records the possible values of each row: one value after an
+// acknowledged write, the old or the new one after a failed write. A read must fail or return such values for all
+// requested rows. The seeds run in parallel, because they mostly wait.
 func TestFaults(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 2, Short: 2})
 	t.Parallel()

@@ -26,7 +26,7 @@ const (
 	profileEnv  = "HALITE_BIGTABLE_APP_PROFILE"
 )
 
-// gaps is what the engine lacks wherever it runs.
+// gaps lists the features that the engine lacks everywhere.
 var gaps = storagetest.Caps{NoAtomicLoad: true, InexactGC: true}
 
 // startEmulator runs an emulator for one test and returns options that reach it.

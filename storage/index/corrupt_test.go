@@ -125,7 +125,7 @@ func (w *world) damaged(c placedCell, gone bool) (failed bool) {
 		require.ErrorIs(w.t, err, storage.ErrCorrupt, what)
 		require.Contains(w.t, err.Error(), fmt.Sprintf("%q", c.key), what)
 	case c.cell.Qualifier[0] == segment.QualManifest && gone:
-		// Without its root a day does not exist; Rebuild makes it again.
+		// Without its root a day does not exist; Rebuild recreates it.
 	default:
 		w.same(w.expect(mint, maxt, nil), got, what)
 	}

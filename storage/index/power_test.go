@@ -13,9 +13,9 @@ import (
 	"halite/storage/pebble"
 )
 
-// TestPowerLoss runs on the embedded engine over a file system that forgets what was not synced. Whatever was touched
-// since the last Persist followed by a Sync is replayed, as the log does; nothing may be missing then, however a compaction,
-// a persist or a clean-up was cut off.
+// TestPowerLoss runs on the embedded engine over a file system that loses unsynced bytes. The test replays all touches
+// since the last Persist followed by a Sync, as the log does. No series may be missing then, even if a compaction, a
+// persist or a clean-up was interrupted.
 func TestPowerLoss(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// remove takes hours of series that match out of the world: first from what a crash would replay and from the rows, then, if
-// need be several times, from the index.
+// remove removes hours of matching series from the world: first from the touches that a crash would replay and from the
+// rows, then from the index, several times if needed.
 func (w *world) remove() {
 	first := w.hourNow() - int64(w.rng.IntN(120))
 	last := first + int64(w.rng.IntN(60))
@@ -147,7 +147,7 @@ func (w *world) rowKey(ls labels.Labels, hour int64) []byte {
 	return keyschema.AppendHour(w.schema.RuleAt(metric, hour).AppendPrefix(nil, metric, tags), hour)
 }
 
-// TestRemovals is TestAgainstOracle with hours that go away, and most of them from days that are closed.
+// TestRemovals is TestAgainstOracle with removed hours, most of them on closed days.
 func TestRemovals(t *testing.T) {
 	for seed := range seedCount(t, 8) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

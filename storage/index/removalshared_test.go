@@ -115,8 +115,8 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 	return retold, perhaps
 }
 
-// TestSharedRemovalIsFenced: whoever removes hours and was taken for dead in the middle of it removes nothing any more, compacted
-// days and others.
+// TestSharedRemovalIsFenced: if others declare a process dead during a removal, it removes no more hours, neither of
+// compacted nor of other days.
 func TestSharedRemovalIsFenced(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		w := newSharedWorld(t, 1, 2)

@@ -68,7 +68,7 @@ type fact struct {
 	hour   int64
 }
 
-// sharedWorld is several processes over the same tables.
+// sharedWorld has several processes over the same tables.
 type sharedWorld struct {
 	t      *testing.T
 	rng    *rand.Rand
@@ -145,7 +145,7 @@ func (w *sharedWorld) others() {
 	}
 }
 
-// tell touches series in a process and persists them, as a write request does.
+// tell touches series in a process and persists the touches, as a write request does.
 func (w *sharedWorld) tell(x *Index) {
 	var told []fact
 	refs := map[fact]memory.Ref{}

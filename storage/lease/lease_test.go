@@ -13,8 +13,8 @@ import (
 	"halite/storage/storagetest"
 )
 
-// TestOneHolds runs processes that take, release and die at random. Never may two hold a lease at a time, and one must hold it
-// after a TTL.
+// TestOneHolds runs processes that take, release and die at random. Two processes never hold a lease at a time, and
+// after a TTL one must hold it.
 func TestOneHolds(t *testing.T) {
 	now := time.UnixMilli(1_700_000_000_000)
 	clock := func() time.Time { return now }

@@ -77,7 +77,7 @@ func TestAnnotations(t *testing.T) {
 	require.Equal(t, map[string]bool{"AB": true, "ABCD": true}, series)
 }
 
-// TestTenants: neither of two tenants sees or changes the notes of the other.
+// TestTenants: no tenant sees or changes the notes of another one.
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	s, _ := opened(t)

@@ -56,7 +56,7 @@ func TestCheckpoint(t *testing.T) {
 	require.ErrorIs(t, s.Checkpoint(t.Context(), "/copies/3"), storage.ErrUnavailable)
 }
 
-// TestCheckpointDiskFull fills the disk for the checkpoint. It fails at once, and the store goes on.
+// TestCheckpointDiskFull fills the disk for the checkpoint. The checkpoint fails at once, and the store continues.
 func TestCheckpointDiskFull(t *testing.T) {
 	for _, match := range []string{"/copy", "/copy/tree/MANIFEST", "/copy/tree/marker", "/copy/tree/OPTIONS", "/copy/SYNCED",
 		"/copy/TABLES"} {

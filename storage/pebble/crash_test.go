@@ -35,7 +35,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// crashRun is one seed: a file system that survives its stores, and what its rows may look like.
+// crashRun is one seed: a file system that outlives its stores, and the possible versions of its rows.
 type crashRun struct {
 	*testing.T
 	rng *rand.Rand

@@ -22,7 +22,7 @@ const (
 	damageDays = 3
 )
 
-// damageRow is a row of the first hour of a day, counted back from day 20 000.
+// damageRow is a row of the first hour of a day; days count back from day 20,000.
 func damageRow(day, i int) storage.RowMutation {
 	hour := (20_000 - day) * 24
 	key := fmt.Sprintf("m#00#row=%04d#%07d", i, 9_999_999-hour)
@@ -98,8 +98,8 @@ func cloneFS(t *testing.T, fs *vfs.MemFS) *vfs.MemFS {
 	return copied
 }
 
-// TestDamagedBlock flips one bit in the first block of a day. The store opens, reads of the day fail with the file's name, all
-// else goes on. With the loss accepted the file is set aside and the rest can be read.
+// TestDamagedBlock flips one bit in the first block of a day. The store opens, reads of the day fail with the file's
+// name, and everything else works. After the loss is accepted, the file is set aside and the rest can be read.
 func TestDamagedBlock(t *testing.T) {
 	fs := damageStore(t)
 	name := fileOfDay(t, fs, 1)
@@ -174,7 +174,8 @@ func requireSameFiles(t *testing.T, want, got *vfs.MemFS) {
 	}
 }
 
-// TestMissingFile: a table file that the manifest names and that is gone or cut is refused by name, and accepted by name.
+// TestMissingFile: if a table file of the manifest is missing or truncated, Open refuses it by name, and accepts its
+// loss by name.
 func TestMissingFile(t *testing.T) {
 	for _, cut := range []bool{false, true} {
 		fs := damageStore(t)

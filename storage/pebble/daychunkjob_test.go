@@ -261,7 +261,7 @@ func TestDayChunkChanges(t *testing.T) {
 	wantRows(t, table, rows[1:])
 }
 
-// TestDayChunkReaders reads all the time while days are packed: every read sees every row, and writes are not lost.
+// TestDayChunkReaders reads continuously while days are packed. Every read sees every row, and no write is lost.
 func TestDayChunkReaders(t *testing.T) {
 	s, table := dayChunkStore(t, func(o *pebble.Options) { o.DayChunkSpanBytes = 1 })
 	rows := dayChunkRows(10, 0, 24)

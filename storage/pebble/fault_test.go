@@ -57,7 +57,8 @@ func readKeys(t *testing.T, table storage.Table) ([]string, error) {
 	return keys, errors.Join(it.Err(), it.Close())
 }
 
-// TestCorruption flips single bits of the files: every read answers rightly or fails, and the process lives.
+// TestCorruption flips single bits of the files. Every read returns the right answer or fails, and the process
+// survives.
 func TestCorruption(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openStore(t, fs)
@@ -93,7 +94,7 @@ func TestCorruption(t *testing.T) {
 	require.True(t, readDamaged(t, fs), "the repaired store is whole")
 }
 
-// readDamaged tells whether all rows could be read.
+// readDamaged reports whether all rows could be read.
 func readDamaged(t *testing.T, fs vfs.FS) bool {
 	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, CacheBytes: 1 << 20})
 	if err != nil {

@@ -46,7 +46,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzParse tries bodies with a right checksum, so that what is behind it is reached.
+// FuzzParse tries bodies with a right checksum, so that parsing goes beyond the checksum.
 func FuzzParse(f *testing.F) {
 	whole := Append(nil, example())
 	f.Add(whole[:len(whole)-checksumSize])

@@ -30,7 +30,7 @@ func FuzzRow(f *testing.F) {
 		}
 		m := storage.RowMutation{Key: []byte("tombstones#live"), Entries: []storage.Entry{cell(q1, v1), cell(q2, v2)}}
 		if meta.Apply(t.Context(), []storage.RowMutation{m}) != nil {
-			return // no row that a table takes
+			return // no table accepts such a row
 		}
 		for _, accept := range []bool{false, true} {
 			set, err := tombstone.Open(t.Context(), tombstone.Options{Store: store, Shared: true, AcceptLoss: accept})

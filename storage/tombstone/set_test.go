@@ -142,7 +142,8 @@ func TestReadsLackWhatWasDeleted(t *testing.T) {
 	stable.Release()
 }
 
-// TestSnapshotExclusiveAmongDeletions: who waits for older views does not wait for its own, which a deletion may make one.
+// TestSnapshotExclusiveAmongDeletions: a caller that waits for older views does not wait for its own view, even if a
+// deletion makes it old.
 func TestSnapshotExclusiveAmongDeletions(t *testing.T) {
 	ctx, set := context.Background(), open(t, storagetest.NewModel(time.Now))
 	done := make(chan struct{})
@@ -215,7 +216,8 @@ func TestFailedCutLeavesAll(t *testing.T) {
 	require.ErrorContains(t, err, "broken")
 }
 
-// TestHashedTags: of rows whose keys do not spell out all tags the label set is looked up, and only where it matters.
+// TestHashedTags: if a key does not hold all tags, the filter looks up the label set, and only if the decision depends
+// on it.
 func TestHashedTags(t *testing.T) {
 	ctx := context.Background()
 	set := open(t, storagetest.NewModel(time.Now))

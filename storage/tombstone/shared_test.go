@@ -37,7 +37,7 @@ func (t *conditionalTable) CheckAndApply(
 	return t.s.answer(func() (bool, error) { return t.Table.CheckAndApply(ctx, key, cond, then, otherwise) })
 }
 
-// unreliable loses answers of conditional mutations, before or after they took effect.
+// unreliable loses replies of conditional mutations, before or after they take effect.
 func unreliable(store storage.Store, rng *rand.Rand) *conditional {
 	var mu sync.Mutex
 	return &conditional{store, func(apply func() (bool, error)) (bool, error) {

@@ -122,7 +122,7 @@ func TestConnection(t *testing.T) {
 	c.send("put a.b 1 1 x=y\r\nput a.b 1 1 x\nversion\nput c 1 1 x=")
 	require.Equal(t, "put: illegal argument: invalid tag: x\n", c.line())
 	require.Equal(t, "Halite 1\n", c.line())
-	require.Equal(t, []string{"a.b x=y"}, w.stored()) // the answer to a command comes behind the lines before it
+	require.Equal(t, []string{"a.b x=y"}, w.stored()) // the answer to a command comes after the answers to earlier lines
 	c.send("z\nstats\nstatus\ndropcaches\nnonsense here\nhelp\n")
 	require.Equal(t, "tsd.x 1 2 host=a\n", c.line())
 	require.Equal(t, []string{"a.b x=y", "c x=z"}, w.stored())

@@ -20,8 +20,8 @@ import (
 
 const hour = int64(475_000)
 
-// rig is a compactor over tables in memory; the conditional mutations of the data table get lost at times, before or after
-// they took effect, and hooks run before them.
+// rig is a compactor over tables in memory. Conditional mutations of the data table sometimes fail, before or after
+// they take effect, and hooks run before them.
 type rig struct {
 	*testing.T
 	nowMs      int64
@@ -127,7 +127,7 @@ func (r *rig) delete(fromMs, toMs int64) {
 	require.NoError(r, err)
 }
 
-// row is what a query would read, by offset, and the number of cells that are stored.
+// row returns the samples that a query would read, by offset, and the number of stored cells.
 func (r *rig) row() (samples map[int64]float64, cells int) {
 	r.Helper()
 	samples = map[int64]float64{}
@@ -178,8 +178,8 @@ func TestCompactorPacksAndMergesLateSamples(t *testing.T) {
 	r.expect(map[int64]float64{0: 1, 1000: 3}, 1)
 }
 
-// TestCompactorLeavesWhatCameMeanwhile: a late sample that comes between reading and writing of a row is neither lost nor taken
-// for packed.
+// TestCompactorLeavesWhatCameMeanwhile: if a late sample arrives between the read and the write of a row, it is neither
+// lost nor counted as packed.
 func TestCompactorLeavesWhatCameMeanwhile(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
@@ -191,8 +191,8 @@ func TestCompactorLeavesWhatCameMeanwhile(t *testing.T) {
 	r.expect(map[int64]float64{0: 2}, 1)
 }
 
-// TestCompactorAndDeletions: what is deleted between reading and writing of a row stays deleted, what is written afterwards is
-// there; rows that lost samples not long ago are left alone, and free of them later.
+// TestCompactorAndDeletions: samples deleted between the read and the write of a row stay deleted, and later samples
+// stay. The compactor skips rows with recent deletions, and removes the deleted samples later.
 func TestCompactorAndDeletions(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
@@ -224,8 +224,8 @@ func TestCompactorAndDeletions(t *testing.T) {
 	r.expect(map[int64]float64{100: 7}, 1)
 }
 
-// TestCompactorAndRepeatedDeletions: a row waits for the deletions that took something from it, not for later ones of the same
-// hour that found nothing, however often they come.
+// TestCompactorAndRepeatedDeletions: a row waits for deletions that removed samples from it, but not for any number of
+// later ones of the same hour that removed none.
 func TestCompactorAndRepeatedDeletions(t *testing.T) {
 	r := newRig(t)
 	clean := func() (left int) {
@@ -259,7 +259,7 @@ func TestCompactorAndRepeatedDeletions(t *testing.T) {
 	r.expect(map[int64]float64{}, 0)
 }
 
-// TestCompactorWaitsForAnnouncedDeletions: while a deletion takes its number nothing is packed.
+// TestCompactorWaitsForAnnouncedDeletions: while a deletion takes its number, the compactor packs nothing.
 func TestCompactorWaitsForAnnouncedDeletions(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
@@ -278,7 +278,8 @@ func TestCompactorWaitsForAnnouncedDeletions(t *testing.T) {
 	r.expect(map[int64]float64{0: 1, 5: 1, 1000: 2}, 1)
 }
 
-// TestCompactorBearsLostAnswers: whatever becomes of its mutations, samples are the last ones written, and in the end one chunk.
+// TestCompactorBearsLostAnswers: whether its mutations succeed or fail, samples have their last written values, and
+// form one chunk in the end.
 func TestCompactorBearsLostAnswers(t *testing.T) {
 	r := newRig(t)
 	want := map[int64]float64{}

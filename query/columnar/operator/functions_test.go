@@ -219,7 +219,7 @@ func sameValue(a, b float64, exact bool) bool {
 	return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b))
 }
 
-// TestBlocksAreNotUsedWhereOrderShows: of these samples, all that counts cancels out.
+// TestBlocksAreNotUsedWhereOrderShows: the large values of these samples cancel out, so the order of additions shows.
 func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
 	w := window.New(read.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, grid.New(3999, 4000, 1), nil)
 	var ts []int64

@@ -11,7 +11,7 @@ import (
 	"halite/storage/pebble/cellkey"
 )
 
-// TestViewWaits starts a read while a swap is under way: only one of that partition waits.
+// TestViewWaits starts reads during a swap. Only a read of the same partition waits.
 func TestViewWaits(t *testing.T) {
 	db, err := pebble.Open("/data", &pebble.Options{FS: vfs.NewMem()})
 	require.NoError(t, err)
