@@ -42,7 +42,7 @@ var floors = map[string]int{
 	"storage/pebble/recovery":  25,
 	"storage/pebble":           30,
 	"storage/bigtable":         30,
-	// A Bigtable for tests and laptops; it knows nothing of the contract.
+	// A Bigtable for tests and laptops. It does not import the contract.
 	"storage/bigtable/emulator": 20,
 	"storage/storagetest":       30,
 	// The seeds of random tests. It lies below every other package, so that the tests of each may import it.
@@ -305,7 +305,7 @@ func TestLengths(t *testing.T) {
 	}
 }
 
-// TestNoUnfinishedWords keeps promises of later work out of the tree: a thing is built or it is not there.
+// TestNoUnfinishedWords keeps promises of later work out of the tree.
 func TestNoUnfinishedWords(t *testing.T) {
 	banned := []string{"TO" + "DO", "FIX" + "ME", "not impl" + "emented"}
 	for _, f := range goFiles(t) {

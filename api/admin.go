@@ -311,7 +311,7 @@ func deletionError(err error) *apiError {
 	case err == nil:
 		return nil
 	case errors.Is(err, deletion.ErrDeletesEverything):
-		return badData(fmt.Errorf("%w; set all=true (tsdb delete: --all) to delete them nevertheless", err))
+		return badData(fmt.Errorf("%w; set all=true (tsdb delete: --all) to delete them anyway", err))
 	case errors.Is(err, deletion.ErrBadRequest):
 		return badData(err)
 	case errors.As(err, &limit):

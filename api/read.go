@@ -254,7 +254,7 @@ func (s *Server) stream(
 	out := &stream{w: w, slot: slot, timer: timer, timeout: timeout}
 	aerr := send(ctx, out, budget)
 	if aerr != nil && out.begun {
-		s.opts.Logger.Warn("broke off a streamed answer", "path", r.URL.Path, "err", aerr.err)
+		s.opts.Logger.Warn("aborted a streamed answer", "path", r.URL.Path, "err", aerr.err)
 		panic(http.ErrAbortHandler)
 	}
 	return aerr

@@ -77,7 +77,7 @@ func firing(t *testing.T, series string, minutes int) (out []string) {
 	return out
 }
 
-// fault is a metric of a faulty server with the alert that it causes, and the minute from which the alert fires.
+// fault is a metric of a faulty server, with its alert and the minute from which the alert fires.
 type fault struct {
 	metric, values, alert string
 	minute                int

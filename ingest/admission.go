@@ -220,7 +220,7 @@ func (a *admission) setLowSpace(low bool, details ...any) {
 		return
 	}
 	if low {
-		a.logger.Error("refusing writes: too little disk space left; reads go on", details...)
+		a.logger.Error("refusing writes: too little disk space left; reads continue", details...)
 	} else {
 		a.logger.Info("accepting writes again: disk space is back", details...)
 	}

@@ -344,7 +344,7 @@ func (s *metadataStore) load(ctx context.Context) error {
 		return fmt.Errorf("read metadata: %w", err)
 	}
 	if faults > 0 {
-		s.logger.Warn("metadata of some metrics is left out", "metrics", faults, "first", first)
+		s.logger.Warn("skipping metadata of some metrics", "metrics", faults, "first", first)
 	}
 	return nil
 }

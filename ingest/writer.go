@@ -252,7 +252,7 @@ func (w *Writer) Drain(ctx context.Context) error {
 	case <-drained:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("wait for writes under way: %w", ctx.Err())
+		return fmt.Errorf("wait for running writes: %w", ctx.Err())
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 )
 
 // ErrDefault means that the default tenant cannot be dropped or added.
-var ErrDefault = errors.New("the default tenant exists always; delete its series with `tsdb delete`")
+var ErrDefault = errors.New("the default tenant always exists; delete its series with `tsdb delete`")
 
 // Writer knows and drops what tenants have. *ingest.Ingester and *direct.Direct are Writers.
 type Writer interface {
@@ -202,7 +202,7 @@ func (a *Admin) Drop(ctx context.Context, name string) (series int, err error) {
 	case r := <-done:
 		return r.series, r.err
 	case <-ctx.Done():
-		return 0, fmt.Errorf("the server goes on dropping tenant %q: %w", name, context.Cause(ctx))
+		return 0, fmt.Errorf("the server continues to drop tenant %q: %w", name, context.Cause(ctx))
 	}
 }
 

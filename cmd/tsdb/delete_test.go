@@ -144,7 +144,7 @@ func atoi(t *testing.T, text string) int {
 	return n
 }
 
-// TestDeleteAndRollups checks that rollups of a closed day equal the remaining samples, before and after cleaning.
+// TestDeleteAndRollups checks that rollups of a closed day equal its remaining samples, before and after cleaning.
 func TestDeleteAndRollups(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

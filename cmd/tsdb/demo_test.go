@@ -70,7 +70,7 @@ func TestDemo(t *testing.T) {
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, others, 3*3*demoTestHosts, "the fleet's own series")
 	places := map[string]bool{}
-	for i := range 5 { // two hours apart it is at the same place again
+	for i := range 5 { // after two hours it is at the same place again
 		places[s.hottest(now.Add(-time.Duration(i)*25*time.Minute))] = true
 	}
 	require.GreaterOrEqual(t, len(places), 4, "the hot spot moves: %v", places)
@@ -96,7 +96,7 @@ func TestDemo(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
-// TestDemoCleansUp: without a directory of its own a demo leaves nothing behind.
+// TestDemoCleansUp: without --storage.path a demo leaves no files behind.
 func TestDemoCleansUp(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)

@@ -35,7 +35,7 @@ func direct(flags ...string) []string {
 // nowhere is a directory that a server without a disk must not create.
 func nowhere(t *testing.T) string { return filepath.Join(t.TempDir(), "nothing") }
 
-// eventuallyPoints waits until a server sees what another one has acknowledged.
+// eventuallyPoints waits until a server sees the points that another one has acknowledged.
 func eventuallyPoints(t *testing.T, s *server, metric string, at time.Time, want []point) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -213,7 +213,7 @@ type flakyStream struct {
 	sent int
 }
 
-// SendMsg makes half of a write's rows look refused, and breaks reads.
+// SendMsg makes half of the rows of a write look refused, and breaks reads.
 func (s *flakyStream) SendMsg(m any) error {
 	s.sent++
 	switch resp, write := m.(*bigtablepb.MutateRowsResponse); {

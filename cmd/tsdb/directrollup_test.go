@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// day asks a server for a function of the samples of a day, from rollups where it may, and from samples alone, and demands
-// that both are alike.
+// day queries a function of the samples of a day twice: from rollups if possible, and only from samples. It demands
+// that both results are equal.
 func (s *server) day(t *testing.T, end time.Time) string {
 	t.Helper()
 	var answers [2]string
@@ -27,8 +27,8 @@ func (s *server) day(t *testing.T, end time.Time) string {
 	return answers[0]
 }
 
-// TestDirectRollups: of two servers one computes rollups; late samples and deletions on one are seen by the other at once,
-// in answers from rollups, too; when the one that computes is killed the other one goes on.
+// TestDirectRollups: one of two servers computes rollups. Each sees late samples and deletions on the other at once,
+// also in answers from rollups. When the first one is killed, the other one computes.
 func TestDirectRollups(t *testing.T) {
 	t.Parallel()
 	startEmulator(t)
@@ -75,8 +75,8 @@ func TestDirectRollups(t *testing.T) {
 	require.NoError(t, other.end(syscall.SIGTERM), other.log)
 }
 
-// TestDirectRollupTools: rollups of running servers are verified and rebuilt, by the server with the lease or by the tool
-// itself if there is none.
+// TestDirectRollupTools verifies and rebuilds rollups of running servers. The server with the lease computes them, or
+// the tool itself if there is none.
 func TestDirectRollupTools(t *testing.T) {
 	t.Parallel()
 	startEmulator(t)

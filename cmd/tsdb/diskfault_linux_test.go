@@ -60,7 +60,7 @@ func (s *server) tryWrite(points []point) bool {
 	return false
 }
 
-// requireRefusing requires that writes are refused and reads answered, and that both probes say so.
+// requireRefusing requires that the server refuses writes and answers reads, and that both probes say so.
 func (s *server) requireRefusing(healthyStatus int) {
 	s.t.Helper()
 	require.False(s.t, s.tryWrite([]point{{"refused", "a", time.Now().UnixMilli(), 1}}))
@@ -158,7 +158,7 @@ func smallDisk(t *testing.T) (dir string, ok bool) {
 	return dir, true
 }
 
-// fill takes all space of the disk and returns a function that gives it back.
+// fill takes all space of the disk and returns a function that frees it.
 func fill(t *testing.T, disk string) (empty func()) {
 	t.Helper()
 	f, err := os.Create(filepath.Join(disk, "fill"))

@@ -36,7 +36,7 @@ func documents(t *testing.T) map[string]string {
 	return texts
 }
 
-// notRun are the blocks with commands that TestDocsCommands cannot run, by file and beginning, with the reason.
+// notRun lists the blocks of commands that TestDocsCommands cannot run, by file and beginning, with the reason.
 var notRun = []struct{ file, begins, reason string }{
 	{"README.md", "go run ./cmd/tsdb demo", "builds, and serves without end; TestDemo"},
 	{"README.md", "go run ./cmd/tsdb graph", "builds; docs/first-steps.md has the command"},

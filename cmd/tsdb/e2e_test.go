@@ -220,7 +220,7 @@ func (s *server) get(path string, params url.Values) (int, apiAnswer) {
 	return resp.StatusCode, a
 }
 
-// series reads back all raw samples that a matrix selector sees: timestamps in ms → value, by instance.
+// series reads all raw samples of a matrix selector: timestamps in ms → value, by instance.
 func (s *server) series(metric string, at time.Time, span string) map[string]map[int64]string {
 	s.t.Helper()
 	status, a := s.get("/api/v1/query", url.Values{
@@ -249,7 +249,7 @@ func (s *server) series(metric string, at time.Time, span string) map[string]map
 	return all
 }
 
-// wave makes samples of n instances at every step in [from, to).
+// wave returns samples of n instances at every step in [from, to).
 func wave(metric string, n int, from, to time.Time, step time.Duration) []point {
 	var points []point
 	for i := 0; i < n; i++ {

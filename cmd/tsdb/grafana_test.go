@@ -32,7 +32,7 @@ const (
 	dashboardTimeMax   = time.Second
 )
 
-// TestDashboards asks a server every query of every panel and variable as Grafana does, and wants data for each.
+// TestDashboards sends every query of every panel and variable as Grafana does, and expects data for each.
 func TestDashboards(t *testing.T) {
 	flags := []string{"--web.self-scrape-interval=1s", "--web.enable-admin-api"}
 	startEmulator(t)
@@ -72,7 +72,7 @@ func checkDashboards(t *testing.T, s *server, engine string) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log.String())
 }
 
-// loadForDashboards makes everything happen that a panel shows, evenly, so that all rates have something to count.
+// loadForDashboards causes all events that a panel shows, evenly, so that all rates have values.
 func (s *server) loadForDashboards() {
 	s.t.Helper()
 	ctx, stop := context.WithTimeout(s.t.Context(), dashboardLoad)

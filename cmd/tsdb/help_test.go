@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHelpNamesChoices: the help of a flag that takes one of a few words says which, as the parser does not.
+// TestHelpNamesChoices: if a flag accepts one of a few words, its help lists them, because the parser does not.
 func TestHelpNamesChoices(t *testing.T) {
 	app := kingpin.New("tsdb", "")
 	addCommands(app)

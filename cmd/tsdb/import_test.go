@@ -145,7 +145,7 @@ func requireCompared(t *testing.T, a, b *server, start time.Time) {
 	require.Contains(t, out, "2 of 3 queries have equal answers.")
 }
 
-// requireImported compares what queries find with the blocks.
+// requireImported compares the results of queries with the blocks.
 func requireImported(t *testing.T, s *server, blocks string, start time.Time, samples int) {
 	t.Helper()
 	ask := func(query string) string {

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestReloadOfRunningServer changes the rules of a server by /-/reload and by SIGHUP; both say why they refuse. /-/quit ends it.
+// TestReloadOfRunningServer changes the rules of a server by /-/reload and by SIGHUP. Both give the reason of a
+// refusal. /-/quit ends the server.
 func TestReloadOfRunningServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "halite.yml")

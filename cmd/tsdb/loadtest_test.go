@@ -69,12 +69,12 @@ func loadAndKill(t *testing.T, flags ...string) {
 	require.Error(t, s.end(syscall.SIGKILL))
 	s = startServerAt(t, dir, s.url[len("http://"):], flags...)
 	args[slices.Index(args, "--pid")+1] = strconv.Itoa(s.cmd.Process.Pid)
-	// Another seed writes other values over the same timestamps.
+	// Another seed writes other values at the same timestamps.
 	loadtestReport(t, &r, append(args, "--seed", "2")...)
 	require.Zero(t, r.Verification.Missing+r.Verification.Different)
 }
 
-// TestLoadtestSignal: Ctrl-C ends a load with a report of what was sent.
+// TestLoadtestSignal: Ctrl-C ends a load with a report of the sent samples.
 func TestLoadtestSignal(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape")

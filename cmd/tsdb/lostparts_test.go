@@ -19,7 +19,7 @@ func refusedStart(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// listFiles names all files below a directory but the locks and the space held back.
+// listFiles names all files below a directory except locks and the reserve.
 func listFiles(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -26,8 +26,8 @@ const (
 	migrateKills = 3
 )
 
-// TestMigrateSurvivesKills migrates a database to Bigtable and back, kills the migration again and again once it has got
-// further, and wants every row. HALITE_MIGRATE_ROWS is the number of rows of samples.
+// TestMigrateSurvivesKills migrates a database to Bigtable and back, kills the migration repeatedly after some
+// progress, and expects every row. HALITE_MIGRATE_ROWS is the number of rows of samples.
 func TestMigrateSurvivesKills(t *testing.T) {
 	t.Parallel()
 	rows := migrateRowsDefault

@@ -38,7 +38,8 @@ func dialTelnet(addr string) (*telnet, error) {
 	return &telnet{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(time.Minute))
 }
 
-// ask sends lines and the command status. It returns the answers to the lines. The answer to status says that they are durable.
+// ask sends lines and the command status. It returns the answers to the lines. After the answer to status they are
+// durable.
 func (c *telnet) ask(lines string) (answers string, err error) {
 	if _, err := io.WriteString(c, lines+"status\n"); err != nil {
 		return "", err
@@ -82,8 +83,8 @@ func (s *server) remoteRead(metric string) map[string][]prompb.Sample {
 	return out
 }
 
-// TestOpenTSDBDoors writes one data set by telnet, by both HTTP addresses and by remote write, and reads it back by PromQL and by
-// remote read.
+// TestOpenTSDBDoors writes one data set by telnet, by both HTTP addresses and by remote write. It reads the set back by
+// PromQL and by remote read.
 func TestOpenTSDBDoors(t *testing.T) {
 	t.Parallel()
 	addr := freeAddress(t)

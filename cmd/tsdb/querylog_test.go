@@ -84,8 +84,8 @@ func TestKilledServerNamesItsQueries(t *testing.T) {
 	require.FileExists(t, filepath.Join(dir, "queries.active"))
 }
 
-// TestQueriesBeyondMemory has several clients select every series where memory is small. They are refused, the server
-// lives, and writes go on.
+// TestQueriesBeyondMemory has several clients select every series with little memory. The server refuses them,
+// survives, and accepts writes.
 func TestQueriesBeyondMemory(t *testing.T) {
 	t.Setenv("GOMEMLIMIT", "256MiB")
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--query.max-bytes", "8MB", "--query.max-total-bytes", "12MB")

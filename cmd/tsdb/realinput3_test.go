@@ -197,7 +197,7 @@ func (p *prometheus3) compareMetadata(t *testing.T, ours string) {
 	require.Empty(t, difference(want, got, "metadata"))
 }
 
-// compareExemplars needs fewer exemplars than a server keeps of a series and hour.
+// compareExemplars works if Prometheus has fewer exemplars of a series and hour than the server's limit.
 func (p *prometheus3) compareExemplars(t *testing.T, ours string, begin, end time.Time) {
 	if interval, err := time.ParseDuration(envOr("REALINPUT_INTERVAL", "5s")); err != nil || end.Sub(begin) > 60*interval {
 		t.Log("exemplars are not compared: a series has more of them than a server keeps")

@@ -64,10 +64,10 @@ var realInputQueries = []string{
 	`sum(node_network_receive_bytes_total) by (device) > 0`, `count({__name__=~".+"})`, `count by (__name__) ({job="prometheus"})`,
 }
 
-// TestRealInput lets a real Prometheus scrape itself and node_exporter every 5 s and remote-write to the server, kills the
-// server with SIGKILL on the way, has it flush what it then has, and demands that every query gives on both what the
-// other gives. PROMETHEUS and NODE_EXPORTER name the binaries; REALINPUT_SECONDS the length; REALINPUT_ENGINE=bigtable
-// keeps the tables in an emulator.
+// TestRealInput lets a real Prometheus scrape itself and node_exporter every 5 s and remote-write to the server. It
+// kills the server with SIGKILL, later flushes it, and demands that every query gives the same result on both.
+// PROMETHEUS and NODE_EXPORTER name the binaries; REALINPUT_SECONDS the length; REALINPUT_ENGINE=bigtable keeps the
+// tables in an emulator.
 func TestRealInput(t *testing.T) {
 	seconds := envInt(t, "REALINPUT_SECONDS", 240)
 	require.GreaterOrEqual(t, seconds, 200, "the queries' windows must lie within the data")
@@ -242,8 +242,8 @@ func closeEnough(a, b string) bool {
 
 func unix(t time.Time) string { return fmt.Sprintf("%.3f", float64(t.UnixMilli())/1000) }
 
-// waitCaughtUp waits until both servers hold the very same raw samples up to end: nothing acknowledged is missing, and
-// what was refused while the server was down has been sent again.
+// waitCaughtUp waits until both servers hold the same raw samples up to end: no acknowledged sample is missing, and
+// Prometheus has retried all others.
 func waitCaughtUp(t *testing.T, selector, prom, ours string, begin, end time.Time) {
 	raw := url.Values{"query": {fmt.Sprintf(`%s[%ds]`, selector, int(end.Sub(begin).Seconds())+30)}, "time": {unix(end)}}
 	var diff string

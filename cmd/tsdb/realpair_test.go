@@ -18,7 +18,7 @@ import (
 	"halite/ingest/hatracker"
 )
 
-// realPairFailover is much shorter than the default, so that the test is.
+// realPairFailover is much shorter than the default, so that the test is short.
 const realPairFailover = 5 * time.Second
 
 const realPairConfig = `
@@ -133,7 +133,7 @@ func requireOneReplica(t *testing.T, stored, known []pairSeries) {
 		unknown, failovers := 0, 0
 		for n, sample := range series.Values {
 			if !of[series.Metric["__name__"]][sample] {
-				unknown++ // what a killed replica scraped and sent after it was asked
+				unknown++ // samples that a killed replica scraped and sent after the query
 			}
 			if n == 0 {
 				continue

@@ -27,7 +27,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the generated files of docs/reference")
 
-// generated says in a generated file how to change it.
+// generated is the line of a generated file that explains how to change it.
 const generated = "<!-- Generated from the code: make golden -->\n"
 
 // referenceDir is the folder of the generated documents.
@@ -351,7 +351,7 @@ func hasKeys(typ reflect.Type) bool {
 	return false
 }
 
-// valueText says what a key of the configuration takes.
+// valueText describes the values of a key of the configuration.
 func valueText(typ reflect.Type) string {
 	switch typ.Name() {
 	case "Duration":

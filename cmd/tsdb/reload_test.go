@@ -27,7 +27,7 @@ import (
 const (
 	growSeries = 60
 	growStep   = 15 * time.Second
-	// growRules is the layout before the change; growLater what is added to it, from the hour that is filled in.
+	// growRules is the layout before the change. growLater is added to it, from the hour that the test fills in.
 	growRules = `schema_rules: [{pattern: hot_*, from_hour: 0, salts: 2}]`
 	growLater = `
 schema_rules:
@@ -169,8 +169,8 @@ func (g *growing) flushUntil(ending <-chan struct{}) {
 	}
 }
 
-// TestSaltsGrowUnderLoad gives a metric more salts and promotes a tag while it is written to, asked and flushed, and moves
-// the clock over the hour from which the new layout holds: nothing fails, and all series are what was acknowledged.
+// TestSaltsGrowUnderLoad gives a metric more salts and promotes a tag during writes, queries and flushes. It moves the
+// clock past the first hour of the new layout. Nothing fails, and all series have their acknowledged samples.
 func TestSaltsGrowUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -266,7 +266,7 @@ func TestReloadRefuses(t *testing.T) {
 	require.Equal(t, g.config.now(), at)
 	require.Equal(t, 32, g.db.schema.RuleAt("hot_total", hour+2).Salts)
 
-	// The clock goes back: rows of hours that seem to come were keyed long ago.
+	// The clock goes back: rows of seemingly future hours got their keys long ago.
 	late := []ingest.Sample{{Labels: g.labels[0], TsMs: g.nowMs.Load() + 599_000}}
 	_, err := g.db.ingester.Write(t.Context(), ingest.SamplesInput(late))
 	require.NoError(t, err)

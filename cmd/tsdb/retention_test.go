@@ -38,7 +38,7 @@ const (
 	agingDay   = 24 * time.Hour
 )
 
-// aging is a database whose clock moves by hours and days, and a plain model of what it has.
+// aging is a database whose clock moves by hours and days, and a simple model of its contents.
 type aging struct {
 	*testing.T
 	rng    *rand.Rand
@@ -47,7 +47,7 @@ type aging struct {
 	db     *database
 	nowMs  atomic.Int64
 	log    []string
-	// flushedMs is when nothing was in memory last.
+	// flushedMs is the last time at which no sample was in memory.
 	flushedMs int64
 
 	rules []keyschema.Rule
@@ -199,7 +199,7 @@ func (g *aging) flush() {
 	g.flushedMs = g.nowMs.Load()
 }
 
-// forget notes which samples are too old now.
+// forget marks samples that are now too old.
 func (g *aging) forget() {
 	for series, samples := range g.all {
 		cutoffMs := g.age(series[:strings.IndexByte(series, '/')]).CutoffMs(g.nowMs.Load())
@@ -213,7 +213,8 @@ func (g *aging) forget() {
 	}
 }
 
-// write sends a batch of samples of any age; those older than their metric is kept must be refused, and no others.
+// write sends a batch of samples of any age. The server must refuse exactly the samples beyond the retention of their
+// metric.
 func (g *aging) write() {
 	var batch []ingest.Sample
 	refused := 0
@@ -254,7 +255,7 @@ func (g *aging) rollUp() {
 		require.NoError(g, err)
 	}
 	g.compareStates() // computed again or not
-	// All that is kept is in the states, and perhaps what is not kept any more.
+	// The states have all samples within the retention, and may have expired ones.
 	for series, samples := range g.all {
 		least, most := map[int64]int64{}, map[int64]int64{}
 		for tsMs, s := range samples {
@@ -271,10 +272,10 @@ func (g *aging) rollUp() {
 	}
 }
 
-// sweep drops what is too old and looks at what is left in the table.
+// sweep drops expired data and checks the rest of the table.
 func (g *aging) sweep() {
 	g.flush()
-	g.rollUp() // what is not rolled up yet must stay
+	g.rollUp() // samples without rollups must stay
 	g.note("sweep")
 	ctx := context.Background()
 	_, err := g.db.sweeper.Sweep(ctx)
@@ -318,7 +319,7 @@ func (g *aging) rows(table storage.Table, family string) map[string]int64 {
 	return days
 }
 
-// compare demands that all that is kept is there, and nothing else.
+// compare demands that exactly the samples within the retention are there.
 func (g *aging) compare() {
 	g.Helper()
 	g.compareSamples()

@@ -21,7 +21,7 @@ func runTsdb(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestRetentionCommand asks a server, and then its tables, what metrics cost.
+// TestRetentionCommand shows the cost of metrics from a server, and then from its tables.
 func TestRetentionCommand(t *testing.T) {
 	t.Parallel()
 	dir, rules := t.TempDir(), filepath.Join(t.TempDir(), "halite.yml")

@@ -79,7 +79,7 @@ groups:
   - {record: broken, expr: temp + on () temp}
 `
 
-// ruleServer is a server with rules, and the Alertmanager that it tells.
+// ruleServer is a server with rules and its Alertmanager.
 type ruleServer struct {
 	*server
 	config string
@@ -117,7 +117,7 @@ func (s *ruleServer) heat(degrees float64) {
 	})
 }
 
-// ruleState is what /api/v1/rules says about a rule.
+// ruleState is the state of a rule in /api/v1/rules.
 type ruleState struct {
 	Name, State, Health, LastError, Type string
 	Alerts                               []struct {
@@ -195,7 +195,7 @@ func TestRules(t *testing.T) {
 	require.NotContains(t, s.log.String(), "panic")
 }
 
-// TestRulesAfterKill: the state of an alert is as durable as samples, so a start after kill -9 goes on with it.
+// TestRulesAfterKill: the state of an alert is as durable as samples, so it survives kill -9.
 func TestRulesAfterKill(t *testing.T) {
 	t.Parallel()
 	am, address := newAlertmanager(t)
@@ -229,7 +229,7 @@ func TestRulesInDirectMode(t *testing.T) {
 		time.Minute, 20*time.Millisecond)
 }
 
-// TestBadRulesAtStart: a server does not start with rules that it cannot load, and makes no directory.
+// TestBadRulesAtStart: a server with bad rules does not start, and creates no directory.
 func TestBadRulesAtStart(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

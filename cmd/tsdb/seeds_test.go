@@ -26,7 +26,7 @@ schema_rules:
   - {pattern: vehicle_speed, promoted: [route], basis: promoted}
 `
 
-// explained is what EXPLAIN says of the reading.
+// explained is the part of EXPLAIN about reading.
 type explained struct {
 	Reading struct {
 		Series   int `json:"series"`

@@ -65,7 +65,7 @@ func BenchmarkSlowReaders(b *testing.B) {
 	b.ReportMetric(before, "MiB-before")
 }
 
-// askWithoutReading sends a request, and reads the status of the answer at most.
+// askWithoutReading sends a request, and reads at most the status of the answer.
 func (s *server) askWithoutReading(b *testing.B, path string) int {
 	addr := strings.TrimPrefix(s.url, "http://")
 	c, err := net.Dial("tcp", addr)

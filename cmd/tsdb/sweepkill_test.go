@@ -31,7 +31,7 @@ const (
 	sweptGrace = 6 * time.Hour
 )
 
-// sweeping is tables that hold what is to be swept, and servers on them that are killed amid it.
+// sweeping has tables with expired data, and servers on them that are killed during a sweep.
 type sweeping struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -46,9 +46,9 @@ type sweeping struct {
 	amid    int // sweeps that were cut off
 }
 
-// TestSweepKilled: servers are killed while they free what metrics keep shorter than others, on the embedded engine and in both
-// modes on Bigtable. What is kept is there and is answered, also while a sweep runs; nothing else of the tables has changed, and
-// in the end all that is due is gone.
+// TestSweepKilled kills servers while they free data of metrics with a shorter retention, on the embedded engine and in
+// both modes on Bigtable. Queries find all data within the retention, also during a sweep. Nothing else in the tables
+// changes, and in the end all expired data is gone.
 func TestSweepKilled(t *testing.T) {
 	t.Parallel()
 	first, rounds := seeds.New(t, seeds.Default{Full: 1, Short: 1})
@@ -87,7 +87,7 @@ func newSweeping(t *testing.T, on string, seed uint64) *sweeping {
 	return w
 }
 
-// run fills the tables without rules, has rollups made, then has servers with rules sweep them.
+// run fills the tables without rules and computes rollups. Then servers with rules sweep the tables.
 func (w *sweeping) run() {
 	w.filled(append(slices.Clone(w.flags), "--no-storage.rollups"))
 	w.flags = append(w.flags, "--storage.rollups")
@@ -151,7 +151,7 @@ func (w *sweeping) filled(flags []string) {
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 }
 
-// rolledUp has a server compute rollups of all days and answer what is asked later on.
+// rolledUp lets a server compute rollups of all days, and records the answers for later comparison.
 func (w *sweeping) rolledUp() {
 	s := startServer(w.t, w.dir, w.flags...)
 	require.Eventually(w.t, func() bool {
@@ -161,7 +161,7 @@ func (w *sweeping) rolledUp() {
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 }
 
-// questions are about samples that are kept by all rules, and about rollups that are kept although their samples are not.
+// questions are queries of samples that all rules keep, and of rollups that outlive their samples.
 func (w *sweeping) questions() (out []url.Values) {
 	for _, q := range []struct{ pattern, span, tiers string }{
 		{"kept_.*", "8d", "raw"}, {"kept_.*", "8d", "auto"}, {"debug_.*", "40h", "raw"}, {"trace_.*", "88h", "raw"},
@@ -196,7 +196,7 @@ func (w *sweeping) launch() (servers []*server) {
 	return servers
 }
 
-// strike kills a server that sweeps, at once or after it has gone on for a while; others are asked and then killed, too.
+// strike kills a server that sweeps, at once or after a while. Others get queries and are then killed, too.
 func (w *sweeping) strike(n int) {
 	servers, after := w.launch(), time.Duration(0)
 	if n > 0 {
@@ -236,7 +236,7 @@ func (w *sweeping) strike(n int) {
 	}
 }
 
-// askUntilGone asks a server until it is killed; it may fail to answer, but never answers wrong.
+// askUntilGone queries a server until it is killed. The server may fail to answer, but never answers wrong.
 func (w *sweeping) askUntilGone(s *server) {
 	for {
 		for n, q := range w.questions() {
@@ -277,7 +277,7 @@ func (w *sweeping) dump() map[string]string {
 	return all
 }
 
-// compare demands that what is gone since before was due, and at the end that all of that is gone.
+// compare demands that only expired cells are gone since before, and at the end that all of them are gone.
 func (w *sweeping) compare(swept bool) {
 	w.t.Helper()
 	now := w.dump()
@@ -296,7 +296,7 @@ func (w *sweeping) compare(swept bool) {
 	}
 }
 
-// due tells whether a cell may be gone, and whether it must be gone after a sweep, by what its metric's rule keeps. Hours of an
+// due reports whether a cell may be gone, and whether it must be gone after a sweep, by its metric's rule. Hours of an
 // open month stay until its days are computed.
 func (w *sweeping) due(cell string) (may, must bool) {
 	table, key, _ := strings.Cut(cell, " ")

@@ -222,7 +222,7 @@ func TestTenantDrop(t *testing.T) {
 	require.Regexp(t, "would drop tenant acme: 3 series, [1-9][0-9]* bytes in tables, descriptions of 0 metrics, 1 annotations", out)
 	require.Equal(t, "10 11 12", s.values("acme", "", "m", old))
 	for _, c := range []struct{ name, want string }{
-		{"zeta", "the tenant is unknown"}, {"default", "the default tenant exists always"}, {"a&b", "bad name of a tenant"},
+		{"zeta", "the tenant is unknown"}, {"default", "the default tenant always exists"}, {"a&b", "bad name of a tenant"},
 	} {
 		out, err := s.tenant("drop", c.name)
 		require.Error(t, err)
@@ -256,8 +256,8 @@ func TestTenantDrop(t *testing.T) {
 	}
 }
 
-// killedInDrop adds the dropped tenant acme again, which begins empty, and kills the server at some moment of its next drop. The
-// next start goes on.
+// killedInDrop adds the dropped tenant acme again, which begins empty, and kills the server during its next drop. The
+// next start resumes the drop.
 func (s *tenantServer) killedInDrop(now time.Time) {
 	t := s.t
 	t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends a request as it is and returns the answer.
+// raw sends a request unchanged and returns the answer.
 func (s *server) raw(t *testing.T, request string) (status int, body string) {
 	t.Helper()
 	address, _, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), "/")
@@ -31,7 +31,7 @@ func (s *server) raw(t *testing.T, request string) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestHostsOfLoopbackServer: a page whose name was made to resolve to 127.0.0.1 gets nothing of a server there.
+// TestHostsOfLoopbackServer: a page whose name resolves to 127.0.0.1 (DNS rebinding) reads nothing from a server there.
 func TestHostsOfLoopbackServer(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-pprof", "--web.enable-lifecycle")
@@ -71,8 +71,8 @@ func TestHostsOfLoopbackServer(t *testing.T) {
 	require.Contains(t, string(out), "--web.allowed-hosts")
 }
 
-// TestDescriptorsFitConnections starts the server with few descriptors: it lowers the number of connections, and serves while
-// more clients than that are there; with too few it does not start.
+// TestDescriptorsFitConnections starts the server with few descriptors. It lowers the number of connections, and serves
+// more clients than that. With too few descriptors it does not start.
 func TestDescriptorsFitConnections(t *testing.T) {
 	t.Parallel()
 	limited := func(files int) *exec.Cmd {

@@ -18,7 +18,7 @@ import (
 )
 
 // ErrLeft means that rows or series of a dropped tenant are left.
-var ErrLeft = errors.New("something of the dropped tenant is left")
+var ErrLeft = errors.New("data of the dropped tenant is left")
 
 // ofTenant selects all series of a tenant other than the default one.
 func ofTenant(tenant string) Request {

@@ -111,7 +111,7 @@ func Check(ctx context.Context, o Options) (Verdict, error) {
 	}
 	log, err := wal.ReadExtent(o.FS, o.Dir)
 	if err != nil {
-		return Agreed, fmt.Errorf("look at the write-ahead log in %s: %w", o.Dir, err)
+		return Agreed, fmt.Errorf("inspect the write-ahead log in %s: %w", o.Dir, err)
 	}
 	rows := false
 	if tables == nil && o.Store != nil {

@@ -292,7 +292,7 @@ func (t *Tenant) Close(ctx context.Context) error {
 		case t.slots <- struct{}{}:
 			taken++
 		case <-ctx.Done():
-			return fmt.Errorf("wait for writes of tenant %q under way: %w", t.Name, context.Cause(ctx))
+			return fmt.Errorf("wait for running writes of tenant %q: %w", t.Name, context.Cause(ctx))
 		}
 	}
 	return nil

@@ -63,7 +63,7 @@ func (l *Log) resumeLocked() {
 	l.refused = nil
 	if l.stallErr != nil {
 		l.stallErr, l.stalled = nil, make(chan struct{})
-		l.logger.Info("the write-ahead log takes writes again", "dir", l.opts.Dir)
+		l.logger.Info("the write-ahead log accepts writes again", "dir", l.opts.Dir)
 	}
 }
 

@@ -47,7 +47,7 @@ func (j *Job) rebuildShared(ctx context.Context, first, last int64) error {
 		worked, err := j.Step(ctx)
 		switch {
 		case errors.Is(err, store.ErrOvertaken) || errors.Is(err, errSlow):
-			j.opts.Logger.Info("computing rollups was interrupted; it is repeated", "reason", err)
+			j.opts.Logger.Info("computing rollups was interrupted; the next run repeats it", "reason", err)
 		case err != nil:
 			return err
 		case worked:

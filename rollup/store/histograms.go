@@ -20,7 +20,7 @@ func (s *Store) ReadHistograms(
 	ctx context.Context, req Request, each func(i int, samples []histchunk.Sample) error,
 ) error {
 	if req.Unit != Hours {
-		return fmt.Errorf("%w: histograms are kept of hours only", ErrBadRequest)
+		return fmt.Errorf("%w: only hours keep histograms", ErrBadRequest)
 	}
 	return s.read(ctx, &req, func(r *reader, it storage.RowIter) error {
 		var h histogramReader

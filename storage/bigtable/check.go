@@ -39,7 +39,7 @@ func (t *table) CheckAndApply(
 	case plan.empty:
 		plan.filter = gcp.BlockAllFilter()
 	case !plan.exact:
-		return false, fmt.Errorf("%w: the condition is larger than the %d bytes that the service takes", storage.ErrBadMutation,
+		return false, fmt.Errorf("%w: the condition is larger than the %d bytes that the service accepts", storage.ErrBadMutation,
 			filterBytesMax)
 	}
 	call, cancel := context.WithTimeout(ctx, t.s.opts.WriteTimeout)

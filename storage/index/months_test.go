@@ -162,8 +162,8 @@ func TestDamagedMonth(t *testing.T) {
 	require.GreaterOrEqual(t, seen, seenMin)
 }
 
-// TestDamagedDayIsLeftOut breaks cells of one day after another. The month does without the day, silently but for the first
-// time, until the day is rebuilt.
+// TestDamagedDayIsLeftOut breaks cells of one day after another. The month omits the day until it is rebuilt, and logs
+// this once.
 func TestDamagedDayIsLeftOut(t *testing.T) {
 	w := monthWorld(t, 8)
 	damagedDays := func() float64 { return testutil.ToFloat64(w.x.metrics.compaction.DamagedDays) }
@@ -193,7 +193,7 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 	}
 }
 
-// breakDay changes a cell of a day's segment that a compaction reads, and opens the index again.
+// breakDay changes a cell of a day's segment that a compaction reads, and reopens the index.
 func (w *world) breakDay(day int64) {
 	var cells []placedCell
 	for _, c := range w.storedCells() {
@@ -234,7 +234,7 @@ func TestLostDayRoot(t *testing.T) {
 	w.everything()
 }
 
-// TestMonthVerified tells what a month says wrongly of a day.
+// TestMonthVerified finds wrong contents of a day in a month.
 func TestMonthVerified(t *testing.T) {
 	w := monthWorld(t, 5)
 	day := int64(baseDay + 1)
@@ -374,7 +374,7 @@ func TestFormerFormat(t *testing.T) {
 	}
 }
 
-// TestMonthSeriesMax compacts five days. One has more series than the month may take in and is read by itself.
+// TestMonthSeriesMax compacts five days. One has more series than a month may contain, so look-ups read it on its own.
 func TestMonthSeriesMax(t *testing.T) {
 	w := newWorld(t, 3)
 	w.layout = segment.DefaultLayout()

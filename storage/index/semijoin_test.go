@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPartners compares selections of series to be joined with all that match: none with a partner is missing, and none
-// that is like another one if these are to be kept.
+// TestPartners compares selections of series for a join with all matching series. No series with a partner is missing.
+// If duplicates must be kept, none of them is missing.
 func TestPartners(t *testing.T) {
 	left := 0
 	for seed := range seedCount(t, 4) {

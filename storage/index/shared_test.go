@@ -21,7 +21,7 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// hookedStore asks hook before each write; what it returns may fail the write before or after it took effect.
+// hookedStore calls hook before each write. The result of hook may fail the write before or after it takes effect.
 type hookedStore struct {
 	storage.Store
 	hook func() (before, after error)
@@ -115,7 +115,7 @@ func (w *sharedWorld) start() *Index {
 	return x
 }
 
-// interfere fails writes, and now and then lets other processes do a lot before one goes on.
+// interfere fails writes, and sometimes runs other processes before a write continues.
 func (w *sharedWorld) interfere() (before, after error) {
 	if !w.faults {
 		return nil, nil
@@ -136,7 +136,7 @@ func (w *sharedWorld) interfere() (before, after error) {
 	return nil, nil
 }
 
-// others has a process of its own tell facts and compact, while some other process is in the middle of a write.
+// others lets another process announce facts and compact in the middle of a write.
 func (w *sharedWorld) others() {
 	x := w.start()
 	w.tell(x)
@@ -174,7 +174,7 @@ func (w *sharedWorld) tell(x *Index) {
 	}
 }
 
-// check compares what a process sees with what is stored for sure and what may be.
+// check compares the view of a process with the facts that must be stored and may be stored.
 func (w *sharedWorld) check(x *Index, stored map[fact]bool, what string) {
 	w.t.Helper()
 	found, err := x.Select(context.Background(), nil, 0, keyschema.HourCellMs(w.clock.Load()))

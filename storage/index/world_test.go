@@ -26,7 +26,7 @@ import (
 
 const baseDay = 20000
 
-// oracleSeries is what a naive index knows of a series.
+// oracleSeries is the entry of a series in a naive index.
 type oracleSeries struct {
 	labels  labels.Labels
 	hours   map[int64]bool

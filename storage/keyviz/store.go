@@ -83,7 +83,7 @@ func (c *Collector) scan(
 		}
 		column, err := c.pyramid.codec.Parse(row.Cells[0].Value)
 		if err != nil || column.StartMs != id.startMs || column.SpanMs != l.spanMs {
-			c.opts.Logger.Warn("a column of the key heat map is unreadable and left out", "row", string(row.Key), "err", err)
+			c.opts.Logger.Warn("skipping an unreadable column of the key heat map", "row", string(row.Key), "err", err)
 			continue
 		}
 		fn(server, id, l, row.Cells[0].Value)

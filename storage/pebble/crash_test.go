@@ -24,7 +24,7 @@ const (
 )
 
 // TestCrash cuts the power at a random file operation, also during the first Open and during recovery from an earlier
-// cut, and checks what is left.
+// cut, and checks the remaining rows.
 func TestCrash(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 200, Short: 10})
 	for seed := first; seed < first+count; seed++ {
@@ -95,7 +95,7 @@ func (c *crashRun) cut() {
 		RNG: rand.New(rand.NewPCG(c.cutRNG.Uint64(), 2))})
 }
 
-// round opens the store, writes until the power goes, and goes on with the clone.
+// round opens the store, writes until the power goes, and continues with the clone.
 func (c *crashRun) round(seed uint64) {
 	c.mu.Lock()
 	c.armed, c.ops, c.cutAt, c.clone = true, 0, 1+c.rng.IntN(400), nil
@@ -232,7 +232,8 @@ func (c *crashRun) change(table storage.Table, load bool) {
 	}
 }
 
-// verify opens the clone and checks every row: whole, no older than what was durable, no newer than what was issued.
+// verify opens the clone and checks that every row is complete, at least as new as its durable version, and no newer
+// than its last issued version.
 func (c *crashRun) verify(issued [crashRows]int, seed uint64) {
 	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: c.fs, MemtableBytes: 64 << 10,
 		CacheBytes: 1 << 20, DayChunks: dayChunkCodec(), DayChunkInterval: -1})

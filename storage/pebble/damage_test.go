@@ -199,8 +199,8 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles zeroes pages of every file, and cuts every file. Open refuses the store by name, or reads fail by name, or
-// the damage is harmless: no panic, no wrong value, no row lost in silence.
+// TestDamagedFiles zeroes pages of every file, and truncates every file. Open or reads fail and name the file, or the
+// damage is harmless: no panic, no wrong value, no row lost unnoticed.
 func TestDamagedFiles(t *testing.T) {
 	fs := damageStore(t)
 	refused, failed := 0, 0

@@ -119,7 +119,7 @@ func TestDayChunkCodecNeeded(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestDayChunkSoon packs an open day when it is asked to, again only once enough has come, and then as a closed day.
+// TestDayChunkSoon packs an open day on request, again only after enough new rows, and then as a closed day.
 func TestDayChunkSoon(t *testing.T) {
 	var nowMs atomic.Int64
 	nowMs.Store(int64(dayChunkFirstHour+12) * 3_600_000)

@@ -157,7 +157,7 @@ func (d *fullDisk) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// TestDiskFull fills the disk: writes are refused, reads go on, and when there is space again so is everything else.
+// TestDiskFull fills the disk. The store refuses writes and answers reads. When there is space again, everything works.
 func TestDiskFull(t *testing.T) {
 	disk := &fullDisk{match: "."}
 	fs := errorfs.Wrap(vfs.NewMem(), disk)
@@ -236,8 +236,8 @@ func TestLoadDiskFull(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestManifestFull fills the disk under the manifest: writes and syncs are refused and reads go on. When there is space
-// again, so does everything else, without a new Open.
+// TestManifestFull fills the disk under the manifest. The store refuses writes and syncs, and answers reads. When there
+// is space again, everything works without a new Open.
 func TestManifestFull(t *testing.T) {
 	for name, cause := range map[string]syscall.Errno{"space": syscall.ENOSPC, "descriptors": syscall.EMFILE} {
 		t.Run(name, func(t *testing.T) {

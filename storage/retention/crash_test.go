@@ -50,8 +50,8 @@ func (c *powerCut) MaybeError(op errorfs.Op) error {
 // crashStep is the distance between the writes that are tried, from a random one on; with HALITE_SEEDS all are.
 const crashStep = 11
 
-// TestCrashDuringSweep cuts the power before each write of a sweep and of the drop of whole days. Nothing that is kept
-// may be missing then, and the next sweep must lead to the same tables.
+// TestCrashDuringSweep cuts the power before each write of a sweep and of the drop of whole days. No data within the
+// retention may be missing then, and the next sweep must lead to the same tables.
 func TestCrashDuringSweep(t *testing.T) {
 	seed, _ := seeds.New(t, seeds.Default{Full: 1, Short: 1})
 	ages := agesOf(t, 7, map[string]int{"debug_*": 2, "*_debug": 4, "debug_b": 6})

@@ -12,8 +12,8 @@ import (
 	"halite/storage"
 )
 
-// TestFreedBytes drops many small metrics beside a large one: what the sweep says it has freed is about what they took, though
-// several of them lie in each block of the files.
+// TestFreedBytes drops many small metrics beside a large one. The sweep reports about the space that they took,
+// although each block of the files holds several of them.
 func TestFreedBytes(t *testing.T) {
 	ctx, s := t.Context(), openStore(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close()) }()

@@ -169,7 +169,7 @@ func TestCosts(t *testing.T) {
 		_, err := retention.Costs(ctx, s, ages, now(), try)
 		require.ErrorIs(t, err, retention.ErrBadWhatIf)
 	}
-	// What is not named is kept as long as the tier before it.
+	// A tier that the rule omits is kept as long as the previous tier.
 	long := 100 * keyschema.AgeMin
 	try = retention.WhatIf{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{&long}}
 	costs, err = retention.Costs(ctx, s, ages, now(), try)

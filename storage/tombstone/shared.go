@@ -37,7 +37,7 @@ const (
 )
 
 // ErrOvertaken is returned for a deletion whose announcement others have removed, because it took too long.
-var ErrOvertaken = errors.New("the deletion took so long that other servers gave it up; send it again")
+var ErrOvertaken = errors.New("other servers gave up the deletion, because it took too long; send it again")
 
 // row is the row of tombstones in the meta table.
 type row struct {

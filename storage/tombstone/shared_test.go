@@ -236,7 +236,7 @@ func TestCleanupLock(t *testing.T) {
 	require.False(t, locked)
 }
 
-// overtaken loses the answer of the next conditional mutation that next is set for, and runs that before it says so.
+// overtaken loses the reply of a conditional mutation once, if next is set, and runs next before it reports the loss.
 func overtaken(store storage.Store, next *func()) *conditional {
 	return &conditional{store, func(apply func() (bool, error)) (bool, error) {
 		matched, err := apply()

@@ -69,7 +69,7 @@ func (t *Tree) SetUnknownAside() error {
 	if err != nil {
 		return err
 	}
-	t.Logger.Error("the tables are older than the log, as accepted; files that they do not know are set aside", "to", aside,
+	t.Logger.Error("the tables are older than the log, as accepted; unknown table files are set aside", "to", aside,
 		"files", len(names))
 	for _, name := range names {
 		if err := fs.Rename(fs.PathJoin(tree, name), fs.PathJoin(aside, name)); err != nil {

@@ -23,7 +23,7 @@ func read(t *testing.T, text string) *rules.Files {
 	return files
 }
 
-// TestOrdered: groups come after those whose results they read. Circles are found.
+// TestOrdered: groups come after the groups whose results they read. Cycles are found.
 func TestOrdered(t *testing.T) {
 	type order struct {
 		text     string

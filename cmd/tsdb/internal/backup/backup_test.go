@@ -258,7 +258,7 @@ func TestSnapshotFails(t *testing.T) {
 	require.NoDirExists(t, taken.Path)
 }
 
-// FuzzManifest parses manifests. One that parses names files inside of the backup only, and has one form.
+// FuzzManifest parses manifests. A manifest that parses names only files inside the backup, and has one form.
 func FuzzManifest(f *testing.F) {
 	m := Manifest{Version: manifestVersion, Name: "20260102T030405.000Z", Tables: true, Files: []File{
 		{Path: "tables/TABLES", SizeBytes: 3, SHA256: strings.Repeat("ab", 32)}}}

@@ -41,7 +41,7 @@ func TestValueChanges(t *testing.T) {
 	}
 }
 
-// TestCheckRuleFiles: the check covers the rule files, which lie beside the configuration file.
+// TestCheckRuleFiles: the check covers the rule files in the directory of the configuration file.
 func TestCheckRuleFiles(t *testing.T) {
 	dir := t.TempDir()
 	file, rules := filepath.Join(dir, "halite.yml"), filepath.Join(dir, "r.yml")

@@ -164,7 +164,8 @@ func alertFaults() []struct{ src, want string } {
 	}
 }
 
-// TestAlerting: the configuration arrives in the form of Prometheus, with its defaults, and files lie beside the configuration.
+// TestAlerting: the configuration becomes Prometheus's, with its defaults. Paths of files begin at the directory of the
+// configuration.
 func TestAlerting(t *testing.T) {
 	c, err := Parse("f", []byte(`
 global: {evaluation_interval: 15s, rule_query_offset: 1m, external_labels: {cluster: a, zone: b}}

@@ -44,7 +44,7 @@ func (s *stored) write(ctx context.Context, in ingest.Input) (ingest.Result, err
 	return s.answer, s.err
 }
 
-// TestAppender: a rule is one write, whose faults reach the rule.
+// TestAppender: the results of a rule are one write, and the rule gets its errors.
 func TestAppender(t *testing.T) {
 	to := &stored{}
 	app := (&appendable{write: to.write}).Appender(t.Context())

@@ -19,7 +19,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// holding is a store with some value in one cell of table meta.
+// holding returns a store with a value in one cell of table meta.
 func holding(t testing.TB, at jsoncell.Cell, value []byte) (storage.Store, storage.Table) {
 	t.Helper()
 	store := storagetest.NewModel(time.Now)
@@ -30,7 +30,7 @@ func holding(t testing.TB, at jsoncell.Cell, value []byte) (storage.Store, stora
 	return store, meta
 }
 
-// requireNames demands that an error is about what a cell holds and says which.
+// requireNames demands that an error reports bad contents and names the cell.
 func requireNames(t *testing.T, at jsoncell.Cell, err error) {
 	t.Helper()
 	require.True(t, errors.Is(err, storage.ErrCorrupt) || errors.Is(err, storage.ErrSchemaMismatch), "%v", err)
@@ -86,7 +86,7 @@ func TestNobodyOwnsWithoutARow(t *testing.T) {
 	require.ErrorContains(t, err, ownerCell().String())
 }
 
-// FuzzRules: stored rules hold, and are the same after they were written again, or an error names the cell.
+// FuzzRules: stored rules are valid and survive a round trip, or an error names the cell.
 func FuzzRules(f *testing.F) {
 	f.Add([]byte(`[{"pattern":"a*","from_hour":0,"salts":4},{"pattern":"a*","from_hour":500000,"salts":64}]`))
 	f.Add([]byte(`[{"pattern":"a*","salts":4,"promoted":["job"],"basis":"promoted","salt_tags":1,"reversed_domains":["host"]}]`))

@@ -41,7 +41,7 @@ func putRow(t *testing.T, store storage.Store) {
 	}}}))
 }
 
-// start does what a server does with its rules at a start.
+// start handles rules as a server does at its start.
 func start(t *testing.T, store storage.Store, wanted []keyschema.Rule, hour int64) (*keyschema.Schema, error) {
 	t.Helper()
 	schema, err := LoadSchema(t.Context(), store, wanted, hour)
