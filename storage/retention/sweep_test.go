@@ -77,6 +77,33 @@ func TestSweepDropsWhatIsTooOld(t *testing.T) {
 	}
 }
 
+// TestSweepOfTenant: the retention of a tenant drops rows of all its metrics, and no row of another tenant. It goes before a
+// pattern of metrics of all tenants.
+func TestSweepOfTenant(t *testing.T) {
+	mine := []string{"&acme&keep", "&acme&debug_a"}
+	others := []string{"keep", "&acmecorp&keep", "&beta&keep"}
+	before := metrics
+	t.Cleanup(func() { metrics = before })
+	metrics = append(append([]string{"&beta&debug_a", "debug_a"}, mine...), others...)
+	s := openStore(t, vfs.NewMem())
+	ages := agesOf(t, 0, map[string]int{"debug_*": 2, "&acme&*": 4})
+	fill(t, s, ages)
+	_, err := newSweeper(t, s, ages).Sweep(t.Context())
+	require.NoError(t, err)
+	wantKept(t, s, ages)
+	left := cells(t, s, storage.TableData, storage.FamilySamples)
+	for _, metric := range mine {
+		require.Len(t, left[metric], 5, "%s: four days and a part of a day", metric)
+	}
+	for _, metric := range others {
+		require.Len(t, left[metric], 10, metric)
+	}
+	for _, metric := range []string{"debug_a", "&beta&debug_a"} {
+		require.Len(t, left[metric], 3, metric)
+	}
+	require.NoError(t, s.Close())
+}
+
 // TestPolicyLeavesOtherFamilies changes the longest age of samples, in both directions: the other families are not touched.
 func TestPolicyLeavesOtherFamilies(t *testing.T) {
 	ctx, fs := context.Background(), vfs.NewMem()
