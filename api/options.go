@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	promstorage "github.com/prometheus/prometheus/storage"
 
+	"halite/api/doctor"
 	"halite/api/opentsdb/queries"
 	"halite/api/opentsdb/stats"
 	otsdb "halite/api/receiver/opentsdb"
@@ -76,6 +77,8 @@ type Options struct {
 	Tombstones func() int
 	// Deletions describes the deletions whose rows are not clean, for GET /api/v1/admin/tsdb/deletions; nil means none.
 	Deletions func() deletion.Status
+	// Doctor judges the server for /api/v1/status/doctor; nil answers that the server cannot.
+	Doctor func(ctx context.Context) (doctor.Report, error)
 	// Retention answers /api/v1/status/retention; nil answers with nothing.
 	Retention RetentionSource
 

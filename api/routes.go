@@ -185,6 +185,7 @@ func (s *Server) endpointGroups() []endpointGroup {
 		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/status/encode_key": answerStatus(s.inspect().EncodeKey)}},
 		{reads, []string{get}, false, s.lookupEndpoints()},
 		{readsAll, []string{get}, false, s.statusEndpoints()},
+		{s.judges(), []string{get}, false, map[string]endpoint{"/api/v1/status/doctor": s.doctor}},
 		{access{scopes: principal.Read, tenants: tenancy.Read}, []string{get}, false, map[string]endpoint{
 			"/api/v1/status/tenant_limits": s.tenantLimits,
 		}},
@@ -202,6 +203,15 @@ func (s *Server) endpointGroups() []endpointGroup {
 		},
 		{deletes, []string{post, put}, true, map[string]endpoint{"/api/v1/admin/tsdb/delete_series": s.deleteSeries}},
 	}
+}
+
+// judges is the access to verdicts, which name metrics and senders of all tenants. On a server with tenants they are for its
+// administrators.
+func (s *Server) judges() access {
+	if s.opts.Tenancy != nil {
+		return access{scopes: principal.Admin}
+	}
+	return access{scopes: principal.Read}
 }
 
 // queryEndpoints read their parameters from the URL, a form body, or both.

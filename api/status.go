@@ -320,6 +320,18 @@ func (s *Server) senders(r *http.Request) (reply, *apiError) {
 	}{list, forgotten, clusters[:min(most, len(clusters))]})
 }
 
+// doctor answers /api/v1/status/doctor with verdicts about the server, see package api/doctor. Prometheus has no such endpoint.
+func (s *Server) doctor(r *http.Request) (reply, *apiError) {
+	if s.opts.Doctor == nil {
+		return reply{}, unavailable("the server does not judge itself")
+	}
+	report, err := s.opts.Doctor(r.Context())
+	if err != nil {
+		return reply{}, &apiError{typ: errInternal, err: err}
+	}
+	return document(report)
+}
+
 // retention answers /api/v1/status/retention, see retention.Cost. The parameters raw, hours, days and histograms are retentions
 // to try. The parameter rule is the pattern of the only rule to change. Prometheus has no such endpoint.
 func (s *Server) retention(r *http.Request) (reply, *apiError) {

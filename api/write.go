@@ -93,6 +93,7 @@ func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 func (s *Server) noteWrite(r *http.Request, protocol string, status int, result *ingest.Result) {
 	s.opts.Senders.Add(r, &senders.Outcome{
 		Protocol: protocol, Status: status, Example: result.First, Samples: result.Reasons, Omitted: result.Omitted,
+		NewestMs: result.NewestMs,
 		Accepted: senders.Counts{
 			Samples: uint64(result.Accepted), Histograms: uint64(result.Histograms), Exemplars: uint64(result.Exemplars),
 		},

@@ -33,6 +33,7 @@ const healthy = `
 	tsdb_pebble_corruptions_total{job="halite",instance="a"} 0x120
 	tsdb_rollup_corrupt_cells_total{job="halite",instance="a"} 0x120
 	tsdb_index_damaged_day_segments{job="halite",instance="a"} 0x120
+	tsdb_table_wide_rows_total{job="halite",instance="a"} 2x120
 	tsdb_rollup_failures_total{job="halite",instance="a"} 1x120
 	tsdb_retention_failures_total{job="halite",instance="a"} 1x120
 	tsdb_index_compaction_failures_total{job="halite",instance="a"} 1x120
@@ -99,6 +100,7 @@ func faults() []fault {
 		{`tsdb_pebble_corruptions_total{job="halite",instance="a"}`, "0 1x119", "HaliteDataDamaged", 1},
 		{`tsdb_rollup_corrupt_cells_total{job="halite",instance="a"}`, "0 1x119", "HaliteDataDamaged", 1},
 		{`tsdb_index_damaged_day_segments{job="halite",instance="a"}`, "1x120", "HaliteDataDamaged", 0},
+		{`tsdb_table_wide_rows_total{job="halite",instance="a"}`, "0 1x119", "HaliteWideRows", 1},
 		{`tsdb_rollup_failures_total{job="halite",instance="a"}`, "0+1x120", "HaliteBackgroundJobFails", 61},
 		{`tsdb_retention_failures_total{job="halite",instance="a"}`, "0+1x120", "HaliteBackgroundJobFails", 61},
 		{`tsdb_index_compaction_failures_total{job="halite",instance="a"}`, "0+1x120", "HaliteBackgroundJobFails", 61},

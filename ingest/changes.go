@@ -55,6 +55,10 @@ func (r *Request) NoteChanges(samples []head.Sample) {
 	}
 	r.buckets = appendBuckets(r.buckets[:0], samples)
 	r.w.changes.Change(r.buckets)
+	for _, bucket := range r.buckets {
+		fromMs, _ := bucketTimes(bucket)
+		r.result.NewestMs = max(r.result.NewestMs, fromMs)
+	}
 }
 
 // CountHeat counts stored samples of the request by row key. No series may be forgotten meanwhile.

@@ -99,6 +99,19 @@ func TestFlushWalksTheTable(t *testing.T) {
 	r.close()
 }
 
+// TestLateRows: rows of the last hours are not late, older ones are.
+func TestLateRows(t *testing.T) {
+	c := ingesttest.NewClock()
+	r := openRig(t, vfs.NewMem(), c, nil)
+	for n, age := range []time.Duration{0, time.Hour, 2 * time.Hour, 3 * time.Hour, 9 * time.Hour} {
+		r.write(numbered(n, sample(c.Ms.Load()-age.Milliseconds(), 1)))
+	}
+	r.flush()
+	require.Equal(t, 5.0, r.counter("tsdb_ingest_flushed_rows_total", "", ""))
+	require.Equal(t, 2.0, r.counter("tsdb_ingest_flushed_late_rows_total", "", ""))
+	r.close()
+}
+
 // TestLogIsKeptShort writes far more into one hour than the log may hold. The server flushes open rows repeatedly, and
 // replay reads little.
 func TestLogIsKeptShort(t *testing.T) {

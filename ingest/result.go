@@ -65,6 +65,8 @@ type Result struct {
 	// Omitted counts by reason the exemplars of remote write 1.0, start times and metadata that were left out. The protocols
 	// cannot report them as rejected. It is nil if nothing was left out.
 	Omitted map[string]int
+	// NewestMs is the start of the minute, or of the hour, of the newest sample; 0 if there is none.
+	NewestMs int64
 }
 
 // Add adds the outcome of another write.
@@ -74,6 +76,7 @@ func (r *Result) Add(o *Result) {
 	r.Exemplars += o.Exemplars
 	r.Rejected += o.Rejected
 	r.First = cmp.Or(r.First, o.First)
+	r.NewestMs = max(r.NewestMs, o.NewestMs)
 	addCounts(&r.Reasons, o.Reasons)
 	addCounts(&r.Omitted, o.Omitted)
 }

@@ -16,6 +16,9 @@ const (
 	CellBytesMax = 10 << 20
 	// RowMutationBytesMax bounds the qualifiers and values of one row mutation together.
 	RowMutationBytesMax = 100 << 20
+	// RowBytesMax is the size of the largest row that Bigtable reads. WideRowBytes is 1 % of it: a row of that size is wide.
+	RowBytesMax  = 256 << 20
+	WideRowBytes = RowBytesMax / 100
 	// FamiliesMax bounds the families of a table.
 	FamiliesMax = 100
 	// TablesMax bounds the tables of a store.

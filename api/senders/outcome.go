@@ -83,6 +83,8 @@ type Outcome struct {
 	Dropped Counts
 	// Deduplicated counts samples of a replica that is not elected.
 	Deduplicated Counts
+	// NewestMs is the start of the minute of the newest sample, milliseconds since 1970; 0 if it is unknown.
+	NewestMs int64
 	// Status is the status of the answer.
 	Status int
 	// Reason says why the whole request was refused; "" if it was not.

@@ -57,6 +57,20 @@ func TestStatusOfSenders(t *testing.T) {
 	require.Len(t, list, 1)
 }
 
+// TestAhead: the newest sample of the last request counts. A request without samples changes nothing.
+func TestAhead(t *testing.T) {
+	now := time.Unix(1_763_000_000, 0)
+	tracker := New(Options{Now: func() time.Time { return now }})
+	r := from("10.0.0.1:4000", "Prometheus/3.15.0")
+	for _, c := range []struct{ newestMs, aheadMs int64 }{
+		{now.UnixMilli() - 1, 0}, {now.UnixMilli() + 90_000, 90_000}, {0, 90_000}, {now.UnixMilli() - 60_000, 0},
+	} {
+		tracker.Add(r, &Outcome{Status: 204, NewestMs: c.newestMs})
+		list, _ := tracker.List(1)
+		require.Equal(t, c.aheadMs, list[0].AheadMs)
+	}
+}
+
 // TestSendersAreBounded: the list drops the least recent sender, and truncates texts that a sender chooses.
 func TestSendersAreBounded(t *testing.T) {
 	tracker := New(Options{SendersMax: 2})

@@ -50,8 +50,10 @@ type Status struct {
 	RefusedRequests map[string]uint64 `json:"refusedRequests"`
 	RefusedSamples  map[string]uint64 `json:"refusedSamples"`
 	LastRefusal     *Example          `json:"lastRefusal,omitempty"`
-	FirstTime       time.Time         `json:"firstTime"`
-	LastTime        time.Time         `json:"lastTime"`
+	// AheadMs is by how much the newest sample of the last request lies in the future at least; 0 if it does not.
+	AheadMs   int64     `json:"aheadMs,omitempty"`
+	FirstTime time.Time `json:"firstTime"`
+	LastTime  time.Time `json:"lastTime"`
 }
 
 // Example describes a refusal.
@@ -95,6 +97,9 @@ func (t *Tracker) Add(r *http.Request, o *Outcome) {
 	s.Accepted.add(o.Accepted)
 	s.Dropped.add(o.Dropped)
 	s.Deduplicated.add(o.Deduplicated)
+	if o.NewestMs > 0 {
+		s.AheadMs = max(0, o.NewestMs-now.UnixMilli())
+	}
 	if s.Version != version {
 		s.Version = strings.Clone(clip(version, textBytesMax))
 	}

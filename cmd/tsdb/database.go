@@ -46,6 +46,7 @@ import (
 	"halite/storage/retention"
 	"halite/storage/tenants"
 	"halite/storage/tombstone"
+	"halite/storage/widerows"
 )
 
 // database has all layers between HTTP and the disk. They are opened bottom up.
@@ -74,7 +75,8 @@ type database struct {
 	topQueries  *topqueries.Tracker
 	lastReads   *lastread.Tracker
 	keyviz      *keyviz.Collector // nil with --keyviz.max-memory=0
-	tenancy     *tenancy.Tenancy  // nil without --tenants
+	wideRows    *widerows.Watch
+	tenancy     *tenancy.Tenancy // nil without --tenants
 	tenantList  *tenants.Registry
 	tenants     *tenantadmin.Admin // nil without --tenants
 	engine      *query.Engine

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,6 +27,9 @@ func main() {
 	datadir.PrivateFiles()
 	app := kingpin.New(program.Name(os.Args[0]), "Halite, a time-series database on wide-column tables.\n\n"+program.Units)
 	if err := runCommand(app, os.Args[1:]); err != nil {
+		if exit := (program.Exit{}); errors.As(err, &exit) {
+			os.Exit(exit.Code)
+		}
 		fmt.Fprintln(program.NewRenamer(app).Writer(os.Stderr), app.Name+":", tables.WithAdvice(err))
 		os.Exit(1)
 	}
@@ -60,8 +64,8 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 		return runDemo(demoConfig, w)
 	}
 	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
-		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, client.AddKeyviz, client.AddLoadtest, client.AddCompare,
-		keyaudit.AddKeys, tools.AddInspect, tools.AddMigrate, tools.AddEmulator,
+		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, client.AddKeyviz, client.AddDoctor, client.AddLoadtest,
+		client.AddCompare, keyaudit.AddKeys, tools.AddInspect, tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
 		tools.AddToken, tools.AddBackup, addImport, addOpenTSDB, transfer.AddExport, backfill.AddRules,
 	} {

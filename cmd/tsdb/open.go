@@ -35,6 +35,7 @@ import (
 	"halite/storage/pebble"
 	"halite/storage/pebble/fault"
 	"halite/storage/tombstone"
+	"halite/storage/widerows"
 )
 
 // openDatabase opens the layers from the engine up. If a layer fails, it closes the opened ones.
@@ -69,15 +70,9 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	db.limits = limits.New(r)
 	now, ages := c.clock(), db.retention.Tier(keyschema.Raw)
 	watch, longest := rowcache.NewWatch(), time.Duration(ages.Longest())
-	store := db.wrapDataTable(watch)
-	data, err := store.EnsureTable(ctx, storage.DataSchema(longest))
+	store, data, err := db.openData(ctx, c, watch, longest, r)
 	if err != nil {
 		return db, err
-	}
-	if c.engine == tables.EnginePebble {
-		if err := watch.FindNewestRow(ctx, data, now()); err != nil {
-			return db, err
-		}
 	}
 	opts := index.Options{
 		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.indexBytes, Logger: log, Registerer: r,
@@ -223,17 +218,41 @@ func (db *database) openIngester(
 	return db.settleLosses(ctx, opts.Logger)
 }
 
+// openData wraps the store, and opens the data table.
+func (db *database) openData(
+	ctx context.Context, c *serveConfig, watch *rowcache.Watch, retention time.Duration, r prometheus.Registerer,
+) (store storage.Store, data storage.Table, err error) {
+	now := c.clock()
+	if store, err = db.wrapDataTable(watch, now, r); err != nil {
+		return nil, nil, err
+	}
+	if data, err = store.EnsureTable(ctx, storage.DataSchema(retention)); err != nil {
+		return nil, nil, err
+	}
+	if c.engine == tables.EnginePebble {
+		err = watch.FindNewestRow(ctx, data, now())
+	}
+	return store, data, err
+}
+
 // wrapDataTable wraps the data table for the layers that must see each write. From the outside in: the row watch gives
 // written hours a new version for the row cache, then the rollup guard marks rollups of written hours as stale, then the key
-// heat map counts rows. Below them, the tombstones, which openTombstones has wrapped around the engine's tables, hide what was
-// deleted.
-func (db *database) wrapDataTable(watch *rowcache.Watch) storage.Store {
+// heat map counts rows, and the watch of wide rows adds up their bytes. Below them, the tombstones, which openTombstones has
+// wrapped around the engine's tables, hide what was deleted.
+func (db *database) wrapDataTable(
+	watch *rowcache.Watch, now func() time.Time, r prometheus.Registerer,
+) (storage.Store, error) {
+	wide, err := widerows.New(widerows.Options{Now: now, Registerer: r})
+	if err != nil {
+		return nil, err
+	}
+	db.wideRows, db.store = wide, wide.Store(db.store)
 	db.store = db.keyviz.Store(db.store)
 	if db.tiers != nil {
 		db.store = db.tiers.Invalidating(db.store)
 	}
 	db.store = watch.Store(db.store)
-	return db.store
+	return db.store, nil
 }
 
 // openReader opens the row cache and the reader of samples.

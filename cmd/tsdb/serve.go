@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"halite/api"
+	"halite/api/doctor/facts"
 	"halite/api/netlimit"
 	"halite/api/senders"
 	"halite/cmd/tsdb/internal/datadir"
@@ -291,6 +292,10 @@ func newAPI(
 	if err != nil {
 		return nil, err
 	}
+	judge, err := db.openDoctor(c, gate, registry, log)
+	if err != nil {
+		return nil, err
+	}
 	return api.New(api.Options{
 		Writer: db.ingester, Engine: db.engine, Index: db.lookup, Queryable: promadapter.New(db.reader), Budgets: db.reader,
 		Metadata: db.ingester,
@@ -304,6 +309,7 @@ func newAPI(
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Retention: db.sweeper.Costs,
+		Doctor:  judge.Report,
 		Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Deletions: db.deletions,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits,
 		TopQueries: db.topQueries, LastReads: db.lastReads, MetricBytes: db.metricBytes,
@@ -319,6 +325,29 @@ func newAPI(
 			SelectorsMax: c.querySelectorsMax, FormBytesMax: c.web.formBytesMax, ReadBytesMax: c.web.readBytesMax,
 		},
 	})
+}
+
+// openDoctor opens the collector of facts about the server, and lets it sample counters each minute.
+func (db *database) openDoctor(c *serveConfig, gate *gate, r metricRegistry, log *slog.Logger) (*facts.Collector, error) {
+	opts := facts.Options{
+		Gatherer: r, SeriesLimits: db.ingester.SeriesLimits, Senders: c.senders, Keyviz: db.keyviz, RuleAt: db.schema.RuleAt,
+		Sizes: db.index.Sizes, WideRows: db.wideRows.Widest, Now: c.clock(), Logger: log,
+		Ready: func() (ready bool, reason string) {
+			state, err := gate.readiness(), db.refusing()
+			if err != nil {
+				return false, err.Error()
+			}
+			return state.Ready, state.Reason
+		},
+	}
+	if !c.direct() {
+		opts.Disk = func() (freeBytes, totalBytes int64, err error) { return datadir.DiskSpace(c.storagePath) }
+	}
+	judge, err := facts.New(opts)
+	if err == nil && !c.noJobs {
+		db.jobs.AddNow(time.Minute, judge.Sample)
+	}
+	return judge, err
 }
 
 func runtimeInfo(c *serveConfig, reloads *reloader, started time.Time) api.RuntimeInfo {

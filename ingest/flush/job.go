@@ -285,12 +285,26 @@ func (j *job) write(ctx context.Context, to int) error {
 	}
 	rows := j.frozen[j.written:to]
 	j.written = to
+	j.metrics.lateRows.Add(float64(countLate(rows, keyschema.HourOf(j.now().UnixMilli()))))
 	j.head.Free(rows)
 	j.rows += len(rows)
 	j.metrics.flushedRows.Add(float64(len(rows)))
 	j.metrics.flushedBytes.Add(float64(j.arena.SizeBytes()))
 	j.clear()
 	return nil
+}
+
+// lateHours is the number of hours before the present one whose rows are not late: a flush may spread over an hour.
+const lateHours = 2
+
+// countLate counts the rows of hours long before the present one.
+func countLate(rows []head.Row, present int64) (n int) {
+	for _, row := range rows {
+		if row.Hour() < present-lateHours {
+			n++
+		}
+	}
+	return n
 }
 
 func (j *job) clear() {

@@ -7,6 +7,7 @@ import (
 
 type metrics struct {
 	flushedRows     prometheus.Counter
+	lateRows        prometheus.Counter
 	flushedBytes    prometheus.Counter
 	flushFails      prometheus.Counter
 	flushSeconds    prometheus.Histogram
@@ -20,7 +21,9 @@ func newMetrics(reg prometheus.Registerer) metrics {
 		return f.NewCounter(prometheus.CounterOpts{Name: "tsdb_ingest_" + name, Help: help})
 	}
 	return metrics{
-		flushedRows:  counter("flushed_rows_total", "Rows written to the data table."),
+		flushedRows: counter("flushed_rows_total", "Rows written to the data table."),
+		lateRows: counter("flushed_late_rows_total",
+			"Rows written to the data table two hours or more after their hour: late samples, or rows written again."),
 		flushedBytes: counter("flushed_bytes_total", "Bytes of the chunks written to the data table."),
 		flushFails:   counter("flush_failures_total", "Failed flushes. Their rows stay in the head."),
 		flushSeconds: f.NewHistogram(prometheus.HistogramOpts{

@@ -173,6 +173,10 @@ func TestStats(t *testing.T) {
 	require.Equal(t, []NameCount{{"even", 54}, {"__name__", 24}}, s.BytesByLabel)
 	require.Equal(t, []NameCount{{"even=false", 6}, {"even=true", 6}}, s.SeriesByPair)
 	require.Len(t, w.x.Stats(0).SeriesByPair, statsLimitDefault)
+	require.Equal(t, Sizes{
+		Series: 12, SeriesByMetric: []NameCount{{"m0", 4}, {"m1", 4}}, ValuesByLabel: []NameCount{{"i", 12}, {"even", 2}},
+	}, w.x.Sizes(2))
+	require.Len(t, w.x.Sizes(0).SeriesByMetric, 3)
 }
 
 func TestCancelled(t *testing.T) {

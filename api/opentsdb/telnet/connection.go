@@ -153,6 +153,7 @@ func (c *connection) answer(result *ingest.Result) {
 	}
 	c.server.opts.Senders.Add(c.from, &senders.Outcome{
 		Protocol: opentsdb.ProtocolTelnet, Status: status, Example: result.First, Samples: result.Reasons, Omitted: result.Omitted,
+		NewestMs: result.NewestMs,
 		Accepted: senders.Counts{Samples: uint64(result.Accepted), Histograms: uint64(result.Histograms)},
 	})
 	if result.Rejected == 0 {

@@ -41,8 +41,8 @@ type Finding struct {
 	Start, End string
 	// Share is its part of the load, 0 to 1.
 	Share float64
-	// Text says what is seen and what to do.
-	Text string
+	// Seen says what is seen. Text says that and what to do.
+	Seen, Text string
 }
 
 const (
@@ -70,17 +70,23 @@ const (
 	tombstonesMany = 1000
 )
 
+// say sets the texts of a finding.
+func (f *Finding) say(advice, seen string, args ...any) {
+	f.Seen = fmt.Sprintf(seen, args...)
+	f.Text = f.Seen + " " + advice
+}
+
 // Find returns the findings of a map, the worst first. tombstones is the number of deletions whose rows are not cleaned.
 func Find(m *keyviz.Map, tombstones int) []Finding {
 	v := newView(m)
 	sequential := v.sequential()
 	out := slices.Concat(without(v.hot(), sequential), sequential, v.scans(), v.skew(), v.largeRows(), v.gaps())
 	if tombstones >= tombstonesMany {
-		out = append(out, Finding{
+		f := Finding{
 			ID: Tombstones, Level: Warning, FromMs: m.TimesMs[0], ToMs: m.TimesMs[len(m.TimesMs)-1], Start: m.Starts[0], End: m.End,
-			Text: fmt.Sprintf("%d deletions wait for their rows to be cleaned, and every read checks them. "+
-				"Run tsdb delete --clean.", tombstones),
-		})
+		}
+		f.say("Run tsdb delete --clean.", "%d deletions wait for their rows to be cleaned, and every read checks them.", tombstones)
+		out = append(out, f)
 	}
 	order := []Level{Danger, Warning, Info}
 	slices.SortStableFunc(out, func(a, b Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) })
@@ -172,12 +178,12 @@ func (v *view) hot() (out []Finding) {
 			ID: HotRange, Level: Warning, FromMs: v.TimesMs[first], ToMs: v.TimesMs[last], Start: v.Starts[row], End: v.end(row),
 			Share: share,
 		}
-		what := fmt.Sprintf("%s take %.0f %% of %s. ", rangeText(f.Start), 100*share, v.Metric)
-		f.Text = what + "Give the metric more salts, or put a tag with many values into the salt (docs/schema.md)."
+		f.say("Give the metric more salts, or put a tag with many values into the salt (docs/schema.md).",
+			"%s take %.0f %% of %s.", rangeText(f.Start), 100*share, v.Metric)
 		if v.oneSeries(row) {
 			f.ID, f.Level = HotRow, Danger
-			f.Text = fmt.Sprintf("The series %s takes %.0f %% of %s. Salts cannot divide one series: write it less often, or split it by "+
-				"a label.", strings.TrimSuffix(f.Start, "#"), 100*share, v.Metric)
+			f.say("Salts cannot divide one series: write it less often, or split it by a label.",
+				"The series %s takes %.0f %% of %s.", strings.TrimSuffix(f.Start, "#"), 100*share, v.Metric)
 		}
 		out = append(out, f)
 	}
@@ -245,8 +251,9 @@ func (v *view) sequentialFinding(hottest []int, from, to int) Finding {
 		ID: SequentialWrites, Level: Warning, FromMs: v.TimesMs[from], ToMs: v.TimesMs[to], Start: v.Starts[low], End: v.end(high),
 		Share: n / max(all, 1),
 	}
-	f.Text = fmt.Sprintf("The hottest key moves steadily from %s to %s, so one range after the other takes the load. Keys begin "+
-		"with something that grows, such as a time or a number. Give the metric salts, or promote another tag (docs/schema.md).",
+	f.say("Give the metric salts, or promote another tag (docs/schema.md).",
+		"The hottest key moves steadily from %s to %s, so one range after the other takes the load. Keys begin "+
+			"with something that grows, such as a time or a number.",
 		keyOrFirst(v.Starts[hottest[from]]), keyOrFirst(v.Starts[hottest[to-1]]))
 	return f
 }
@@ -284,12 +291,13 @@ func (v *view) scans() (out []Finding) {
 		return nil
 	}
 	v.runs(1, func(c int) bool { return share[c] > scanShare }, func(from, to int) {
-		out = append(out, Finding{
+		f := Finding{
 			ID: FullScan, Level: Warning, FromMs: v.TimesMs[from], ToMs: v.TimesMs[to], Start: v.Starts[0], End: v.End,
 			Share: share[from],
-			Text: fmt.Sprintf("Reads touched %.0f %% of all key ranges. A query without a metric, an export or a job reads the whole "+
-				"table. See /api/v1/status/active_queries and the query log.", 100*share[from]),
-		})
+		}
+		f.say("See /api/v1/status/active_queries and the query log.", "Reads touched %.0f %% of all key ranges. "+
+			"A query without a metric, an export or a job reads the whole table.", 100*share[from])
+		out = append(out, f)
 	})
 	return out
 }
@@ -320,12 +328,13 @@ func (v *view) skew() (out []Finding) {
 		if count < skewSalts || over < skewOver || sum < skewShare*v.sum {
 			continue
 		}
-		out = append(out, Finding{
+		f := Finding{
 			ID: SaltSkew, Level: Warning, FromMs: v.TimesMs[0], ToMs: v.TimesMs[len(v.TimesMs)-1], Start: s.start, End: s.end,
 			Share: most / sum,
-			Text: fmt.Sprintf("Salt %s of %s has %.1f times the load of a mean salt. The tags that decide the salt have too few "+
-				"values: use \"basis\": \"tags\", or promote a tag with more values (docs/schema.md).", hottest, s.metric, most*count/sum),
-		})
+		}
+		f.say("The tags that decide the salt have too few values: use \"basis\": \"tags\", or promote a tag with more values "+
+			"(docs/schema.md).", "Salt %s of %s has %.1f times the load of a mean salt.", hottest, s.metric, most*count/sum)
+		out = append(out, f)
 	}
 	return out
 }
@@ -363,9 +372,9 @@ func (v *view) largeRows() (out []Finding) {
 		}
 		f := Finding{
 			ID: LargeRow, Level: Warning, FromMs: v.TimesMs[0], ToMs: v.TimesMs[len(v.TimesMs)-1], Start: v.Starts[row], End: v.end(row),
-			Text: fmt.Sprintf("%s have rows of %.0f MiB on average. A row is read as a whole: write fewer samples per hour, or "+
-				"divide the series by a label.", rangeText(v.Starts[row]), mean/(1<<20)),
 		}
+		f.say("A row is read as a whole: write fewer samples per hour, or divide the series by a label.",
+			"%s have rows of %.0f MiB on average.", rangeText(v.Starts[row]), mean/(1<<20))
 		if mean >= hugeRow {
 			f.Level = Danger
 		}
@@ -381,11 +390,10 @@ func (v *view) gaps() (out []Finding) {
 		last--
 	}
 	v.runs(1, func(c int) bool { return c > first && c < last && v.Missing[c] }, func(from, to int) {
-		out = append(out, Finding{
-			ID: Gap, Level: Info, FromMs: v.TimesMs[from], ToMs: v.TimesMs[to], Start: v.Starts[0], End: v.End,
-			Text: fmt.Sprintf("Nothing was counted for %s: the server stood still, or nobody wrote or read.",
-				time.Duration(v.TimesMs[to]-v.TimesMs[from])*time.Millisecond),
-		})
+		f := Finding{ID: Gap, Level: Info, FromMs: v.TimesMs[from], ToMs: v.TimesMs[to], Start: v.Starts[0], End: v.End}
+		f.say("The server stood still, or nobody wrote or read.", "Nothing was counted for %s.",
+			time.Duration(v.TimesMs[to]-v.TimesMs[from])*time.Millisecond)
+		out = append(out, f)
 	})
 	return out
 }

@@ -86,3 +86,12 @@ func fillZeros(f vfs.File, sizeBytes int64) error {
 	}
 	return nil
 }
+
+// DiskSpace returns the free and the total space of the file system of a directory.
+func DiskSpace(dir string) (freeBytes, totalBytes int64, err error) {
+	usage, err := vfs.Default.GetDiskUsage(dir)
+	if err != nil {
+		return 0, 0, fmt.Errorf("measure the disk of %s: %w", dir, err)
+	}
+	return int64(usage.AvailBytes), int64(usage.TotalBytes), nil
+}
