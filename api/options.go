@@ -41,6 +41,7 @@ import (
 	"halite/storage/notes"
 	"halite/storage/principal"
 	"halite/storage/retention"
+	"halite/storage/tabletevents"
 )
 
 // Options configure a Server. Fields marked required must be set. The others have the default in their comment.
@@ -71,6 +72,8 @@ type Options struct {
 	Snapshot func(ctx context.Context) (Snapshot, error)
 	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
 	Tablets TabletSource
+	// TabletEvents has the history of tablets for /api/v1/status/tablets; nil means that there is none.
+	TabletEvents *tabletevents.Log
 	// Keyviz answers /api/v1/keyviz; nil answers that it is off.
 	Keyviz *keyviz.Collector
 	// Tombstones counts the deletions whose rows are not cleaned, for the diagnosis of /api/v1/keyviz; nil means none.

@@ -17,6 +17,7 @@ import (
 	"halite/api/opentsdb/queries"
 	"halite/api/receiver/influx"
 	"halite/api/senders"
+	"halite/api/tablets"
 	"halite/api/tenancy"
 	"halite/api/ui"
 	"halite/storage/principal"
@@ -257,12 +258,23 @@ func (s *Server) statusEndpoints() map[string]endpoint {
 		"/api/v1/status/runtimeinfo":    s.runtimeInfo,
 		"/api/v1/status/senders":        s.senders,
 		"/api/v1/status/schema":         s.schemaRules,
-		"/api/v1/status/tablets":        s.tablets,
+		"/api/v1/status/tablets":        s.tablets(),
 		"/api/v1/status/top_queries":    answerStatus(s.inspect().TopQueries),
 		"/api/v1/status/retention":      s.retention,
 		"/api/v1/status/tsdb":           s.tsdbStatus,
 		"/api/v1/status/tsdb/blocks":    s.tsdbBlocks,
 	}
+}
+
+// tablets is /api/v1/status/tablets. Rows reach tablets when their hour is flushed, so samples in memory are not counted.
+func (s *Server) tablets() endpoint {
+	o := tablets.Options{
+		Keyviz: s.opts.Keyviz, Events: s.opts.TabletEvents, ParseTime: parseTime, KeyText: keyText, Now: s.opts.Now,
+	}
+	if s.opts.Tablets != nil {
+		o.Source = s.opts.Tablets
+	}
+	return answerKeyviz(tablets.New(o).Answer)
 }
 
 func (s *Server) keyvizEndpoints() map[string]endpoint {

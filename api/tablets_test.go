@@ -29,10 +29,11 @@ func TestTablets(t *testing.T) {
 	}}}}))
 	f := newFixture(t, func(o *Options) { o.Tablets = store })
 	require.Contains(t, body(t, f.get("/api/v1/status/tablets")),
-		`{"status":"success","data":{"tables":[{"name":"data","tablets":[{"start":"","end":"","sizeBytes":`)
+		`"tables":[{"name":"data","tablets":[{"start":"","end":"","sizeBytes":`)
 
 	none := newFixture(t, func(*Options) {})
-	require.JSONEq(t, `{"status":"success","data":{"tables":[]}}`, body(t, none.get("/api/v1/status/tablets")))
+	require.Contains(t, body(t, none.get("/api/v1/status/tablets")), `"tables":[],"events":[]}}`)
+	require.Equal(t, http.StatusBadRequest, none.get("/api/v1/status/tablets?start=2&end=1").Code)
 
 	broken := newFixture(t, func(o *Options) { o.Tablets = brokenTablets{store} })
 	answer := broken.get("/api/v1/status/tablets")

@@ -94,6 +94,24 @@ type Filter struct {
 	KeysOnly bool
 }
 
+// TabletChange is a change of the tablets of a table.
+type TabletChange struct {
+	// Kind is TabletSplit, TabletMerge or TabletMove.
+	Kind  string
+	Table string
+	// Key is where a tablet begins since the split, began before the merge, or has moved.
+	Key []byte
+	// Reason says why, with figures, for people.
+	Reason string
+}
+
+// Kinds of a TabletChange.
+const (
+	TabletSplit = "split"
+	TabletMerge = "merge"
+	TabletMove  = "move"
+)
+
 // Tablet is a contiguous row range with its load since its creation, or since the store was opened if that is later.
 type Tablet struct {
 	Range                   RowRange

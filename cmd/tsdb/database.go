@@ -44,6 +44,7 @@ import (
 	"halite/storage/pebble/fault"
 	"halite/storage/periodic"
 	"halite/storage/retention"
+	"halite/storage/tabletevents"
 	"halite/storage/tenants"
 	"halite/storage/tombstone"
 	"halite/storage/widerows"
@@ -76,7 +77,8 @@ type database struct {
 	lastReads   *lastread.Tracker
 	keyviz      *keyviz.Collector // nil with --keyviz.max-memory=0
 	wideRows    *widerows.Watch
-	tenancy     *tenancy.Tenancy // nil without --tenants
+	tabletLog   *tabletevents.Log // splits and merges
+	tenancy     *tenancy.Tenancy  // nil without --tenants
 	tenantList  *tenants.Registry
 	tenants     *tenantadmin.Admin // nil without --tenants
 	engine      *query.Engine
@@ -219,6 +221,7 @@ func (db *database) close(ctx context.Context) error {
 		errs = append(errs, db.rollupLease.Close(ctx))
 	}
 	db.keyviz.Close(ctx)
+	errs = append(errs, db.tabletLog.Save(ctx))
 	if db.store != nil {
 		errs = append(errs, db.store.Close())
 	}

@@ -34,13 +34,17 @@ import (
 	"halite/storage/keyviz"
 	"halite/storage/pebble"
 	"halite/storage/pebble/fault"
+	"halite/storage/tabletevents"
 	"halite/storage/tombstone"
 	"halite/storage/widerows"
 )
 
 // openDatabase opens the layers from the engine up. If a layer fails, it closes the opened ones.
 func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
-	db = &database{}
+	db, err = newDatabase(c)
+	if err != nil {
+		return nil, err
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(tables.AdviseOnDamage(err), db.close(ctx))
@@ -55,7 +59,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if c.locked != nil {
 		c.locked()
 	}
-	if db.tables, err = openStore(ctx, c, log, r); err != nil {
+	if db.tables, err = openStore(ctx, c, db.tabletLog, log, r); err != nil {
 		return db, err
 	}
 	db.store = db.tables
@@ -114,6 +118,12 @@ func (db *database) openTenants(log *slog.Logger, r prometheus.Registerer) {
 	}
 }
 
+// newDatabase returns a database without layers.
+func newDatabase(c *serveConfig) (*database, error) {
+	events, err := tabletevents.New(tabletevents.Options{Now: c.clock()})
+	return &database{tabletLog: events}, err
+}
+
 // takeStorage locks the directory of all data and makes room in it for the start.
 func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
 	if lock, err = datadir.Lock(c.storagePath); err != nil {
@@ -125,19 +135,52 @@ func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
 	return lock, nil
 }
 
-// openKeyviz opens the collector of the key heat map, unless --keyviz.max-memory is 0.
+// openKeyviz opens the history of tablets, and the collector of the key heat map, unless --keyviz.max-memory is 0.
 func (db *database) openKeyviz(
 	ctx context.Context, c *serveConfig, meta storage.Table, log *slog.Logger, r prometheus.Registerer,
 ) (err error) {
+	server := keyviz.ServerDefault
+	if c.direct() {
+		server = index.NewWriter()
+	}
+	if err := db.tabletLog.Open(ctx, meta, server, c.direct()); err != nil {
+		return err
+	}
 	if c.keyvizBytes == 0 {
 		return nil
 	}
-	opts := keyviz.Options{Meta: meta, MemoryBytesMax: c.keyvizBytes, Now: c.clock(), Logger: log, Registerer: r}
-	if c.direct() {
-		opts.Server, opts.Shared = index.NewWriter(), true
-	}
-	db.keyviz, err = keyviz.Open(ctx, opts)
+	db.keyviz, err = keyviz.Open(ctx, keyviz.Options{
+		Meta: meta, Server: server, Shared: c.direct(), MemoryBytesMax: c.keyvizBytes, Now: c.clock(), Logger: log, Registerer: r,
+	})
 	return err
+}
+
+// bigtableTabletsInterval is the time between two lists of the tablets of Bigtable, which does not report its changes.
+const bigtableTabletsInterval = 10 * time.Minute
+
+// watchTablets saves the history of tablets each minute.
+func (db *database) watchTablets(c *serveConfig, log *slog.Logger) {
+	db.jobs.Add(time.Minute, nil, func(ctx context.Context) {
+		if err := db.tabletLog.Save(ctx); err != nil {
+			log.Warn("the history of tablets stays in memory", "err", err)
+		}
+	})
+	if c.engine != tables.EngineBigtable {
+		return
+	}
+	db.jobs.AddNow(bigtableTabletsInterval, func(ctx context.Context) {
+		table, err := db.store.Table(ctx, storage.TableData)
+		if err != nil {
+			log.Warn("cannot list the tablets", "err", err)
+			return
+		}
+		list, err := table.Tablets(ctx)
+		if err != nil {
+			log.Warn("cannot list the tablets", "err", err)
+			return
+		}
+		db.tabletLog.Compare(storage.TableData, list)
+	})
 }
 
 // keyvizInterval is the time after which load becomes a column; 0 if there are no background jobs.
@@ -163,6 +206,7 @@ func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
 	if db.tenants != nil {
 		db.tenants.Start()
 	}
+	db.watchTablets(c, log)
 	db.sweeper.Start()
 	db.sweepNotes(c, log)
 }
@@ -339,8 +383,10 @@ func (c *serveConfig) batchRowsMax() int {
 	return 0
 }
 
-// openStore opens the engine that the flags select.
-func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (storage.Store, error) {
+// openStore opens the engine that the flags select. events gets the splits and merges of tablets.
+func openStore(
+	ctx context.Context, c *serveConfig, events *tabletevents.Log, log *slog.Logger, r prometheus.Registerer,
+) (storage.Store, error) {
 	identity := c.identity()
 	if c.engine == tables.EngineBigtable {
 		store, err := c.bigtable.Open(ctx, tables.OpenOptions{Logger: log, Registerer: r})
@@ -362,7 +408,7 @@ func openStore(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	}
 	store, err := pebble.Open(pebble.Options{
 		Dir: datadir.TablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
-		TabletRowsHot: c.tabletRows, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
+		TabletRowsHot: c.tabletRows, TabletChanged: events.Add, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
 		DayChunks: tables.DayChunkCodec(), Now: c.clock(), AcceptLoss: identity.AcceptsLoss(), Waiting: c.waiting,
 		Admit: func(s storage.Store) (pebble.Admission, error) { return identity.Check(ctx, s, log) },
 	})

@@ -310,7 +310,7 @@ func newAPI(
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Retention: db.sweeper.Costs,
 		Doctor:  judge.Report,
-		Tablets: db.store, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Deletions: db.deletions,
+		Tablets: db.store, TabletEvents: db.tabletLog, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Deletions: db.deletions,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits,
 		TopQueries: db.topQueries, LastReads: db.lastReads, MetricBytes: db.metricBytes,
 		Senders: c.senders, Auth: c.web.auth,

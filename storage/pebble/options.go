@@ -78,6 +78,8 @@ type Options struct {
 	// TabletRowsHot is the number of rows read and written between two checks at which a tablet splits; 0 is
 	// TabletRowsHotDefault.
 	TabletRowsHot int64
+	// TabletChanged is called after each split and merge of tablets; nil means that nobody asks. It must not block.
+	TabletChanged func(storage.TabletChange)
 	// StallWait is how long a write waits while the tree stalls writes. Then it fails with storage.ErrUnavailable. 0 is
 	// StallWaitDefault.
 	StallWait time.Duration

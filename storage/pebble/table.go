@@ -40,6 +40,10 @@ func newTable(s *Store, rec catalog.Table) *Table {
 	t.tablets = tablet.NewSet(tablet.Config{TableID: t.id, HourKeys: t.hourKeys, Families: t.families, DB: s.db,
 		BytesMax: s.opts.TabletBytesMax, RowsHot: s.opts.TabletRowsHot, Save: func(ctx context.Context, splits [][]byte) error {
 			return s.putRecord(ctx, catalog.Splits, t.record().Name, splits)
+		}, Changed: func(kind string, key []byte, reason string) {
+			if s.opts.TabletChanged != nil {
+				s.opts.TabletChanged(storage.TabletChange{Kind: kind, Table: t.record().Name, Key: key, Reason: reason})
+			}
 		}})
 	t.setRecord(rec)
 	return t

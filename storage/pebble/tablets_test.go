@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -124,4 +125,52 @@ func TestHotTabletSplits(t *testing.T) {
 	require.Equal(t, uint64(8000), tabletsOf(t, table)[0].RowsRead)
 	require.NoError(t, s.CollectGarbage(t.Context()))
 	require.Len(t, tabletsOf(t, table), 2)
+}
+
+// TestTabletChanges: the reported splits and merges lead from one tablet to the present ones, and their reasons have figures.
+func TestTabletChanges(t *testing.T) {
+	starts, reasons := map[string]bool{"": true}, map[string]bool{}
+	s, err := pebble.Open(pebble.Options{
+		Dir: "/data", FS: vfs.NewMem(), TabletBytesMax: 64 << 10, TabletRowsHot: 5000, CacheBytes: 1 << 20,
+		TabletChanged: func(c storage.TabletChange) {
+			require.Equal(t, storage.TableData, c.Table)
+			require.Equal(t, c.Kind == storage.TabletMerge, starts[string(c.Key)], "%+v", c)
+			starts[string(c.Key)] = c.Kind == storage.TabletSplit
+			reasons[c.Kind+strings.Map(func(r rune) rune {
+				if r >= '0' && r <= '9' {
+					return -1
+				}
+				return r
+			}, c.Reason)] = true
+		},
+	})
+	require.NoError(t, err)
+	table, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	check := func() {
+		require.NoError(t, s.CollectGarbage(t.Context()))
+		want := map[string]bool{}
+		for _, tablet := range tabletsOf(t, table) {
+			want[string(tablet.Range.Start)] = true
+		}
+		for key, is := range starts {
+			require.Equal(t, want[key], is, "%q", key)
+			delete(want, key)
+		}
+		require.Empty(t, want)
+	}
+	rows := tabletRows(100, 30)
+	for i := 0; i < len(rows); i += 300 {
+		require.NoError(t, table.Load(t.Context(), rows[i:i+300]))
+		check()
+	}
+	require.NoError(t, table.DropRows(t.Context(), storage.RowRange{}))
+	for range 20 {
+		require.NoError(t, s.Compact(t.Context()))
+		check()
+	}
+	require.True(t, reasons["splitthe tablet had  bytes, and  is the most"], "%v", reasons)
+	require.True(t, reasons["mergeboth neighbours are small and cold: together they have  bytes and had  rows since the last check"],
+		"%v", reasons)
+	require.NoError(t, s.Close())
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
+	"halite/storage"
 	"halite/storage/pebble/cellkey"
 	"halite/storage/pebble/fault"
 )
@@ -36,7 +38,7 @@ func (ts *Set) Check(ctx context.Context) error {
 	sizeMax, rowsMax := uint64(ts.c.BytesMax), uint64(ts.c.RowsHot)
 	var list []*tablet
 	var lastSize, lastRows uint64
-	changed := false
+	var changes []change
 	old := ts.Snapshot()
 	cold := ts.cold(old)
 	for _, tb := range old {
@@ -58,23 +60,51 @@ func (ts *Set) Check(ctx context.Context) error {
 			if len(keys) > 0 {
 				list = append(list, tb.split(keys)...)
 				lastSize, lastRows = sizeMax, rowsMax // not joined with what follows
-				changed = true
+				changes = append(changes, ts.splits(m, keys)...)
 				continue
 			}
 		}
 		if n := len(list); n > 0 && lastSize+m.sizeBytes < sizeMax/4 && lastRows+m.rows <= min(cold, rowsMax/4) {
 			list[n-1] = list[n-1].join(tb)
 			lastSize, lastRows = lastSize+m.sizeBytes, lastRows+m.rows
-			changed = true
+			changes = append(changes, change{storage.TabletMerge, tb.start, fmt.Sprintf(
+				"both neighbours are small and cold: together they have %d bytes and had %d rows since the last check", lastSize, lastRows)})
 			continue
 		}
 		list = append(list, tb)
 		lastSize, lastRows = m.sizeBytes, m.rows
 	}
-	if !changed {
+	if len(changes) == 0 {
 		return nil
 	}
-	return ts.install(ctx, list)
+	if err := ts.install(ctx, list); err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if ts.c.Changed != nil {
+			ts.c.Changed(c.kind, c.key, c.reason)
+		}
+	}
+	return nil
+}
+
+// change is a split or merge.
+type change struct {
+	kind   string
+	key    []byte
+	reason string
+}
+
+// splits are the changes that divide a tablet at keys.
+func (ts *Set) splits(m measured, keys [][]byte) (out []change) {
+	reason := fmt.Sprintf("the tablet had %d bytes, and %d is the most", m.sizeBytes, ts.c.BytesMax)
+	if partsOf(m.rows, uint64(ts.c.RowsHot)) > partsOf(m.sizeBytes, uint64(ts.c.BytesMax)) {
+		reason = fmt.Sprintf("the tablet had %d rows read and written since the last check, and %d is the most", m.rows, ts.c.RowsHot)
+	}
+	for _, key := range keys {
+		out = append(out, change{storage.TabletSplit, key, reason})
+	}
+	return out
 }
 
 // install saves a new division and puts it into force.
