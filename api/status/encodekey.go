@@ -196,7 +196,7 @@ func saltFrom(r *keyschema.Rule) []string {
 	return r.Promoted
 }
 
-// partsOf divides a key at its separators. Escaped text contains none of them.
+// partsOf divides a key at its separators. Escaped text contains no separators.
 func partsOf(rule *keyschema.Rule, key []byte, metric string, tags []keyschema.Tag) ([]KeyPart, error) {
 	parsed, err := keyschema.ParseRowKey(key)
 	if err != nil {

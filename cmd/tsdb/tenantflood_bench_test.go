@@ -147,7 +147,7 @@ func (f *flooded) measure(b *testing.B, flood func(ctx context.Context, n int64)
 // cpuTime is the CPU time of all threads of a process; 0 stands for this process.
 func cpuTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
-	// The number of the clock of a process, as of clock_getcpuclockid(3): its inverted number, and 2 for the time on CPUs.
+	// The number of the clock of a process, see clock_getcpuclockid(3): its inverted number, and 2 for the time on CPUs.
 	const onCPUs = 2
 	var at unix.Timespec
 	require.NoError(b, unix.ClockGettime(int32(^pid)<<3|onCPUs, &at))

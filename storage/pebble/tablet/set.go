@@ -51,7 +51,7 @@ type Config struct {
 	RowsHot int64
 	// Save stores the split keys.
 	Save func(ctx context.Context, splits [][]byte) error
-	// Changed is told of each split and merge after it is in force; nil means that nobody asks. It must not block.
+	// Changed gets each split and merge after it is in force; nil drops them. It must not block.
 	Changed func(kind string, key []byte, reason string)
 }
 
