@@ -17,7 +17,7 @@ func healthy() *Facts {
 		NowMs: nowMs, StartMs: nowMs - (48 * time.Hour).Milliseconds(), Ready: true, FlushedMs: nowMs - 60_000, Window: time.Hour,
 		Values: map[string]float64{
 			headRows: 1000, headBytes: 1 << 20, logBytes: 2 << 20, storeBytes: 100 << 30, compactionDebt: 1 << 20, readRuns: 4,
-			rollupAge: 600, rollupTurn: 1, sweepTime: float64(nowMs/1000 - 300), tombstones: 1, tombstonesMax: 1000,
+			rollupAge: 600, rollupLease: 1, sweepTime: float64(nowMs/1000 - 300), tombstones: 1, tombstonesMax: 1000,
 			queryBytesMax: 1 << 30, connections: 10, connectionsMax: 100,
 		},
 		Increases: map[string]float64{FlushedRows: 100_000, flushedLateRows: 10},

@@ -29,7 +29,7 @@ const (
 
 	rollupAge      = "tsdb_rollup_lag_seconds"
 	rollupDays     = "tsdb_rollup_pending_day_passes"
-	rollupTurn     = "tsdb_rollup_turn"
+	rollupLease     = "tsdb_rollup_lease"
 	rollupFailures = "tsdb_rollup_failures_total"
 	sweepTime      = "tsdb_retention_last_sweep_timestamp_seconds"
 	sweepFailures  = "tsdb_retention_failures_total"
@@ -44,7 +44,7 @@ const (
 // Gauges returns the names of Facts.Values.
 func Gauges() []string {
 	return []string{
-		headRows, headBytes, logBytes, logLosses, storeBytes, compactionDebt, readRuns, damagedDays, rollupAge, rollupDays, rollupTurn,
+		headRows, headBytes, logBytes, logLosses, storeBytes, compactionDebt, readRuns, damagedDays, rollupAge, rollupDays, rollupLease,
 		sweepTime, tombstones, tombstonesMax, queryBytes, queryBytesMax, connections, connectionsMax,
 	}
 }

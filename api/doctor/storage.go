@@ -147,7 +147,7 @@ func rollupLag(f *Facts, o *Options) []Verdict {
 	switch {
 	case !f.has(rollupAge):
 		return ok("This server computes no rollups.")
-	case f.has(rollupTurn) && f.Values[rollupTurn] == 0:
+	case f.has(rollupLease) && f.Values[rollupLease] == 0:
 		return ok("Another server computes the rollups.")
 	}
 	lag := time.Duration(f.Values[rollupAge]) * time.Second
