@@ -38,6 +38,7 @@ export function visits(hostile) {
     { name: 'tablets-key', hash: `tablets?${new URLSearchParams({ rules: '[{"pattern":"*","salts":2,"basis":"tags"}]' })}`, act: writeSeries(hostile) },
     { name: 'retention', hash: 'retention?raw=1d', act: shows('Would free') },
     { name: 'queries', hash: 'queries?by=count', act: blockQuery },
+    { name: 'doctor', hash: 'doctor?level=ok', before: mockDoctor(hostile), act: shows('Run tsdb <b>now</b>') },
     { name: 'senders', hash: 'senders', act: shows(hostile) },
     { name: 'status', hash: 'status?flag=retention', act: shows('--storage.retention') },
   ];
@@ -110,6 +111,18 @@ async function pinCell(page, fault) {
   if (!/\d{4}-\d\d-\d\d .*cells\/s/.test(text)) fault(`the cursor says ${JSON.stringify(text)}`);
   await page.keyboard.press('Enter');
   await page.waitForSelector('[aria-label="Details of a cell"]');
+}
+
+/** mockDoctor answers with a verdict of each level, with a hostile text. */
+function mockDoctor(hostile) {
+  return async (page) => {
+    const verdict = (level) => ({
+      id: `check-${level}`, level, subject: hostile, evidence: 'A <b>figure</b> of 42 %.', advice: 'Run tsdb <b>now</b>.', command: 'tsdb check', docs: 'docs/doctor.md#x',
+    });
+    const data = { ready: true, checkedMs: Date.now(), verdicts: ['ok', 'info', 'warn', 'critical'].map(verdict) };
+    await page.route('**/status/doctor', (route) => route.fulfill({ contentType: 'application/json', body: JSON.stringify({ status: 'success', data }) }));
+    return () => page.unroute('**/status/doctor');
+  };
 }
 
 /** mockedRows and mockedCols are the size of a map with known values. */

@@ -23,6 +23,7 @@ export const pages: Page[] = [
   { path: 'tablets', title: 'Tablets', shows: 'server', load: async () => (await import('./tablets')).Tablets },
   { path: 'retention', title: 'Retention', shows: 'server', load: async () => (await import('./retention')).Retention },
   { path: 'queries', title: 'Queries', shows: 'server', load: async () => (await import('../queries/page')).Queries },
+  { path: 'doctor', title: 'Doctor', shows: 'server', load: async () => (await import('./doctor')).Doctor },
   { path: 'senders', title: 'Senders', shows: 'server', load: async () => (await import('./senders')).Senders },
   { path: 'status', title: 'Status', shows: 'server', load: async () => (await import('./status')).Status },
 ];
