@@ -1,5 +1,5 @@
 import { get } from '../lib/api';
-import { bytes, whole } from '../lib/format';
+import { bytes, time, whole } from '../lib/format';
 import { useLoad } from '../lib/load';
 import { route, setParam } from '../lib/route';
 import { Bar } from '../parts/bar';
@@ -15,6 +15,16 @@ interface Tablet {
   rowsRead: number;
   bytesWritten: number;
   bytesRead: number;
+  load?: { rowsWritten: number; bytesWritten: number; cellsWritten: number; rowsRead: number; bytesRead: number; readSeconds: number; errors: number };
+}
+
+/** TabletEvent is a split or a merge. */
+interface TabletEvent {
+  tMs: number;
+  kind: string;
+  table: string;
+  key: string;
+  reason: string;
 }
 
 interface TableStatus {
@@ -36,9 +46,9 @@ interface Rule {
 export function Tablets() {
   const load = useLoad(async (signal) => {
     const [tables, schema] = await Promise.all([
-      get<{ tables: TableStatus[] }>('status/tablets', {}, signal), get<{ rules: Rule[]; hour: number }>('status/schema', {}, signal),
+      get<{ tables: TableStatus[]; events: TabletEvent[] | null }>('status/tablets', {}, signal), get<{ rules: Rule[]; hour: number }>('status/schema', {}, signal),
     ]);
-    return { tables: tables.data.tables, rules: schema.data.rules, hour: schema.data.hour };
+    return { tables: tables.data.tables, events: tables.data.events ?? [], rules: schema.data.rules, hour: schema.data.hour };
   }, [], 10000);
   const d = load.data;
   return (
@@ -47,6 +57,7 @@ export function Tablets() {
       {load.error && <ErrorBox error={load.error} />}
       {!d && !load.error && <p class="quiet">Loading …</p>}
       {d && <Tables tables={d.tables} />}
+      {d && <Events events={d.events} />}
       {d && <Rules rules={d.rules} hour={d.hour} />}
       <Encoder />
     </>
@@ -77,10 +88,24 @@ function Tables({ tables }: { tables: TableStatus[] }) {
           { title: 'Size', value: (t) => t.sizeBytes, show: (t) => bytes(t.sizeBytes), numeric: true },
           { title: 'Written', value: (t) => t.rowsWritten, show: (t) => `${whole(t.rowsWritten)} rows, ${bytes(t.bytesWritten)}`, numeric: true },
           { title: 'Read', value: (t) => t.rowsRead, show: (t) => `${whole(t.rowsRead)} rows, ${bytes(t.bytesRead)}`, numeric: true },
+          { title: 'Load of the last hours', value: (t) => t.load?.cellsWritten ?? 0, show: (t) => (t.load ? `${whole(t.load.cellsWritten)} samples in, ${whole(t.load.rowsRead)} rows out in ${t.load.readSeconds.toFixed(1)} s` : '–'), numeric: true },
           { title: 'Share of rows', value: rows, show: (t) => <Bar share={all ? rows(t) / all : 0} label={`Share of the tablet from ${t.start || 'the first key'}`} /> },
         ]} />
       )}
     </>
+  );
+}
+
+function Events({ events }: { events: TabletEvent[] }) {
+  if (events.length === 0) return <p class="quiet">No tablet was split or merged in the last hours.</p>;
+  return (
+    <Table caption="Splits and merges" rows={events} columns={[
+      { title: 'Time', value: (e) => e.tMs, show: (e) => time(e.tMs) },
+      { title: 'Event', value: (e) => e.kind },
+      { title: 'Table', value: (e) => e.table },
+      { title: 'At key', value: (e) => e.key, show: (e) => <code>{e.key}</code> },
+      { title: 'Reason', value: (e) => e.reason || '–' },
+    ]} />
   );
 }
 
