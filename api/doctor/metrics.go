@@ -29,7 +29,7 @@ const (
 
 	rollupAge      = "tsdb_rollup_lag_seconds"
 	rollupDays     = "tsdb_rollup_pending_day_passes"
-	rollupLease     = "tsdb_rollup_lease"
+	rollupLease    = "tsdb_rollup_lease"
 	rollupFailures = "tsdb_rollup_failures_total"
 	sweepTime      = "tsdb_retention_last_sweep_timestamp_seconds"
 	sweepFailures  = "tsdb_retention_failures_total"
