@@ -70,7 +70,7 @@ func TestRealDoorsCPU(t *testing.T) {
 			if path := os.Getenv("VICTORIA_METRICS"); path != "" {
 				servers = append(servers, victoriaDoors(t, d, path))
 			}
-			cpu := doorLoad(t, d, servers, rounds)
+			cpu := loadDoor(t, d, servers, rounds)
 			row := fmt.Sprintf("| %s | %.2f |", d.name, cpu[0])
 			if len(servers) > 1 {
 				row += fmt.Sprintf(" %.2f | %.2f |", cpu[1], cpu[0]/cpu[1])
@@ -97,8 +97,8 @@ func victoriaDoors(t *testing.T, d door, path string) *doorServer {
 	return &doorServer{cmd: cmd, url: url, put: "http://" + put, telnet: telnet, path: d.victoria, contentType: d.contentType}
 }
 
-// doorLoad writes new series once, then the samples that count. It returns CPU seconds a million samples of each server.
-func doorLoad(t *testing.T, d door, servers []*doorServer, rounds int) []float64 {
+// loadDoor writes new series once, then the samples that count. It returns CPU seconds a million samples of each server.
+func loadDoor(t *testing.T, d door, servers []*doorServer, rounds int) []float64 {
 	series, random := writeSeries(), rand.New(rand.NewPCG(1, 1))
 	last := make([]float64, len(series))
 	rounds = max(rounds/d.rounds, 1) * d.rounds

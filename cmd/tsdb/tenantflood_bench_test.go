@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
+	syscalls "golang.org/x/sys/unix"
 )
 
 // BenchmarkTenantFlood measures small queries and writes of one tenant alone, and while another tenant has 30 range queries over
@@ -149,8 +149,8 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	// The number of the clock of a process, see clock_getcpuclockid(3): its inverted number, and 2 for the time on CPUs.
 	const onCPUs = 2
-	var at unix.Timespec
-	require.NoError(b, unix.ClockGettime(int32(^pid)<<3|onCPUs, &at))
+	var at syscalls.Timespec
+	require.NoError(b, syscalls.ClockGettime(int32(^pid)<<3|onCPUs, &at))
 	return time.Duration(at.Nano())
 }
 

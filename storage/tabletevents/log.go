@@ -143,7 +143,7 @@ func (l *Log) Compare(table string, tablets []storage.Tablet) {
 		return
 	}
 	for _, t := range tablets {
-		if key := string(t.Range.Start); !before[key] {
+		if !before[string(t.Range.Start)] {
 			l.add(storage.TabletChange{Kind: storage.TabletSplit, Table: table, Key: t.Range.Start,
 				Reason: "the storage service has divided a tablet here"})
 		}
