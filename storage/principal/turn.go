@@ -1,16 +1,17 @@
 package principal
 
 import (
-	"container/list"
 	"context"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // share has the turns of one tenant.
 type share struct {
-	running int
-	waiting list.List // of chan struct{}, oldest first
+	turns    *semaphore.Weighted // first come, first served
+	requests int                 // that have a turn or wait for one
 }
 
 // Turn lets a request of a tenant use a CPU while other tenants are active. A request holds it while it parses, stores, evaluates
@@ -95,44 +96,34 @@ func (a *Activity) enter(ctx context.Context, tenants string) error {
 	a.mu.Lock()
 	s := a.shares[tenants]
 	if s == nil {
-		s = &share{}
+		s = &share{turns: semaphore.NewWeighted(int64(a.turnsMax))}
 		a.shares[tenants] = s
 	}
-	if s.running < a.turnsMax {
-		s.running++
-		a.mu.Unlock()
-		return nil
-	}
-	granted := make(chan struct{})
-	at := s.waiting.PushBack(granted)
+	s.requests++
 	a.mu.Unlock()
-	select {
-	case <-granted:
-		return nil
-	case <-ctx.Done():
+	err := s.turns.Acquire(ctx, 1)
+	if err != nil {
+		a.forget(tenants)
 	}
-	a.mu.Lock()
-	select {
-	case <-granted: // at the same moment
-		a.mu.Unlock()
-		a.leave(tenants)
-	default:
-		s.waiting.Remove(at)
-		a.mu.Unlock()
-	}
-	return ctx.Err()
+	return err
 }
 
 // leave gives a turn to the next request that waits.
 func (a *Activity) leave(tenants string) {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	s := a.shares[tenants]
-	if next := s.waiting.Front(); next != nil {
-		close(s.waiting.Remove(next).(chan struct{}))
-		return
-	}
-	if s.running--; s.running == 0 {
+	a.mu.Unlock()
+	s.turns.Release(1)
+	a.forget(tenants)
+}
+
+// forget ends the interest of a request in a share.
+func (a *Activity) forget(tenants string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.shares[tenants]; s.requests == 1 {
 		delete(a.shares, tenants)
+	} else {
+		s.requests--
 	}
 }
