@@ -104,7 +104,8 @@ func TestSamplesAreLikeABody(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Result{
 		Accepted: 2, Rejected: 1, Reasons: map[string]int{ReasonNoMetricName: 1},
-		First: `series {job="nameless"}: missing_metric_name: no metric name`,
+		First:    `series {job="nameless"}: missing_metric_name: no metric name`,
+		NewestMs: startMs / 60_000 * 60_000,
 	}, result)
 	require.Equal(t, 2, r.Stats().Series)
 	r.requireSeries(up, column{startMs: math.Float64bits(1), startMs + 1: math.Float64bits(2)})
