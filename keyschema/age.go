@@ -66,7 +66,7 @@ func (a Age) String() string {
 	}
 	var out []byte
 	for _, u := range ageUnits {
-		// People write 400d, not 1y5w, so years and weeks appear only for whole numbers of them.
+		// Years and weeks appear only if they divide the age: people write 400d, not 1y5w.
 		if u.age > time.Duration(AgeMin) && rest%u.age != 0 {
 			continue
 		}

@@ -9,9 +9,9 @@ import (
 // NextHour is the FromHour of a rule that begins with the next hour if it is new. [Schema.Begin] gives such a rule its hour.
 const NextHour int64 = -1
 
-// Begin gives each rule with FromHour NextHour its hour. nowHour is the last hour that may have samples. A rule keeps its
-// hour if s has it for the same pattern and with the same keys. A new rule begins at nowHour+1. The rules of s that it
-// replaces come first in the result, because past hours have their keys.
+// Begin gives an hour to each rule with FromHour NextHour. nowHour is the last hour that may have samples. If s has a rule
+// with the same pattern and the same keys, the new rule takes its hour. Otherwise the rule begins at nowHour+1. The result
+// starts with the rules of s that it replaces, because rows of past hours have their keys.
 func (s *Schema) Begin(rules []Rule, nowHour int64) []Rule {
 	set := s.set.Load()
 	var past, out []Rule
@@ -26,7 +26,8 @@ func (s *Schema) Begin(rules []Rule, nowHour int64) []Rule {
 	return append(past, out...)
 }
 
-// beginning returns the hour of the rule with the pattern and the keys of r, or the hour after nowHour.
+// beginning returns the hour of the rule of s with the same pattern and keys as r. Without such a rule it returns the hour
+// after nowHour.
 func (s *ruleSet) beginning(r *Rule, nowHour int64) int64 {
 	var holds *Rule
 	for i := range s.rules {
@@ -45,7 +46,7 @@ func (s *ruleSet) beginning(r *Rule, nowHour int64) int64 {
 	return nowHour + 1
 }
 
-// followed returns the earlier rules for the pattern of r, without rules that are listed anyway.
+// followed returns the earlier rules of s for the pattern of r, except those that given lists already.
 func (s *ruleSet) followed(r *Rule, given []Rule, nowHour int64) (out []Rule) {
 	for i := range s.rules {
 		old := &s.rules[i]
@@ -101,8 +102,8 @@ func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return s.set.Load().checkChange(next.set.Load(), nowHour)
 }
 
-// Replace puts the rules of next into force, all at once, if [Schema.CheckChange] allows it; otherwise nothing changes.
-// No row of an hour after nowHour may exist yet, so the caller adds to its clock the time that samples may lie ahead.
+// Replace puts the rules of next into force in one step, if [Schema.CheckChange] allows it. Otherwise nothing changes. No
+// row of an hour after nowHour may exist yet. So the caller adds to its clock how far ahead samples may lie.
 func (s *Schema) Replace(next *Schema, nowHour int64) error {
 	set := next.set.Load()
 	for {

@@ -29,8 +29,8 @@ func (r *TierRetention) Longest() Age { return r.longest }
 // Shortest returns the shortest age of a metric.
 func (r *TierRetention) Shortest() Age { return r.shortest }
 
-// Since returns the cutoffs at a moment. It returns nil if all metrics keep everything from fromMs on, or if all metrics have
-// the same age. A nil receiver has no cutoffs.
+// Since returns the cutoffs at a moment. It returns nil if no metric hides data after fromMs, or if all metrics have the
+// same age. A nil receiver has no cutoffs.
 func (r *TierRetention) Since(nowMs, fromMs int64) *Cutoffs {
 	if r == nil || r.shortest == r.longest || r.shortest.CutoffMs(nowMs) <= fromMs {
 		return nil
@@ -50,12 +50,12 @@ func (r *TierRetention) At(nowMs int64) *Cutoffs {
 type Cutoffs struct {
 	retention *TierRetention
 	nowMs     int64
-	metric    string // of the last call of Ms, if known
+	metric    string // metric of the last call of Ms, if known
 	ms        int64
 	known     bool
 }
 
-// LatestMs returns the time from which on all metrics keep their data.
+// LatestMs returns the time after which no metric hides data.
 func (c *Cutoffs) LatestMs() int64 {
 	if c == nil {
 		return 0

@@ -2,9 +2,9 @@ package keyschema
 
 import "strings"
 
-// isDomain reports whether the key stores a value of a reversed-domain tag with its labels reversed. The host part must
-// have a dot, and its last label must not start with a digit. An IPv4 address stays as it is, since its prefix already
-// comes first.
+// isDomain reports whether the key stores the value of a reversed-domain tag with its labels in reverse order. The host part
+// must have a dot, and its last label must not start with a digit. The prefix of an IPv4 address comes first already, so the
+// address is no domain.
 func isDomain(value string) bool {
 	host, _ := splitHost(value)
 	dot := strings.LastIndexByte(host, '.')

@@ -2,12 +2,12 @@ package keyschema
 
 import "fmt"
 
-// Escaping makes any bytes printable ASCII without the characters that structure a key, and keeps their order: for
-// all a and b, the escaped forms compare like a and b.
+// Escaping turns any bytes into printable ASCII without the characters that structure a key. It keeps the order: for all a
+// and b, the escaped forms compare like a and b.
 //
-// Bytes 0x2D..0x7D ('-' to '}') stand for themselves except '<' and '='. Every other byte becomes three characters, a
-// lead and two upper-case hexadecimal digits. Order survives because each lead sorts like the bytes that it stands
-// for: '!' below every literal, '<' in its own place, '~' above every literal.
+// Bytes 0x2D..0x7D ('-' to '}') stand for themselves except '<' and '='. Every other byte becomes three characters: a lead
+// and two upper-case hexadecimal digits. Each lead sorts like the bytes that it stands for: '!' below every literal, '<' in
+// its own place, '~' above every literal.
 const (
 	leadLow  = '!' // 0x00..0x2C: control bytes, space and !"#$%&'()*+,
 	leadMid  = '<' // 0x3C and 0x3D: '<' and '='
@@ -50,7 +50,7 @@ func AppendEscaped(dst []byte, s string) []byte {
 // escaped form. All errors wrap [ErrBadEscape].
 func Unescape(src []byte) (string, error) { return unescape(string(src)) }
 
-// unescape returns s itself if it has no escapes.
+// unescape returns s itself if s has no escapes.
 func unescape(s string) (string, error) {
 	for i := range len(s) {
 		if !literal(s[i]) {
@@ -60,7 +60,7 @@ func unescape(s string) (string, error) {
 	return s, nil
 }
 
-// unescapeFrom unescapes s, whose first plain bytes are known to be literal.
+// unescapeFrom unescapes s. Its first plain bytes are literals.
 func unescapeFrom(s string, plain int) (string, error) {
 	out := append(make([]byte, 0, len(s)), s[:plain]...)
 	for i := plain; i < len(s); {

@@ -7,9 +7,9 @@ import (
 	"math/bits"
 )
 
-// saltHash is the hash under salts. Stored keys depend on it, so it must never change: FORMAT.md defines it and
-// golden tests pin it. It folds eight bytes at a time through a 64×64→128-bit multiplication, several times faster
-// than a hash by bytes.
+// saltHash is the hash behind salts. Stored keys depend on it, so it must never change: FORMAT.md defines it and golden
+// tests pin it. It folds eight bytes at a time through a 64×64→128-bit multiplication, which is several times faster than
+// one byte at a time.
 type saltHash uint64
 
 // The constants are the first 64-bit groups of the hexadecimal expansion of pi's fraction, made odd.
@@ -51,9 +51,9 @@ const (
 	tagsHashDigits = 2 * tagsHashBytes
 )
 
-// appendTagsHash appends the content hash of tags as 40 hexadecimal digits: the first 20 bytes of the SHA-256 of each
-// name and value in turn, each preceded by its length as a uvarint. Tags are sorted by name. It is a cryptographic
-// hash because equal hashes would merge two series for good.
+// appendTagsHash appends the content hash of tags as 40 hexadecimal digits. It hashes each name and value in turn, each
+// preceded by its length as a uvarint, and keeps the first 20 bytes of the SHA-256. Tags are sorted by name. The hash is
+// cryptographic because equal hashes would merge two series for good.
 func appendTagsHash(dst []byte, tags []Tag) []byte {
 	start := len(dst)
 	for i := range tags {

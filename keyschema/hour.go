@@ -4,8 +4,8 @@ package keyschema
 const (
 	// HourMs is an hour in milliseconds.
 	HourMs = 3_600_000
-	// HourMax is the last hour that a key can name (in the year 3110); keys hold HourMax − hour, so that the newest
-	// row of a series sorts first.
+	// HourMax is the last hour that a key can name (in the year 3110). Keys hold HourMax − hour, so that the newest row of a
+	// series sorts first.
 	HourMax = 9_999_999
 	// TimeMaxMs is the last timestamp that a key can name: the last millisecond of HourMax.
 	TimeMaxMs = HourMax*HourMs + HourMs - 1
@@ -24,12 +24,12 @@ func HourOf(tsMs int64) int64 { return tsMs / HourMs }
 // HourStartMs returns the first millisecond of an hour.
 func HourStartMs(hour int64) int64 { return hour * HourMs }
 
-// HourCellMs returns the timestamp of the cells of an hour's row: the hour's last millisecond. So deletion by age
-// is exact retention, and an engine can place cells by the time of their data.
+// HourCellMs returns the timestamp of the cells in an hour's row: the last millisecond of the hour. So a garbage collection
+// by cell age implements retention exactly, and an engine can place cells by the time of their data.
 func HourCellMs(hour int64) int64 { return hour*HourMs + HourMs - 1 }
 
-// AppendHour appends the seven digits of HourMax − hour to a prefix made by [Rule.AppendPrefix]. It panics unless
-// 0 ≤ hour ≤ HourMax, because all digits name rows of other hours.
+// AppendHour appends the seven digits of HourMax − hour to a prefix made by [Rule.AppendPrefix]. It panics unless 0 ≤ hour ≤
+// HourMax, because any seven digits name the row of some hour.
 func AppendHour(dst []byte, hour int64) []byte {
 	if hour < 0 || hour > HourMax {
 		panic("keyschema: hour outside 0..HourMax")

@@ -16,9 +16,9 @@ const (
 	// before the write, the 4-byte big-endian sequence of the last deletion follows; it is not 0. For equal offsets the
 	// sample with the higher sequence wins.
 	KindSample QualifierKind = 's'
-	// KindMark marks a row with single samples that arrived after its hour was due for packing: 'r', four bytes 0xff and
-	// an 8-byte random number. A mark holds no samples. Marks sort after all chunks and before all samples, so one range of
-	// qualifiers covers the chunks from a given sequence on and the marks.
+	// KindMark marks a row with single samples that arrived after its hour was due for packing. Its qualifier is 'r', four
+	// bytes 0xff and an 8-byte random number. A mark holds no samples. Marks sort after all chunks and before all samples.
+	// So one range of qualifiers covers the marks and the chunks from a given sequence on.
 	KindMark QualifierKind = 'm'
 
 	// ChunkSeqMax is the highest sequence of a chunk.

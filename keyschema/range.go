@@ -1,7 +1,7 @@
 package keyschema
 
-// SeriesRange returns the range [start, end) of the rows of one series from fromHour to toHour, both included. prefix
-// comes from [Rule.AppendPrefix]. It ignores hours outside 0..HourMax. If no hour is left, the range is empty. No other
+// SeriesRange returns the range [start, end) of the rows of one series from fromHour to toHour, both included. prefix comes
+// from [Rule.AppendPrefix]. SeriesRange ignores hours outside 0..HourMax; if no hour is left, the range is empty. No other
 // key lies in the range.
 func SeriesRange(prefix []byte, fromHour, toHour int64) (start, end []byte) {
 	fromHour, toHour = max(fromHour, 0), min(toHour, HourMax)

@@ -35,7 +35,8 @@ func (t Tier) Check(age Age) error {
 	return fmt.Errorf("retention.%s is %s: at least %s, the span of a partition, or 0 to keep data forever", t, age, AgeMin)
 }
 
-// CheckBeside returns an error if the age of a tier is shorter than the age of the previous tier. The tier is Hours or Days.
+// CheckBeside returns an error if the age of a tier is shorter than the age of the previous tier. The receiver is Hours or
+// Days.
 func (t Tier) CheckBeside(before, age Age) error {
 	if !before.Outlives(age) {
 		return nil
@@ -100,9 +101,9 @@ func NewRetentionByTier(raw, hours, days time.Duration) RetentionByTier {
 	return RetentionByTier{Age(raw), Age(hours), Age(days), Age(raw)}
 }
 
-// With returns the ages with those that a rule sets. If the rule does not set hours or days, their age is at least the age of
-// the previous tier. If the rule does not set native histograms, their age is at most the age of raw samples. It equals the age
-// of raw samples if it did so before.
+// With replaces the ages that a rule sets. An age of hours or days that the rule does not set becomes at least the age of
+// the previous tier. An age of native histograms that the rule does not set equals the age of raw samples if it did so
+// before. Otherwise it becomes at most the age of raw samples.
 func (a RetentionByTier) With(named *RuleRetention) RetentionByTier {
 	a = a.capped()
 	asRaw := a[NativeHistograms] == a[Raw]
@@ -149,7 +150,7 @@ func (a RetentionByTier) Check() []error {
 	return out
 }
 
-// PatternRetention are the ages of the metrics that a pattern matches.
+// PatternRetention holds the ages of the metrics that a pattern matches.
 type PatternRetention struct {
 	Pattern   string
 	Retention RetentionByTier
@@ -199,7 +200,7 @@ func (r *RetentionByMetric) Of(metric string) RetentionByTier {
 	return r.order[r.RuleOf(metric)].Retention
 }
 
-// RuleOf returns the number of the metric's rule among Rules.
+// RuleOf returns the index of the metric's rule in the result of Rules.
 func (r *RetentionByMetric) RuleOf(metric string) int {
 	last := len(r.order) - 1
 	for i := range r.order[:last] {
@@ -238,7 +239,7 @@ func (r *RetentionByMetric) extreme(better func(a, than Age) bool) RetentionByTi
 // KeyRange is a range [Start, End) of row keys. A nil End means no bound.
 type KeyRange struct {
 	Start, End []byte
-	// Exact says that the pattern matches all metrics in the range.
+	// Exact means that the pattern matches all metrics in the range.
 	Exact bool
 }
 
@@ -256,7 +257,7 @@ func (p *PatternRetention) KeyRanges() []KeyRange {
 	}
 	tenants := KeyRange{Start: []byte{TenantMark}, End: []byte{TenantMark + 1}}
 	switch partly := literal[0] == TenantMark && inTenants(literal[1:]); {
-	case partly && glob: // of whole tenants, and of other names that begin with the mark
+	case partly && glob: // one range for whole tenants, and one for names that begin with the mark
 		escaped := AppendEscaped(nil, literal)
 		return []KeyRange{{escaped, after(escaped), exact}, {[]byte(literal), after([]byte(literal)), exact}}
 	case literal[0] == TenantMark:
@@ -267,7 +268,7 @@ func (p *PatternRetention) KeyRanges() []KeyRange {
 	return []KeyRange{tenants, own}
 }
 
-// inTenants reports whether a text behind the first mark has no more than the name of a tenant and the second mark.
+// inTenants reports whether the text after the first mark ends within the tenant's name or with the second mark.
 func inTenants(text string) bool {
 	name, rest, _ := strings.Cut(text, string(TenantMark))
 	for i := range len(name) {

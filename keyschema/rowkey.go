@@ -20,9 +20,9 @@ const (
 	// pastTag is the exclusive end of all keys that continue a tag with fieldSep or tagSep. No escaped text starts
 	// between the two.
 	pastTag = tagSep + 1
-	// prefixBytesMax leaves room for the hour.
+	// prefixBytesMax leaves room for the digits of the hour.
 	prefixBytesMax = KeyBytesMax - HourDigits
-	// clearBytesMax leaves room for ",$hash#" as well.
+	// clearBytesMax leaves room for ",$hash#" and the digits of the hour.
 	clearBytesMax = prefixBytesMax - tagsHashDigits - 3
 )
 
@@ -91,8 +91,8 @@ func (r *Rule) LongTags(metric string, tags []Tag) (hash string, long bool) {
 	return string(appendTagsHash(nil, tags)), true
 }
 
-// MayBeLong reports whether the tags are too long for keys of the metric under some rule. If so, it returns the hash
-// that replaces them. A later rule may hash tags that current keys contain.
+// MayBeLong reports whether the tags are too long for the metric's keys under any rule. If so, it returns the hash that
+// replaces them. A later rule may hash tags that current keys spell out.
 func MayBeLong(metric string, tags []Tag) (hash string, long bool) {
 	widest := Rule{Salts: SaltsMax, ReversedDomains: make([]string, len(tags))}
 	for i := range tags {

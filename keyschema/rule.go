@@ -47,7 +47,7 @@ func (b *Basis) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Rule defines the row keys of some metrics from an hour on. Do not change a Rule of a [Schema].
+// Rule defines the row keys of some metrics from an hour on. Callers do not change a Rule of a [Schema].
 type Rule struct {
 	// Pattern selects metrics: '*' stands for any bytes, '?' for exactly one byte, everything else for itself. A pattern that
 	// begins with '&' is for stored names, "&tenant&metric". Any other pattern is for the names without their tenants.
@@ -67,18 +67,18 @@ type Rule struct {
 	SaltTags int `json:"salt_tags,omitempty"`
 	// ReversedDomains are tags whose value is stored with its domain labels in reverse order.
 	ReversedDomains []string `json:"reversed_domains,omitempty"`
-	// Retention is the retention of the metrics, whatever FromHour. nil leaves it to other rules.
+	// Retention is the retention of the metrics at all hours. nil leaves it to other rules.
 	Retention *RuleRetention `json:"retention,omitempty"`
-	// MaxSeries bounds the active series of each metric, whatever FromHour. 0 means no limit. nil leaves it to other rules.
+	// MaxSeries bounds the active series of each metric at all hours. 0 means no limit. nil leaves it to other rules.
 	MaxSeries *int `json:"max_series,omitempty"`
-	// MaxSeriesWarn is the number of series at which the server warns, or their share of MaxSeries if it is not above 1.
-	// 0 means SeriesWarnDefault.
+	// MaxSeriesWarn is the number of series at which the server warns. A value up to 1 is a share of MaxSeries. 0 means
+	// SeriesWarnDefault.
 	MaxSeriesWarn float64 `json:"max_series_warn,omitempty"`
 	// MaxSeriesDryRun accepts series beyond MaxSeries, and counts and logs them.
 	MaxSeriesDryRun bool `json:"max_series_dry_run,omitempty"`
 }
 
-// keyless reports whether the rule does not concern keys.
+// keyless reports whether the rule does not define keys.
 func (r *Rule) keyless() bool {
 	return (r.Retention != nil || r.MaxSeries != nil) && r.Salts == 0 && len(r.Promoted) == 0 && r.Basis == BasisTags &&
 		r.SaltTags == 0 && len(r.ReversedDomains) == 0
@@ -228,13 +228,14 @@ func matchPattern(p, s string) bool {
 }
 
 const (
-	// wholeName is the specificity of a pattern without wildcards, and storedName is added for a pattern of stored names.
+	// wholeName is the specificity of a pattern without wildcards. specificity adds storedName for a pattern of stored
+	// names.
 	wholeName  = 1 << 30
 	storedName = 1 << 31
 )
 
-// specificity orders patterns: patterns of stored names are above all others, then one without wildcards, then the number of
-// literal bytes counts.
+// specificity orders patterns. Patterns of stored names come above all others, then patterns without wildcards. Then the
+// number of literal bytes decides.
 func specificity(pattern string) int {
 	n := 0
 	for i := range len(pattern) {

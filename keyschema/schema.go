@@ -8,17 +8,16 @@ import (
 	"sync/atomic"
 )
 
-// Schema is a set of rules, safe for concurrent use. It changes only by [Schema.Replace], and only for hours to come.
+// Schema is a set of rules, safe for concurrent use. It changes only by [Schema.Replace], and only for future hours.
 //
-// Several rules may match a metric, and their FromHour may be at or before the hour. The rule with the most
-// specific pattern applies: first a pattern without wildcards, then the pattern with more literal bytes. Among
-// equally specific rules, the later FromHour decides, then the later position in the list. DefaultRule applies if
-// no other rule does.
+// Several rules may match a metric and have begun by an hour. The rule with the most specific pattern applies: first a
+// pattern without wildcards, then the pattern with more literal bytes. Among equally specific rules, the later FromHour
+// decides, then the later position in the list. DefaultRule applies if no other rule does.
 type Schema struct{ set atomic.Pointer[ruleSet] }
 
 // ruleSet is immutable, so its Rules stay valid after another set replaces it.
 type ruleSet struct {
-	rules []Rule  // as given, and DefaultRule unless another rule covers all metrics from hour 0
+	rules []Rule  // as given, then DefaultRule unless another rule covers all metrics from hour 0
 	order []*Rule // rules that define keys, by preference
 	// limits bound the active series of metrics, by preference.
 	limits []SeriesLimit

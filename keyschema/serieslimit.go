@@ -11,8 +11,8 @@ import (
 // SeriesWarnDefault is the default share of a limit of series at which the server warns.
 const SeriesWarnDefault = 0.8
 
-// SeriesWarn returns the number of series at which the server warns. warn is that number, or a share of the limit if it is
-// not above 1; 0 means SeriesWarnDefault. A limit of 0 has no warning.
+// SeriesWarn returns the number of series at which the server warns. A warn above 1 is that number. A smaller one is a share
+// of the limit, and 0 means SeriesWarnDefault. A limit of 0 has no warning.
 func SeriesWarn(limit int, warn float64) int {
 	warn = cmp.Or(warn, SeriesWarnDefault)
 	if warn <= 1 {

@@ -4,8 +4,8 @@ package keyschema
 const (
 	// KeyBytesMax is the longest row key; Bigtable allows 4 KiB.
 	KeyBytesMax = 4096
-	// MetricBytesMax is the longest metric name. Escaping may triple its length. That still leaves room for the rest
-	// of a key with a hash in place of tags. Callers refuse longer names.
+	// MetricBytesMax is the longest metric name. Escaping may triple its length, and a key with a hash in place of tags
+	// still fits. Callers refuse longer names.
 	MetricBytesMax = 1024
 )
 

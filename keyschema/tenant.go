@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// DefaultTenant owns the metrics whose names begin with no tenant.
+	// DefaultTenant owns the metrics whose stored names have no tenant prefix.
 	DefaultTenant = "default"
-	// TenantBytesMax bounds the name of a tenant.
+	// TenantBytesMax is the longest name of a tenant.
 	TenantBytesMax = 64
 	// TenantLabel holds the tenant of a series in an answer for several tenants. No stored series has it.
 	TenantLabel = "__tenant_id__"
-	// TenantMark is on both sides of a tenant's name in front of a metric's name.
+	// TenantMark encloses the tenant's name in front of a metric's name.
 	TenantMark = '&'
 )
 
 // ErrBadTenant means that a text is not the name of a tenant.
 var ErrBadTenant = errors.New("bad name of a tenant")
 
-// CheckTenant returns what is wrong with the name of a tenant. A name has letters, digits, '-', '_' and '.'. It is neither "."
-// nor "..", because names occur in paths. The error wraps [ErrBadTenant].
+// CheckTenant returns an error if name is not the name of a tenant. A name has letters, digits, '-', '_' and '.'. It is
+// neither "." nor "..", because names occur in paths. The error wraps [ErrBadTenant].
 func CheckTenant(name string) error {
 	switch {
 	case name == "":
@@ -43,7 +43,7 @@ func inTenant(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_' || b == '.'
 }
 
-// TenantPrefix returns what the stored names of a tenant's metrics begin with: "&name&", or "" for DefaultTenant.
+// TenantPrefix returns the prefix of the stored names of a tenant's metrics: "&name&", or "" for DefaultTenant.
 func TenantPrefix(tenant string) string {
 	if tenant == DefaultTenant {
 		return ""
@@ -51,8 +51,8 @@ func TenantPrefix(tenant string) string {
 	return string(TenantMark) + tenant + string(TenantMark)
 }
 
-// SplitTenant splits the stored name of a metric into the prefix of its tenant and the name that the tenant knows. The prefix is
-// "" for DefaultTenant.
+// SplitTenant splits the stored name of a metric into the prefix of its tenant and the name that the tenant uses. The prefix
+// is "" for DefaultTenant.
 func SplitTenant(metric string) (prefix, name string) {
 	if metric == "" || metric[0] != TenantMark {
 		return "", metric
@@ -64,7 +64,7 @@ func SplitTenant(metric string) (prefix, name string) {
 	return metric[:at+1], metric[at+1:]
 }
 
-// TenantOf returns the tenant of a prefix from [SplitTenant] or [TenantPrefix].
+// TenantOf returns the tenant that owns a prefix from [SplitTenant] or [TenantPrefix].
 func TenantOf(prefix string) string {
 	if prefix == "" {
 		return DefaultTenant
@@ -79,7 +79,7 @@ func TenantRows(tenant string) (start, end []byte) {
 	return prefix, after(prefix)
 }
 
-// appendMetric appends the name of a metric as row keys have it: the tenant as it is, and the rest escaped.
+// appendMetric appends a stored metric name in the form of row keys. It escapes all but the tenant prefix.
 func appendMetric(dst []byte, metric string) []byte {
 	prefix, name := SplitTenant(metric)
 	return AppendEscaped(append(dst, prefix...), name)
@@ -98,7 +98,7 @@ func unescapeMetric(text string) (string, error) {
 	return prefix + name, nil
 }
 
-// metricLen is the length of what appendMetric appends.
+// metricLen is the number of bytes that appendMetric appends.
 func metricLen(metric string) int {
 	prefix, name := SplitTenant(metric)
 	return len(prefix) + escapedLen(name)

@@ -12,15 +12,14 @@ import (
 type decimals struct {
 	exponent  int
 	mantissas []int64
-	// left lists the indices of the values left out, ascending. Some of them are exceptions by isException.
+	// left lists the indices of the omitted values in ascending order. isException accepts some of them.
 	left []int
-	// failed counts the others.
+	// failed counts the omitted values that isException rejects.
 	failed int
 }
 
-// scaled returns the whole number m for which m / 10^e is v bit by bit, if there is one below 2^53. It divides,
-// because a multiplication by 10^−e would not be exactly rounded. NaN, infinities and −0 fail the comparison of
-// bits.
+// scaled returns the whole number m below 2^53 for which m / 10^e is v bit by bit, if there is one. It divides, because
+// 10^−e has no exact float64. NaN, infinities and −0 fail the comparison of bits.
 func scaled(v, power float64) (int64, bool) {
 	m := int64(math.RoundToEven(v * power))
 	if m >= mantissaLimit || m <= -mantissaLimit {
@@ -61,7 +60,7 @@ func (d *decimals) scale(values []float64) bool {
 	return d.failed <= patience
 }
 
-// smallestExponent returns the smallest exponent from e on for which v has a mantissa, and the mantissa.
+// smallestExponent returns the smallest exponent ≥ e for which v has a mantissa, and the mantissa.
 func smallestExponent(v float64, e int) (int64, int, bool) {
 	for ; e <= exponentMax && math.Abs(v)*powers[e] < mantissaLimit; e++ {
 		if m, ok := scaled(v, powers[e]); ok {
@@ -92,7 +91,7 @@ func (d *decimals) rescale(values []float64, n int) {
 	}
 }
 
-// compact removes the mantissas of the values left out.
+// compact removes the mantissas of the omitted values.
 func (d *decimals) compact() {
 	kept := d.mantissas[:0]
 	next := 0

@@ -6,19 +6,18 @@ import (
 	"halite/keyschema/column"
 )
 
-// Decoder unpacks chunks and keeps its scratch space between them. It is not for concurrent use; the zero value is
-// ready.
+// Decoder unpacks chunks. It keeps its scratch space between calls. It is not for concurrent use; the zero value is ready.
 type Decoder struct {
 	columns column.Decoder
 	runs    []run
 	times   []int64
 }
 
-// Decode appends the samples of a chunk to the two columns. hourStartMs is the start of the hour that the chunk belongs
-// to. For bytes that Append did not make, Decode either returns an error that wraps [ErrCorrupt] and leaves the lengths
-// of the columns unchanged, or it returns some samples: storage has checksums, chunks have none. The length of src
-// bounds the allocated memory, except for runs of equal values at equal intervals. Such a run may have 3.6 million
-// samples, as long as an hour allows.
+// Decode appends the samples of a chunk to the two columns. hourStartMs is the start of the chunk's hour.
+//
+// Chunks have no checksums; storage has. For bytes that Append did not make, Decode returns some samples or an error that
+// wraps [ErrCorrupt]. The error leaves the lengths of the columns unchanged. The length of src bounds the allocated memory,
+// except for runs of equal values at equal intervals. Such a run may fill the hour with 3.6 million samples.
 func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]int64, []float64, error) {
 	h, src, err := parseHeader(src)
 	if err != nil {
@@ -35,7 +34,7 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, tsMs []int64, values []f
 		}
 		return times, all, nil
 	}
-	// The values come first: only they show whether the count is true.
+	// The values come first, because only they show whether the count is true.
 	all, err := d.decodeLastValues(src, &h, values)
 	if err != nil {
 		return tsMs, values, err
@@ -70,7 +69,7 @@ func (d *Decoder) Stat(src []byte, hourStartMs int64) (Info, error) {
 // grow appends n elements that the caller overwrites.
 func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 
-// decodeLastValues reads the rest of a chunk, which must end with src.
+// decodeLastValues reads the rest of a chunk, which must end where src ends.
 func (d *Decoder) decodeLastValues(src []byte, h *header, values []float64) ([]float64, error) {
 	values, rest, err := d.decodeValues(src, h.first&flagExceptions != 0, h.count, values)
 	if err == nil && len(rest) != 0 {
@@ -131,5 +130,5 @@ func (d *Decoder) decodeValues(src []byte, exceptions bool, count int, values []
 	return values, d.columns.Rest(), nil
 }
 
-// Columns returns the decoder of the columns. The next call of a method of d overwrites what it decodes from.
+// Columns returns the decoder of the columns. The next call of a method of d overwrites its contents.
 func (d *Decoder) Columns() *column.Decoder { return &d.columns }

@@ -11,8 +11,8 @@ import (
 	"halite/keyschema/column"
 )
 
-// Encoder packs chunks and keeps its scratch space between them, a few dozen bytes for each sample of the longest chunk.
-// It is not for concurrent use; the zero value is ready.
+// Encoder packs chunks. It keeps its scratch space between calls: a few dozen bytes for each sample of the longest chunk. It
+// is not for concurrent use; the zero value is ready.
 type Encoder struct {
 	offsets   []int64
 	jumps     []jump
@@ -29,9 +29,9 @@ type Encoder struct {
 	other     []byte // scratch: an alternative encoding
 }
 
-// Append packs 1 to 3.6 million samples of one hour onto dst. Timestamps ascend strictly and lie between hourStartMs
-// and hourStartMs + HourMs, exclusive. There is one value of any bit pattern for each timestamp. An error wraps
-// [ErrBadColumns] and leaves dst unchanged.
+// Append packs 1 to 3.6 million samples of one hour onto dst. Timestamps ascend strictly and lie in [hourStartMs,
+// hourStartMs + HourMs). Each timestamp has one value of any bit pattern. An error wraps [ErrBadColumns] and leaves dst
+// unchanged.
 func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []float64) ([]byte, error) {
 	if len(tsMs) == 0 || len(tsMs) != len(values) {
 		return dst, fmt.Errorf("%w: %d timestamps and %d values", ErrBadColumns, len(tsMs), len(values))
@@ -50,7 +50,7 @@ func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []f
 	return e.appendValues(dst, head, values), nil
 }
 
-// checkTimes reports whether all intervals are equal, or that the timestamps cannot be a chunk's.
+// checkTimes reports whether all intervals are equal. The error says why the timestamps cannot be those of a chunk.
 func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	n := len(tsMs)
 	if first, last := tsMs[0], tsMs[n-1]; first < hourStartMs || uint64(last)-uint64(hourStartMs) >= keyschema.HourMs {
@@ -110,7 +110,8 @@ func isConst(values []float64, pattern uint64) bool {
 	return true
 }
 
-// appendConst appends the value of a chunk with only one, as a decimal if that is shorter than its bits.
+// appendConst appends the value of a chunk whose values are all equal. It writes a decimal if that is shorter than the bit
+// pattern.
 func (e *Encoder) appendConst(dst []byte, v float64) []byte {
 	if m, exponent, ok := smallestExponent(v, 0); ok && column.VarintLen(m) < 8 {
 		e.patterns = append(e.patterns[:0], m)
@@ -121,7 +122,7 @@ func (e *Encoder) appendConst(dst []byte, v float64) []byte {
 }
 
 // ordered maps a bit pattern to a whole number: the magnitude, then the sign in the lowest bit. So values of similar
-// magnitude are near each other whatever their sign, and values of one sign differ by even numbers.
+// magnitude are near each other, whatever their sign. Values of one sign differ by even numbers.
 func ordered(v float64) int64 {
 	return int64(bits.RotateLeft64(math.Float64bits(v), 1) ^ 1<<63)
 }
@@ -131,7 +132,7 @@ func unordered(x int64) float64 {
 	return math.Float64frombits(bits.RotateLeft64(uint64(x)^1<<63, -1))
 }
 
-// appendBits appends values that are no decimals: as bit patterns, or as near decimals if that is shorter.
+// appendBits appends values that are not decimals. It writes bit patterns, or near decimals if these are shorter.
 func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 	e.left = e.left[:0]
 	e.patterns = slices.Grow(e.patterns[:0], len(values))

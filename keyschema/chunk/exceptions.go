@@ -41,7 +41,7 @@ func isException(v float64) bool {
 	return pattern&exponentBits == exponentBits || pattern == exceptionPatterns[exceptionZero]
 }
 
-// run is a number of equal values. gap values of the column come before it.
+// run is a run of equal values. gap is the number of column values between it and the previous run.
 type run struct {
 	gap, length int
 	pattern     uint64
@@ -86,8 +86,7 @@ func continues(values []float64, left []int, i int) bool {
 		math.Float64bits(values[left[i]]) == math.Float64bits(values[left[i-1]])
 }
 
-// specials reads a list for a chunk of n samples into d.runs, and returns the rest of src and the number of values
-// that are listed.
+// specials reads the list of a chunk of n samples into d.runs. It returns the rest of src and the number of listed values.
 func (d *Decoder) readExceptions(src []byte, n int) (rest []byte, listed int, err error) {
 	d.runs = d.runs[:0]
 	number, src, ok := column.CutUvarint(src)
@@ -117,8 +116,7 @@ func (d *Decoder) readExceptions(src []byte, n int) (rest []byte, listed int, er
 	return src, listed, nil
 }
 
-// spread moves the values of the column from the front of values to their places, and fills in the
-// exceptions.
+// spread moves the values of the column from the front of values to their places and fills in the exceptions.
 func (d *Decoder) spread(values []float64, listed int) {
 	to, from := len(values), len(values)-listed
 	tail := from

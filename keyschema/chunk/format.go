@@ -24,7 +24,7 @@ const (
 	scaleMask  = 0x0f
 
 	scaleRaw  = 13 // the column holds bit patterns
-	scaleNear = 14 // a byte with the exponent follows, and a column of distances in floats follows the column.Encoder
+	scaleNear = 14 // a byte with the exponent follows, and after the column.Encoder a column of distances in floats
 	scaleLong = 15 // a byte with the exponent follows
 )
 
@@ -36,10 +36,11 @@ const (
 	sampleBytes   = 8
 )
 
-// intervals are the intervals of regular timestamps that the format byte holds; 0 means another one. Never written to.
+// intervals are the intervals of regular timestamps that the format byte can hold. 0 means another interval. Never written
+// to.
 var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 60_000, keyschema.HourMs}
 
-// Errors. Both are wrapped with what is wrong.
+// Errors. Callers wrap both with what is wrong.
 var (
 	// ErrCorrupt means that this version cannot have written the bytes as a chunk or as a cell of the samples family. The
 	// cell is damaged, or a newer version wrote it. No retry helps.

@@ -9,7 +9,7 @@ import (
 	"halite/keyschema/column"
 )
 
-// header is the start of every chunk, and the timestamps if they are regular.
+// header is the start of a chunk, including regular timestamps.
 type header struct {
 	first byte
 	count int
@@ -17,7 +17,7 @@ type header struct {
 	offsetMs, intervalMs int64
 }
 
-// phaseBytes is the room for the place of a grid of timestamps within its interval.
+// phaseBytes is the size in bytes of a grid's phase, its offset within the interval.
 func phaseBytes(intervalMs int64) int { return (bits.Len64(uint64(intervalMs-1)) + 7) / 8 }
 
 // gridCount is the number of timestamps of an hour on a grid.

@@ -19,25 +19,24 @@ import (
 
 // TimeHeader is the start of a chunk. For irregular timestamps it holds only the format byte.
 type TimeHeader struct {
-	// Bytes are the header as the chunk has it.
+	// Bytes are the bytes of the header in the chunk.
 	Bytes []byte
 	header
 }
 
-// Irregular reports whether the timestamps are a column, which the front of the chunk has.
+// Irregular reports whether the timestamps are a column in the front of the chunk.
 func (t *TimeHeader) Irregular() bool { return t.first&flagIrregular != 0 }
 
 // Partial reports whether the samples leave some times of the hour's grid empty.
 func (t *TimeHeader) Partial() bool { return t.first&flagPartial != 0 }
 
-// Missing returns how many times of the hour's grid lie before the first sample and after the last. The timestamps are
-// regular.
+// Missing returns the number of grid times before the first sample and after the last one. The timestamps must be regular.
 func (t *TimeHeader) Missing() (before, after uint64) {
 	b := t.offsetMs / t.intervalMs
 	return uint64(b), uint64(gridCount(t.offsetMs%t.intervalMs, t.intervalMs) - b - int64(t.count))
 }
 
-// AppendFull appends the header of a chunk that fills the same grid of times.
+// AppendFull appends the header of a chunk that has a sample at every time of the same grid.
 func (t *TimeHeader) AppendFull(dst []byte) []byte {
 	grid := t.Bytes
 	if t.Partial() {
@@ -47,7 +46,7 @@ func (t *TimeHeader) AppendFull(dst []byte) []byte {
 	return append(append(dst, grid[0]&^flagPartial), grid[1:]...)
 }
 
-// AppendPartial appends the header of a chunk that lacks samples at both ends of the grid. The header t is full.
+// AppendPartial appends the header of a chunk that lacks samples at either end of the grid. The receiver is a full header.
 func (t *TimeHeader) AppendPartial(dst []byte, before, after uint64) []byte {
 	dst = append(append(dst, t.Bytes[0]|flagPartial), t.Bytes[1:]...)
 	return binary.AppendUvarint(binary.AppendUvarint(dst, before), after)
@@ -65,17 +64,17 @@ func CutTimeHeader(src []byte) (t TimeHeader, rest []byte, err error) {
 	return TimeHeader{Bytes: src[:len(src)-len(rest)], header: h}, rest, err
 }
 
-// ValueHeader is what a chunk stores before the column start.
+// ValueHeader is the part of a chunk before the column start.
 type ValueHeader struct {
-	// Bytes are the header as the chunk has it.
+	// Bytes are the bytes of the header in the chunk.
 	Bytes []byte
 	Mode  column.Mode
-	// Raw values are bit patterns. Near values are decimals but for rounding errors.
+	// Raw values are bit patterns. Near values are decimals except for rounding errors.
 	Raw, Near bool
 	// Exponent is the decimal exponent of the values, unless they are raw.
 	Exponent int
-	// Step is the common divisor of the differences, 1 if there is none. Divided means that the reference is stored divided
-	// by it.
+	// Step is the common divisor of the differences, 1 if there is none. Divided means that the stored reference is divided
+	// by Step.
 	Step    int64
 	Divided bool
 }
@@ -156,8 +155,8 @@ type Body struct {
 	Count      int // numbers in the value column
 }
 
-// FindBody finds the body that src begins with. w and exceptions are the width of the first block. ok is false if src does
-// not begin with such a body.
+// FindBody finds the body at the start of src. w and exceptions describe the first block. ok is false if src does not begin
+// with such a body.
 func (d *Decoder) FindBody(src []byte, t *TimeHeader, v *ValueHeader, w column.Width, exceptions bool) (b Body, ok bool) {
 	rest, count, ok := d.SkipFront(src, t)
 	if !ok {

@@ -18,7 +18,7 @@ type nearDecimals struct {
 
 const (
 	nearSamples = 16
-	// nearDistance bounds the distance of v·10^e from a whole number. 16 random values all pass with probability
+	// nearDistance bounds the distance of v·10^e from a whole number. 16 random values all pass the test with probability
 	// 8^−16.
 	nearDistance = 1.0 / 16
 	// nearMantissaMax leaves v·10^e enough fraction bits for that test.
@@ -49,7 +49,7 @@ func (n *nearDecimals) find(patterns []int64) bool {
 		if math.Abs(t) >= mantissaLimit {
 			return false
 		}
-		m := int64(t) // converted from a whole number, so that t = −0 becomes 0
+		m := int64(t) // a conversion from a whole number, so that t = −0 becomes 0
 		ulps := int64(math.Float64bits(v) - math.Float64bits(float64(m)/power))
 		if ulps <= -ulpsMax || ulps >= ulpsMax {
 			return false

@@ -9,15 +9,15 @@ import (
 )
 
 // Row merges the cells of one row's samples family into two columns. For equal timestamps, single samples win over chunks,
-// and a cell wins over a cell of its kind with a lower sequence. If two cells have the same qualifier, the later Add wins.
+// and a cell wins over cells of its kind with a lower sequence. If two cells have the same qualifier, the later Add wins.
 // Row ignores marks. The cells may come in any order.
 //
-// Call Reset before the first Add. Reset keeps the memory. A Row is not for concurrent use.
+// Callers call Reset before the first Add. Reset keeps the memory. A Row is not for concurrent use.
 type Row struct {
 	hourStartMs int64
 	decoder     Decoder
 	chunks      []sequence
-	tsMs        []int64 // of all chunks, one after the other
+	tsMs        []int64 // of all chunks, concatenated
 	values      []float64
 	singles     []single
 	sorted      columns
@@ -40,7 +40,7 @@ type columns struct {
 	values []float64
 }
 
-// Reset empties the row. Its new hour starts at hourStartMs.
+// Reset empties the row for a new hour that starts at hourStartMs.
 func (r *Row) Reset(hourStartMs int64) {
 	r.hourStartMs = hourStartMs
 	r.chunks, r.tsMs, r.values, r.singles = r.chunks[:0], r.tsMs[:0], r.values[:0], r.singles[:0]
@@ -129,8 +129,8 @@ func total(parts []columns) int {
 	return n
 }
 
-// appendMerged appends the union of two ascending columns and returns it; at equal timestamps later wins. The columns
-// have room for the result, so earlier results stay in place.
+// appendMerged appends the union of two ascending columns and returns it. At equal timestamps later wins. The columns have
+// the capacity for the result, so earlier results do not move.
 func (c *columns) appendMerged(earlier, later columns) columns {
 	from := len(c.tsMs)
 	for len(earlier.tsMs) > 0 && len(later.tsMs) > 0 {

@@ -9,14 +9,14 @@ import (
 	"halite/keyschema/column"
 )
 
-// jump shifts the grid from a sample on.
+// jump is a shift of the grid that begins at a sample.
 type jump struct {
 	index   int
 	shiftMs int64
 }
 
-// appendTimes appends irregular timestamps: as a column of offsets in the hour, or, if smaller, as a grid that jumps
-// where scrapes were missed or their phase changed, and a column of the distances from it.
+// appendTimes appends irregular timestamps as a column of offsets in the hour. If that is smaller, it appends a grid and a column
+// of the distances from it. The grid jumps where scrapes were missed or their phase changed.
 //
 //	byte: bits 0–2 mode, bit 3 = grid, bit 7 = step
 //	grid only: uvarint interval, uvarint number of jumps, each: uvarint samples since the one before, varint shift
@@ -50,7 +50,7 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	return c.Append(append(dst, c.Kind()))
 }
 
-// medianInterval returns the median of some intervals spread over the chunk.
+// medianInterval returns the median of a few intervals from all over the chunk.
 func medianInterval(offsets []int64) int64 {
 	var sample [31]int64
 	n := len(offsets) - 1
@@ -73,7 +73,7 @@ func (e *Encoder) drift() int64 {
 	return int64(math.Round(sum / (n * (n*n - 1) / 12)))
 }
 
-// findGrid fills e.grid and e.jumps for an interval, unless the timestamps do not look like a grid.
+// findGrid fills e.grid and e.jumps for an interval. It returns false if the timestamps do not look like a grid.
 func (e *Encoder) findGrid(interval int64) bool {
 	e.jumps = e.jumps[:0]
 	e.grid = append(slices.Grow(e.grid[:0], len(e.offsets)), e.offsets[0])

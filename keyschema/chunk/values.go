@@ -2,12 +2,12 @@ package chunk
 
 import "halite/keyschema/column"
 
-// exceptionsFirst is the byte in front of values without timestamps that have exceptions. No value column starts with it,
-// because no mode has this number.
+// exceptionsFirst is the first byte of values without timestamps that have exceptions. No value column starts with it,
+// because it is not the number of a mode.
 const exceptionsFirst = column.ModeMask
 
-// AppendValues appends values of any bit pattern, at least one, as a chunk stores them. It stores neither timestamps nor the
-// number of values, which the caller stores.
+// AppendValues appends at least one value of any bit pattern in the encoding of a chunk. The caller stores the number of
+// values and their timestamps.
 func (e *Encoder) AppendValues(dst []byte, values []float64) []byte {
 	head := len(dst)
 	dst = e.appendValues(append(dst, 0), head, values)
@@ -18,9 +18,9 @@ func (e *Encoder) AppendValues(dst []byte, values []float64) []byte {
 	return dst
 }
 
-// DecodeValues appends to values the count values that begin src, and returns the bytes after them. For bytes that
-// AppendValues did not make, it returns an error that wraps [ErrCorrupt] and leaves the length of values unchanged,
-// or it returns some values. The caller bounds count: equal values take no bytes of src.
+// DecodeValues appends the count values at the start of src to values and returns the bytes after them. For bytes that
+// AppendValues did not make, it returns some values or an error that wraps [ErrCorrupt]. The error leaves the length of
+// values unchanged. The caller bounds count, because equal values take no bytes of src.
 func (d *Decoder) DecodeValues(src []byte, count int, values []float64) (all []float64, rest []byte, err error) {
 	exceptions := len(src) > 0 && src[0] == exceptionsFirst
 	if exceptions {

@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 )
 
-// FleetClass is one metric of a host in a fleet: how many series each host has of it and how they move. It is
-// closer to real servers than the mix: rates differ between hosts and follow the time of day, gauges return to
-// their mean, and hosts restart.
+// FleetClass is one metric of a host in a fleet: how many series each host has and how they move. It is closer to real
+// servers than the mix. Rates differ between hosts and follow the time of day, gauges return to their mean, and hosts
+// restart.
 type FleetClass struct {
 	Name   string
 	Series int // of 100 on each host
@@ -29,7 +29,7 @@ const (
 	fleetRare                      // moves once in 2,000 samples
 )
 
-// Fleet adds up to 100 series.
+// Fleet models the series of a host; the counts add up to 100.
 var Fleet = []FleetClass{
 	{"cpu-seconds", 32, fleetCounter, 0, []float64{420, 130, 880, 25, 4, 12, 0, 1}, 100},
 	{"disk-operations", 4, fleetCounter, 0, []float64{180, 900}, 1},
@@ -51,14 +51,14 @@ var Fleet = []FleetClass{
 	{"rare", 2, fleetRare, 100_000, []float64{1024}, 1},
 }
 
-// fleetSeries is one series on one host as it moves.
+// fleetSeries is the changing state of one series on one host.
 type fleetSeries struct {
 	class       *FleetClass
 	r           *rand.Rand
 	step        float64
 	busy, phase float64 // of the host
 	at          float64
-	bits        float64 // entropy of what was drawn so far
+	bits        float64 // entropy of all draws so far
 }
 
 func newFleetSeries(r *rand.Rand, c *FleetClass, index int) *fleetSeries {
@@ -113,8 +113,8 @@ func (s *fleetSeries) next(tsMs, intervalMs int64) float64 {
 	return s.at / c.div
 }
 
-// FleetHours makes rows of a class: the first `rows` rows of `hosts` hosts, with n samples each. It also returns
-// the entropy of the random parts of the values, in bytes a sample.
+// FleetHours makes series-hours of a class with n samples each: the first `rows` of `hosts` hosts. It also returns the
+// entropy of the random parts of the values, in bytes a sample.
 func FleetHours(seed uint64, c *FleetClass, hosts, rows, n int, intervalMs int64) (hours []Hour, bound float64) {
 	bits, samples := 0.0, 0
 	for host := range hosts {
@@ -127,7 +127,7 @@ func FleetHours(seed uint64, c *FleetClass, hosts, rows, n int, intervalMs int64
 				h := Hour{make([]int64, n), make([]float64, n)}
 				from := int64(0)
 				if fits := hourMs / intervalMs; int64(n) < fits && row%2 == 0 {
-					from = (fits - int64(n)) * intervalMs // a series that began inside the hour
+					from = (fits - int64(n)) * intervalMs // the series began within the hour
 				}
 				for i := range n {
 					h.TsMs[i] = from + phase + int64(i)*intervalMs

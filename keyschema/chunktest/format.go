@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// CheckFormat pins the bytes of the examples in testdata/format, and checks that the document shows each example. encode returns
-// the bytes of an example as text.
+// CheckFormat pins the bytes of the examples in testdata/format and checks that the document shows each example. encode
+// returns the bytes of an example as text.
 func CheckFormat(t *testing.T, document string, encode func(t *testing.T, d *datadriven.TestData) string) {
 	t.Helper()
 	shown, err := os.ReadFile(document)

@@ -13,7 +13,7 @@ import (
 // NewRand returns a source whose seed is printed when the test fails; HALITE_SEED repeats a run.
 func NewRand(t testing.TB) *rand.Rand { return seeds.Rand(t, 0) }
 
-// OddValues are bit patterns that a careless codec loses.
+// OddValues are bit patterns that a careless codec does not restore.
 var OddValues = []uint64{
 	0x7ff0000000000002,                                                             // the stale marker
 	0x7ff8000000000001,                                                             // the NaN of Go and Prometheus
@@ -25,7 +25,7 @@ var OddValues = []uint64{
 	math.Float64bits(0.1), math.Float64bits(0.1 + 0.2), math.Float64bits(1e22), math.Float64bits(1e23),
 }
 
-// RandomValues fills values by one of many recipes, and sometimes strews odd values in.
+// RandomValues fills values by one of many recipes and sometimes mixes odd values in.
 func RandomValues(r *rand.Rand, values []float64) {
 	switch kind := r.IntN(len(Mix) + 8); {
 	case kind < len(Mix):

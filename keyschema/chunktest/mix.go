@@ -113,7 +113,7 @@ type Hour struct {
 	Values []float64
 }
 
-// MakeHours makes count series-hours of a class with n samples each, jitterMs around the grid.
+// MakeHours makes count series-hours of a class with n samples each. Timestamps vary by jitterMs around a grid.
 func MakeHours(seed uint64, c Class, count, n int, jitterMs int64) []Hour {
 	r := rand.New(rand.NewPCG(seed, uint64(n)))
 	hours := make([]Hour, count)

@@ -6,7 +6,7 @@ import (
 )
 
 // A block holds up to blockLen numbers below the limit of its width. Larger numbers are exceptions: the block holds their
-// remainders, and their quotients minus one follow.
+// remainders. Their quotients minus one follow the block.
 //
 //	width byte: bits 0–6 below radixWidth: bits 0..64, the limit is 2^width; from radixWidth on: low bits, a base
 //	byte follows, the limit is base << low bits; bit 7 = has exceptions
@@ -24,10 +24,10 @@ const (
 	widthMask      = 0x7f
 )
 
-// bitLengths counts the numbers of a block by bit length and keeps the largest of each length. These suffice to
+// bitLengths counts the numbers of a block by bit length and keeps the largest number of each length. That suffices to
 // estimate the block's size at each width.
 type bitLengths struct {
-	seen   uint64 // a bit for each length that a number has; 64 is taken for 0
+	seen   uint64 // one bit for each length in use; length 64 sets bit 0
 	counts [65]uint16
 	tops   [65]uint64
 }
@@ -47,11 +47,11 @@ func (h *bitLengths) widest() int {
 	return h.below(64)
 }
 
-// below returns the largest length that is less than l, 0 if there is none.
+// below returns the largest used length below l, 0 if there is none.
 func (h *bitLengths) below(l int) int { return max(bits.Len64(h.seen&(1<<l-1)), 1) - 1 }
 
-// reset forgets all numbers. It clears only the lengths in use, because clearing all memory would take longer than
-// packing a short chunk.
+// reset clears the counts. It clears only the lengths in use, because clearing all would take longer than packing a short
+// chunk.
 func (h *bitLengths) reset() {
 	for l := h.widest(); l > 0; l = h.below(l) {
 		h.counts[l], h.tops[l] = 0, 0
@@ -83,10 +83,10 @@ func (h *bitLengths) cheapest(n int) (best Width, sizeBytes int) {
 	return best, sizeBytes
 }
 
-// exceptions are the exceptions of one block. The encoder keeps them, because they take more memory than most chunks.
+// exceptions is scratch space for the exceptions of one block. The encoder reuses it, because it is larger than most chunks.
 type exceptions struct{ positions, highs [blockLen]uint64 }
 
-// appendBlock appends the block of 1 to blockLen numbers, which it changes, at width w.
+// appendBlock appends a block of 1 to blockLen numbers at width w. It changes u.
 func (e *exceptions) appendBlock(dst []byte, u []uint64, w Width) []byte {
 	positions, highs := &e.positions, &e.highs
 	count, top := 0, uint64(0)
@@ -127,7 +127,7 @@ func (w Width) appendNumbers(dst []byte, u []uint64) []byte {
 	return appendRadix(dst, u, uint(w.Low), w.Base)
 }
 
-// blockReader reads blocks from src; it is scratch space that a Decoder keeps.
+// blockReader reads blocks from src. A Decoder reuses it as scratch space.
 type blockReader struct {
 	src    []byte
 	padded [blockLen*8 + unpackSlack]byte
@@ -160,7 +160,7 @@ func (b *blockReader) numbers(out []uint64, w Width) bool {
 	return true
 }
 
-// slack returns the first size bytes of src and unpackSlack more.
+// slack returns the first size+unpackSlack bytes of src.
 func (b *blockReader) slack(size int) []byte {
 	if len(b.src) >= size+unpackSlack {
 		return b.src
@@ -169,7 +169,7 @@ func (b *blockReader) slack(size int) []byte {
 	return b.padded[:]
 }
 
-// block reads a block of len(out) ≤ blockLen numbers; false means that the bytes are not one.
+// block reads a block of len(out) ≤ blockLen numbers. It returns false if src does not begin with one.
 func (b *blockReader) block(out []uint64) bool {
 	w, exceptions, rest, ok := CutWidth(b.src)
 	if !ok {
@@ -182,7 +182,7 @@ func (b *blockReader) block(out []uint64) bool {
 	return b.numbers(out, w)
 }
 
-// patched reads a block with exceptions, after its width.
+// patched reads the rest of a block with exceptions, after the block's width.
 func (b *blockReader) patched(out []uint64, w Width) bool {
 	limit, all := w.Limit()
 	if len(b.src) == 0 || all {
@@ -203,7 +203,7 @@ func (b *blockReader) patched(out []uint64, w Width) bool {
 	return true
 }
 
-// positions reads the places of a block's exceptions in ascending order.
+// positions reads the positions of a block's exceptions in ascending order.
 func (b *blockReader) positions(n int, bitmap bool) (count int, ok bool) {
 	if !bitmap {
 		if len(b.src) == 0 {

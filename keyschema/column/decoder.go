@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Decoder decodes columns and keeps its scratch space between them. It is not for concurrent use; the zero value is ready.
+// Decoder decodes columns. It keeps its scratch space between calls. It is not for concurrent use; the zero value is ready.
 type Decoder struct {
 	blocks  blockReader
 	numbers [blockLen]uint64
@@ -22,7 +22,7 @@ func (d *Decoder) CutPacked(out []uint64, src []byte, w int) (rest []byte, ok bo
 	if size > len(src) {
 		return nil, false
 	}
-	for from := 0; from < len(out); from += blockLen { // the bits of a whole block fill whole bytes
+	for from := 0; from < len(out); from += blockLen { // a whole block ends at a byte boundary
 		d.blocks.src = src[from*w/8:]
 		if !d.blocks.packed(out[from:min(from+blockLen, len(out))], uint(w)) {
 			return nil, false
@@ -36,8 +36,8 @@ type Reader struct {
 	Mode      Mode
 	d         *Decoder
 	step      int64
-	reference int64 // the minimum of ModeFrame, the first number of all others
-	slope     int64 // smallest difference of ModeDelta, first difference of ModeZigzag2
+	reference int64 // the minimum in ModeFrame, the first number in all other modes
+	slope     int64 // smallest difference in ModeDelta, first difference in ModeZigzag2
 }
 
 // Open opens a column of n numbers; src starts after its kind byte. raw means that the numbers are bit patterns of floats.
@@ -82,7 +82,7 @@ func (d *Decoder) Open(src []byte, kind byte, raw bool, n int) (Reader, error) {
 	return r, nil
 }
 
-// CutStep cuts the step off src. divided reports that the column stores its reference divided by the step.
+// CutStep cuts the step off src. divided reports whether the stored reference is divided by the step.
 func CutStep(src []byte) (step int64, divided bool, rest []byte, ok bool) {
 	if len(src) == 0 {
 		return 0, false, nil, false
@@ -126,7 +126,7 @@ func (r *Reader) Ints(out []int64) error {
 	return nil
 }
 
-// Each unpacks the column of n numbers and calls piece for each block of at most 256. piece must not keep x.
+// Each unpacks the column of n numbers and calls piece for each block of at most 256 numbers. piece must not keep x.
 func (r *Reader) Each(n int, piece func(from int, x []int64)) error {
 	d, at, slope, from := r.d, r.reference, r.slope, 0
 	if r.Mode != ModeFrame {

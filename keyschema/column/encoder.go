@@ -21,29 +21,29 @@ type Mode uint8
 const (
 	ModeConst    Mode = 0 // all equal
 	ModeFrame    Mode = 1 // distance from the minimum (frame of reference)
-	ModeDelta    Mode = 2 // difference from the one before, minus the smallest difference
-	ModeZigzag   Mode = 3 // difference from the one before, zigzag
+	ModeDelta    Mode = 2 // difference from the predecessor, minus the smallest difference
+	ModeZigzag   Mode = 3 // difference from the predecessor, zigzag
 	ModeZigzag2  Mode = 4 // difference of differences, zigzag
-	ModeXor      Mode = 5 // exclusive or with the one before; bit patterns only
+	ModeXor      Mode = 5 // exclusive or with the predecessor; bit patterns only
 	modesPlanned      = 6
 
-	// slopeLoss bounds the growth of the differences' range, as a share of it, when the smallest difference
-	// is rounded.
+	// slopeLoss bounds the cost of rounding the smallest difference: the range of the differences grows by at most
+	// 1/slopeLoss.
 	slopeLoss = 100
 )
 
-// Encoder finds the smallest encoding of a column of integers and packs the column once. It sizes each mode by counting
-// bit lengths block by block. All arithmetic is modulo 2^64, so it is exact for every input. An Encoder keeps its scratch
-// space between columns. It is not for concurrent use; the zero value is ready.
+// Encoder finds the smallest encoding of a column of integers and packs the column once. It estimates the size of each mode
+// by counting bit lengths block by block. All arithmetic is modulo 2^64, so it is exact for every input. An Encoder keeps
+// its scratch space between columns. It is not for concurrent use; the zero value is ready.
 type Encoder struct {
 	x     []int64
 	diffs []int64 // x[i+1] − x[i], divided by step
-	raw   bool    // x are bit patterns: divide by powers of two only, store references in 8 bytes
+	raw   bool    // x are bit patterns: divide only by powers of two, and store references in 8 bytes
 	mode  Mode
 	step  uint64 // common divisor of the differences
-	min   int64  // of x, in steps from x[0]
+	min   int64  // minimum of x, in steps from x[0]
 	small int64  // the smallest difference
-	size  int    // of the blocks, in bytes
+	size  int    // size of the blocks in bytes
 	// widths of the blocks in each mode
 	widths     [modesPlanned][]Width
 	counts     [modesPlanned]bitLengths
@@ -51,7 +51,7 @@ type Encoder struct {
 	exceptions exceptions
 }
 
-// Plan analyses x, which has at least one element, and chooses the mode. raw means that x are bit patterns of floats. The
+// Plan analyses x, which has at least one element, and chooses the mode. raw means that x holds bit patterns of floats. The
 // Encoder keeps x until the next Plan.
 func (c *Encoder) Plan(x []int64, raw bool) {
 	c.x, c.raw, c.mode, c.step, c.size = x, raw, ModeConst, 1, 0
@@ -95,7 +95,7 @@ func (c *Encoder) Plan(x []int64, raw bool) {
 	}
 }
 
-// choose sizes the modes block by block and keeps the smallest.
+// choose estimates the size of each mode block by block and chooses the smallest.
 func (c *Encoder) choose() {
 	var sizes [modesPlanned]int
 	for m := ModeFrame; m < modesPlanned; m++ {
@@ -120,7 +120,7 @@ func (c *Encoder) choose() {
 		}
 		n := min(len(c.x)-from, blockLen)
 		if n > len(block) {
-			// The frame has one number more than there are differences.
+			// ModeFrame packs one number more than there are differences.
 			c.counts[ModeFrame].add(uint64(at - c.min))
 		}
 		sizes[ModeFrame] += c.planBlock(ModeFrame, n)
@@ -142,7 +142,7 @@ func (c *Encoder) planBlock(m Mode, n int) int {
 	return size
 }
 
-// tryXor sizes ModeXor and chooses it if it is the smallest.
+// tryXor computes the size of ModeXor and chooses ModeXor if it is the smallest.
 func (c *Encoder) tryXor(twos uint) {
 	size := 0
 	for from := 1; from < len(c.x); from += blockLen {
@@ -191,7 +191,7 @@ const (
 	stepDivides = 0x80 // the reference is stored in steps; not for bit patterns
 )
 
-// appendStep appends the step, which is above 1, and returns the reference as it is to be stored.
+// appendStep appends the step, which is above 1. It returns the reference in its stored form.
 func (c *Encoder) appendStep(dst []byte, reference int64) ([]byte, int64) {
 	twos := bits.TrailingZeros64(c.step)
 	kind, odd := byte(twos), c.step>>twos
@@ -262,7 +262,7 @@ func (c *Encoder) SizeBytes() int {
 	return c.size + VarintLen(c.x[0])
 }
 
-// oddDivisor returns the largest odd number that divides all differences once they are shifted right by twos.
+// oddDivisor returns the largest odd number that divides all differences after a right shift by twos.
 func oddDivisor(diffs []int64, twos uint) uint64 {
 	var g, inverse, limit uint64
 	for _, d := range diffs {
@@ -289,10 +289,9 @@ func gcd(a, b uint64) uint64 {
 	return a
 }
 
-// inverseOf returns the number whose product with an odd g is 1 modulo 2^64; multiplying by it divides multiples of
-// g.
+// inverseOf returns the inverse of an odd g modulo 2^64. Multiplying a multiple of g by it divides by g.
 func inverseOf(g uint64) uint64 {
-	inverse := g // right in the low three bits; each round doubles that
+	inverse := g // the low three bits are right; each round doubles their number
 	for range 5 {
 		inverse *= 2 - g*inverse
 	}

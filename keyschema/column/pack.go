@@ -35,11 +35,11 @@ func AppendPacked(dst []byte, u []uint64, w uint) []byte {
 	return dst[:start+size]
 }
 
-// unpackSlack is the number of bytes after the packed ones that unpack may load.
+// unpackSlack is the number of bytes that unpack may load beyond the packed values.
 const unpackSlack = 8
 
-// unpack is the inverse of AppendPacked for len(out) values. src holds PackedBytes(len(out), w)+unpackSlack bytes or
-// more. One load of eight bytes serves all values that surely lie in it.
+// unpack is the inverse of AppendPacked for len(out) values. src holds at least PackedBytes(len(out), w)+unpackSlack bytes.
+// One load of eight bytes serves as many values as it fully covers.
 func unpack(out []uint64, src []byte, w uint) {
 	mask := ^uint64(0) >> (64 - w)
 	n := len(out)

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// Numbers below a limit that is no power of two waste part of a bit each when they are packed at one width. A radix
-// block splits them. It packs the low bits. The few bits above are digits below an odd base of 3 to 31, and several
-// digits share a group, which they fill almost to the last bit. A group is a fixed-point fraction. Multiplied by the
-// base, its whole part is the first digit and its fraction holds the others. So each digit costs one multiplication.
+// Packing at one width wastes part of a bit for each number if the limit is not a power of two. A radix block avoids that.
+// It packs the low bits. The bits above them are a digit below an odd base of 3 to 31. Several digits share a group, which
+// they fill almost to the last bit. A group is a fixed-point fraction. Multiplied by the base, its whole part is the first
+// digit, and its fraction holds the other digits. So each digit costs one multiplication.
 const (
 	radixMin       = 3
 	radixMax       = 31
 	radixBits      = 5  // of radixMax
-	groupBitsMax   = 57 // what one load of eight bytes holds at any bit offset
+	groupBitsMax   = 57 // one load of eight bytes holds these at any bit offset
 	groupDigitsMax = 20 // digits in a group
 )
 
-// radix says how digits below a base are grouped.
+// radix describes how digits below a base form groups.
 type radix struct {
 	digits uint                       // in a full group
-	powers [groupDigitsMax + 1]uint64 // of the base
-	bits   [groupDigitsMax + 1]uint8  // of a group, by its number of digits
+	powers [groupDigitsMax + 1]uint64 // powers of the base
+	bits   [groupDigitsMax + 1]uint8  // size of a group in bits, by its number of digits
 }
 
 // radixes by their base; never written to.
@@ -46,19 +46,18 @@ func makeRadixes() (all [radixMax + 1]radix) {
 	return all
 }
 
-// groupsBits is the size of n digits.
+// groupsBits is the size of n digits in bits.
 func (x *radix) groupsBits(n int) int {
 	k := int(x.digits)
 	return n/k*int(x.bits[k]) + int(x.bits[n%k])
 }
 
-// radixBytes is the size of n numbers with low bits and digits of a base.
+// radixBytes is the size in bytes of n numbers with low bits and digits of a base.
 func radixBytes(n int, low uint, base uint8) int {
 	return (n*int(low) + radixes[base].groupsBits(n) + 7) / 8
 }
 
-// appendRadix appends numbers below base << low: their low bits, and behind them, without a gap, the groups of their
-// digits.
+// appendRadix appends numbers below base << low: first their low bits, then directly the groups of their digits.
 func appendRadix(dst []byte, u []uint64, low uint, base uint8) []byte {
 	start, size := len(dst), radixBytes(len(u), low, base)
 	dst = AppendPacked(dst, u, low)

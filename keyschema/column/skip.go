@@ -46,7 +46,7 @@ func skipBlock(src []byte, w Width, exceptions bool, n int) (rest []byte, ok boo
 }
 
 // SkipBlocks returns the bytes after the blocks of n numbers. src starts after the width of the first block. ok is false if
-// src is not such blocks.
+// src does not begin with such blocks.
 func SkipBlocks(src []byte, w Width, exceptions bool, n int) (rest []byte, ok bool) {
 	for {
 		k := min(n, blockLen)
@@ -62,7 +62,8 @@ func SkipBlocks(src []byte, w Width, exceptions bool, n int) (rest []byte, ok bo
 	}
 }
 
-// Skip returns the bytes after a column of n numbers. src starts after the kind byte. ok is false if src is not a column.
+// Skip returns the bytes after a column of n numbers. src starts after the kind byte. ok is false if src does not begin with
+// such a column.
 func (d *Decoder) Skip(src []byte, kind byte, n int) (rest []byte, ok bool) {
 	c, err := d.Open(src, kind, false, n)
 	if err != nil {

@@ -22,8 +22,7 @@ const (
 	exponentTop = 56
 )
 
-// splitSlope returns the highest nine bits of the magnitude of s, and their shift. exact is false if lower bits are
-// lost.
+// splitSlope returns the highest nine bits of the magnitude of s and their shift. exact is false if lower bits are not 0.
 func splitSlope(s int64) (digits uint64, shift uint, exact bool) {
 	a := uint64(s)
 	if s < 0 {
@@ -33,7 +32,7 @@ func splitSlope(s int64) (digits uint64, shift uint, exact bool) {
 	return a >> shift, shift, a>>shift<<shift == a
 }
 
-// floorSlope returns the largest slope up to s that takes no more than two bytes.
+// floorSlope returns the largest slope ≤ s that takes at most two bytes.
 func floorSlope(s int64) int64 {
 	digits, shift, exact := splitSlope(s)
 	switch {
@@ -102,8 +101,8 @@ func CutSlope(src []byte) (s int64, rest []byte, ok bool) {
 	return int64(a), src[1:], true
 }
 
-// SlopeNumber returns the number of a slope that takes at most two bytes; ok is false for others. Numbers ascend with the
-// slopes, and a slope with few digits is its own number.
+// SlopeNumber returns the number of a slope that takes at most two bytes. ok is false for other slopes. The numbers ascend
+// with the slopes, and a slope with few digits is its own number.
 func SlopeNumber(s int64) (number int64, ok bool) {
 	digits, shift, exact := splitSlope(s)
 	number = int64(shift)*slopeFirst + int64(digits)

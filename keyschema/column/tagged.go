@@ -1,6 +1,6 @@
 package column
 
-// TagMask masks the bits of the kind byte that a caller of [TaggedEncoder] may use.
+// TagMask selects the bits of the kind byte that a caller of [TaggedEncoder] may use.
 const TagMask = 0x78
 
 // TaggedEncoder encodes a column together with its kind byte. A few bits of that byte, the tag, belong to the caller. It
@@ -14,7 +14,7 @@ func (e *TaggedEncoder) Append(dst []byte, tag byte, x []int64) []byte {
 	return e.encoder.Append(append(dst, e.encoder.Kind()|tag))
 }
 
-// TaggedDecoder decodes what a [TaggedEncoder] wrote. It is not for concurrent use; the zero value is ready.
+// TaggedDecoder decodes the columns of a [TaggedEncoder]. It is not for concurrent use; the zero value is ready.
 type TaggedDecoder struct{ decoder Decoder }
 
 // Decode decodes a column of len(x) integers, at least one, at the start of src into x. It returns the bytes after the

@@ -2,15 +2,14 @@ package column
 
 import "math/bits"
 
-// Width is the number of bits of a block's numbers, in the form of a limit: all numbers but the exceptions are below
-// Base << Low. With base 1, the block packs Low whole bits. A larger base is odd and gives a fraction of a bit, see
-// radix.
+// Width is the packed width of a block's numbers, expressed as a limit: all numbers except the exceptions are below Base <<
+// Low. With base 1, the block packs Low whole bits. A larger base is odd and gives a fraction of a bit; see radix.
 type Width struct{ Low, Base uint8 }
 
-// Limit returns the smallest number that does not fit. all reports that every number fits.
+// Limit returns the smallest number that does not fit. all reports whether every number fits.
 func (w Width) Limit() (limit uint64, all bool) { return uint64(w.Base) << w.Low, w.Low == 64 }
 
-// bytes is the size of n numbers and of the width itself.
+// bytes is the size in bytes of n numbers and the width itself.
 func (w Width) bytes(n int) int {
 	if w.Base == 1 {
 		return 1 + PackedBytes(n, int(w.Low))
@@ -18,7 +17,7 @@ func (w Width) bytes(n int) int {
 	return 2 + radixBytes(n, uint(w.Low), w.Base)
 }
 
-// smallestWidth returns the width that packs n numbers in the fewest bytes, and these bytes. top is the largest number.
+// smallestWidth returns the width that packs n numbers in the fewest bytes, and their size. top is the largest number.
 func smallestWidth(n int, top uint64) (Width, int) {
 	length := bits.Len64(top)
 	whole := Width{uint8(length), 1}
@@ -36,7 +35,7 @@ func smallestWidth(n int, top uint64) (Width, int) {
 	return whole, size
 }
 
-// AppendWidth appends the width of a block, and whether the block has exceptions.
+// AppendWidth appends the width of a block and whether the block has exceptions.
 func AppendWidth(dst []byte, w Width, exceptions bool) []byte {
 	flags := byte(0)
 	if exceptions {
@@ -48,7 +47,7 @@ func AppendWidth(dst []byte, w Width, exceptions bool) []byte {
 	return append(dst, radixWidth+w.Low|flags, w.Base)
 }
 
-// CutWidth is the inverse of AppendWidth. It cuts the width off src; ok is false if src does not begin with one.
+// CutWidth is the inverse of AppendWidth. It cuts the width off src. ok is false if src does not begin with a width.
 func CutWidth(src []byte) (w Width, exceptions bool, rest []byte, ok bool) {
 	if len(src) == 0 {
 		return w, false, nil, false
@@ -67,13 +66,13 @@ func CutWidth(src []byte) (w Width, exceptions bool, rest []byte, ok bool) {
 	return w, exceptions, src[1:], ok
 }
 
-// Widths are numbered in the order of their limits: 16 for each power of two.
+// The numbers of widths follow the order of the limits: 16 for each power of two.
 const (
 	widthSteps = 16
 	baseBits   = 5
 )
 
-// Number returns the number of a width. Similar widths have near numbers, which pack well in a column.
+// Number returns the number of a width. Similar widths have close numbers, which pack well in a column.
 func (w Width) Number() int64 {
 	length := bits.Len8(w.Base)
 	top := int(w.Base) << (baseBits - length)

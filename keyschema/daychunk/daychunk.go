@@ -2,7 +2,7 @@ package daychunk
 
 import "sync"
 
-// Format names the bytes that [Append] makes. A store of day chunks keeps the name with them.
+// Format names the format that [Append] writes. A store of day chunks records it with them.
 const Format = "halite.daychunk.1"
 
 // The first byte of a day chunk.
@@ -14,7 +14,7 @@ const (
 	flagScaled       = 0x10 // references are in units of the finest exponent, not divided by steps
 	flagPredicted    = 0x20 // references are distances from the predictions by slopes and widths
 	flagSlopeNumbers = 0x40 // slopes are stored by their numbers
-	flagPlain        = 0x80 // all values are verbatim: the lengths of all but the last follow, and the values
+	flagPlain        = 0x80 // all values are verbatim: the lengths of all but the last value follow, then the values
 
 	headersMax = 255
 	nibbleStep = 0x08 // in the four bits of a column: the column has a step
@@ -23,8 +23,8 @@ const (
 // The pool holds scratch space only.
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
 
-// Append appends one day chunk of the values. A [Decoder] returns the identical bytes. The values may be any bytes, but
-// only ordered chunks of consecutive hours of one series become smaller. It is safe for concurrent use.
+// Append appends one day chunk of the values. A [Decoder] returns identical bytes. The values may be any bytes, but only the
+// ordered chunks of consecutive hours of one series become smaller. Append is safe for concurrent use.
 func Append(dst []byte, values [][]byte) []byte {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)

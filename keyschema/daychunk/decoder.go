@@ -7,26 +7,26 @@ import (
 	"halite/keyschema/column"
 )
 
-// Decoder returns the values of day chunks. It keeps its scratch space between them, so after the first few it allocates
+// Decoder returns the values of day chunks. It keeps its scratch space between calls, so after the first few it allocates
 // nothing. It is not for concurrent use; the zero value is ready.
 type Decoder struct {
 	chunks       chunk.Decoder
 	blob         []byte
 	parts        []part
-	chunkCount   int // parts that are not verbatim
+	chunkCount   int // number of parts that are not verbatim
 	timeHeaders  []chunk.TimeHeader
 	valueHeaders []valueHeader
 	counts       []int
 	numbers      []int64
 	words        []uint64
-	edgeHeaders  []byte // time headers of the short form
+	edgeHeaders  []byte // time headers in the short form
 }
 
 var errTruncated = column.Corrupt("day chunk is truncated")
 
-// Open opens a day chunk of count values and keeps blob until the next call. If Append did not make the bytes, Open returns
-// an error that wraps [column.ErrCorrupt], or the Decoder returns some values. Count and the length of blob bound the
-// allocated memory.
+// Open opens a day chunk of count values and keeps blob until the next call. For bytes that Append did not make, Open
+// returns an error that wraps [column.ErrCorrupt], or the Decoder returns some values. count and the length of blob bound
+// the allocated memory.
 func (d *Decoder) Open(blob []byte, count int) error {
 	d.blob = blob
 	d.parts = slices.Grow(d.parts[:0], count)[:count]
@@ -105,7 +105,7 @@ func (d *Decoder) plain(src []byte) error {
 	return nil
 }
 
-// findBodies finds the body of each part, and its reference.
+// findBodies finds the body of each part and its reference.
 func (d *Decoder) findBodies(src []byte, flags byte) error {
 	for i := range d.parts {
 		if !d.parts[i].verbatim {

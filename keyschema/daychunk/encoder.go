@@ -10,19 +10,19 @@ import (
 	"halite/keyschema/column"
 )
 
-// encoder makes day chunks. Append keeps it as scratch space.
+// encoder makes day chunks. A pool keeps it as scratch space.
 type encoder struct {
 	chunks       chunk.Decoder
 	parts        []part
-	bodies       [][2][]byte // of each part: the front of its chunk and the blocks
-	counts       []int       // of each part: the numbers in its value column
+	bodies       [][2][]byte // for each part, the front of its chunk and the blocks
+	counts       []int       // for each part, the numbers in its value column
 	timeHeaders  []chunk.TimeHeader
 	valueHeaders []valueHeader
 	references   column.Encoder
 	others       [2]column.Encoder
 	x, y         []int64
 	words        []uint64
-	grid         []byte // of the short form
+	grid         []byte // for the short form
 	short        []byte
 	check        Decoder
 	scratch      []byte
@@ -92,7 +92,7 @@ func (e *encoder) split(values [][]byte) {
 	}
 }
 
-// splitChunk splits one chunk. It returns false for a value that is not a chunk of this encoder.
+// splitChunk splits one chunk. It returns false if the current encoder would not make this value.
 func (e *encoder) splitChunk(i int, value []byte) bool {
 	part := &e.parts[i]
 	t, front, err := chunk.CutTimeHeader(value)
@@ -125,7 +125,7 @@ func (e *encoder) splitChunk(i int, value []byte) bool {
 	return ok
 }
 
-// timeHeaderIndex returns the index of a header, which it adds if needed. ok is false if there are too many.
+// timeHeaderIndex returns the index of a header and adds the header if it is new. ok is false if there are too many.
 func (e *encoder) timeHeaderIndex(t *chunk.TimeHeader) (uint8, bool) {
 	for i := range e.timeHeaders {
 		if bytes.Equal(e.timeHeaders[i].Bytes, t.Bytes) {
@@ -139,7 +139,7 @@ func (e *encoder) timeHeaderIndex(t *chunk.TimeHeader) (uint8, bool) {
 	return uint8(len(e.timeHeaders) - 1), true
 }
 
-// valueHeaderIndex returns the index of a header, which it adds if needed. ok is false if there are too many.
+// valueHeaderIndex returns the index of a header and adds the header if it is new. ok is false if there are too many.
 func (e *encoder) valueHeaderIndex(v *valueHeader) (uint8, bool) {
 	for i := range e.valueHeaders {
 		if bytes.Equal(e.valueHeaders[i].Bytes, v.Bytes) {
@@ -238,7 +238,7 @@ func (e *encoder) appendHeaders(dst []byte) ([]byte, byte) {
 	return dst, flags | how
 }
 
-// appendBits appends one bit for each part, or only for each chunk.
+// appendBits appends one bit for each part if all is true, otherwise one bit for each chunk.
 func (e *encoder) appendBits(dst []byte, bit func(*part) bool, all bool) []byte {
 	e.words = e.words[:0]
 	for i := range e.parts {
@@ -253,7 +253,7 @@ func (e *encoder) appendBits(dst []byte, bit func(*part) bool, all bool) []byte 
 	return column.AppendPacked(dst, e.words, 1)
 }
 
-// appendIndexes appends the header's index of each chunk.
+// appendIndexes appends the index of each chunk's header.
 func (e *encoder) appendIndexes(dst []byte, headers int, index func(*part) uint8) []byte {
 	e.words = e.words[:0]
 	for i := range e.parts {
@@ -273,7 +273,7 @@ func nibble(c *column.Encoder) byte {
 	return kind
 }
 
-// collectWidths sets x to the numbers of the widths of first blocks.
+// collectWidths sets x to the numbers of the first blocks' widths.
 func (e *encoder) collectWidths() {
 	e.x = e.x[:0]
 	for i := range e.parts {
@@ -293,7 +293,7 @@ func (e *encoder) appendWidths(dst []byte) ([]byte, byte) {
 	return c.Append(dst), nibble(c)
 }
 
-// collectSlopes sets x to the slopes, and y to their numbers if all have one.
+// collectSlopes sets x to the slopes. If all slopes have a number, it sets y to the numbers and returns true.
 func (e *encoder) collectSlopes() (numbered bool) {
 	e.x, e.y = e.x[:0], e.y[:0]
 	numbered = true
@@ -327,8 +327,8 @@ func (e *encoder) appendSlopes(dst []byte) (_ []byte, kind, flag byte) {
 	return c.Append(dst), nibble(c), flag
 }
 
-// appendReferences appends the references, or their distances from the predicted ones, whichever is smaller. They are in
-// common units if possible.
+// appendReferences appends the references or their distances from the predictions, whichever is smaller. They are in common
+// units if possible.
 func (e *encoder) appendReferences(dst []byte) (_ []byte, kind, flags byte) {
 	if len(e.valueHeaders) > 1 && setUnits(e.valueHeaders, true) && e.fitUnits() {
 		flags = flagScaled
@@ -348,8 +348,8 @@ func (e *encoder) appendReferences(dst []byte) (_ []byte, kind, flags byte) {
 	return c.Append(dst), nibble(c), flags
 }
 
-// collectReferences sets x to the references in their units, and y to their distances from the predicted ones. moving is
-// false if both are equal.
+// collectReferences sets x to the references in their units and y to their distances from the predictions. moving is false
+// if both are equal.
 func (e *encoder) collectReferences() (moving bool) {
 	e.x, e.y = e.x[:0], e.y[:0]
 	predicted := int64(0)

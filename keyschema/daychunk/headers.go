@@ -38,7 +38,7 @@ func (d *Decoder) headers(src []byte, flags byte) ([]byte, error) {
 	if !setUnits(d.valueHeaders, flags&flagScaled != 0) {
 		return nil, column.Corrupt("references of a day chunk have no common units")
 	}
-	// The references stay in numbers, because the prediction needs the counts of the bodies.
+	// The references stay in d.numbers, because the prediction needs the counts of the bodies.
 	return d.column(src, referenceKind, d.chunkCount)
 }
 
@@ -70,7 +70,7 @@ func (d *Decoder) cutHeaders(src []byte, flags byte) ([]byte, error) {
 	return src, nil
 }
 
-// headerCount cuts the number of headers off src. The number is stored only if there are several.
+// headerCount cuts the number of headers off src. The day chunk stores the number only if there are several.
 func headerCount(src []byte, several bool) (n int, rest []byte, err error) {
 	if !several {
 		return 1, src, nil
@@ -81,7 +81,7 @@ func headerCount(src []byte, several bool) (n int, rest []byte, err error) {
 	return int(src[0]), src[1:], nil
 }
 
-// indexes reads the header indexes of the chunks, and the bits of first blocks with exceptions.
+// indexes reads the header index of each chunk and whether its first block has exceptions.
 func (d *Decoder) indexes(src []byte, flags byte) ([]byte, error) {
 	src, err := d.choices(src, len(d.timeHeaders), func(p *part, choice uint8) { p.timeHeader = choice })
 	if err != nil {
@@ -96,7 +96,7 @@ func (d *Decoder) indexes(src []byte, flags byte) ([]byte, error) {
 	return d.choices(src, 2, func(p *part, choice uint8) { p.exceptions = choice != 0 })
 }
 
-// choices reads for each chunk one of n choices and calls set. Nothing is stored if n is 1.
+// choices reads one of n choices for each chunk and calls set. If n is 1, the day chunk stores nothing.
 func (d *Decoder) choices(src []byte, n int, set func(p *part, choice uint8)) ([]byte, error) {
 	if n <= 1 {
 		return src, nil
@@ -120,7 +120,7 @@ func (d *Decoder) choices(src []byte, n int, set func(p *part, choice uint8)) ([
 	return src, nil
 }
 
-// cutPacked cuts n numbers of w bits off src into words.
+// cutPacked cuts n numbers of w bits off src into d.words.
 func (d *Decoder) cutPacked(src []byte, n, w int) (rest []byte, ok bool) {
 	if column.PackedBytes(n, w) > len(src) {
 		return nil, false
@@ -129,7 +129,7 @@ func (d *Decoder) cutPacked(src []byte, n, w int) (rest []byte, ok bool) {
 	return d.chunks.Columns().CutPacked(d.words, src, w)
 }
 
-// column reads n numbers into numbers.
+// column reads n numbers into d.numbers.
 func (d *Decoder) column(src []byte, nibble byte, n int) ([]byte, error) {
 	kind := nibble & column.ModeMask
 	if nibble&nibbleStep != 0 {
@@ -167,7 +167,7 @@ func (d *Decoder) widths(src []byte, kind byte) ([]byte, error) {
 	return src, d.setWidths()
 }
 
-// setWidths sets the widths of the chunks that have blocks. Their numbers are in numbers.
+// setWidths sets the widths of the chunks that have blocks. d.numbers holds the numbers of the widths.
 func (d *Decoder) setWidths() error {
 	at, ok := 0, false
 	for i := range d.parts {
@@ -200,7 +200,7 @@ func (d *Decoder) slopes(src []byte, kind byte, numbered bool) ([]byte, error) {
 	return src, d.setSlopes(numbered)
 }
 
-// setSlopes sets the slopes of the chunks that have one. They are in numbers; numbered means by their slope numbers.
+// setSlopes sets the slopes of the chunks that have one. d.numbers holds them, or their slope numbers if numbered is true.
 func (d *Decoder) setSlopes(numbered bool) error {
 	at, ok := 0, true
 	for i := range d.parts {

@@ -8,19 +8,19 @@ import (
 	"halite/keyschema/column"
 )
 
-// part is one value of a day chunk, split.
+// part is one split value of a day chunk.
 type part struct {
 	verbatim                bool // the value is not a chunk
 	timeHeader, valueHeader uint8
-	// Content of the chunk's column start.
+	// The contents of the chunk's column start.
 	reference, slope int64
 	width            column.Width // of the first block
 	exceptions       bool         // of the first block
-	// Positions in the day chunk: the body or the verbatim value is [from, to). The value header belongs at middle.
+	// Positions in the day chunk: [from, to) is the body or the verbatim value. The value header belongs at middle.
 	from, middle, to int
 }
 
-// stride predicts the distance from this chunk's reference to the next hour's reference.
+// stride predicts the difference between the next hour's reference and this chunk's reference.
 func (p *part) stride(v *valueHeader, count int) int64 {
 	switch v.Mode {
 	case column.ModeDelta:
@@ -75,14 +75,14 @@ func (p *part) cutStart(src []byte, v *valueHeader) (rest []byte, ok bool) {
 	return src, true
 }
 
-// valueHeader is a value header with the units that its chunks have in the day chunk.
+// valueHeader is a value header and the units of its chunks in the day chunk.
 type valueHeader struct {
 	chunk.ValueHeader
-	referenceUnit int64 // a stored reference times this is a reference in the units of the day chunk
-	slopeUnit     int64 // a difference in steps times this is a difference in the units of the day chunk
+	referenceUnit int64 // a stored reference times this is the reference in units of the day chunk
+	slopeUnit     int64 // a difference in steps times this is the difference in units of the day chunk
 }
 
-// setUnits sets the units of the headers. scaled asks for the same unit in all; ok is false if there is none.
+// setUnits sets the units of the headers. scaled asks for one unit in all headers; ok is false if there is none.
 func setUnits(headers []valueHeader, scaled bool) (ok bool) {
 	finest := 0
 	for i := range headers {
@@ -105,7 +105,7 @@ func setUnits(headers []valueHeader, scaled bool) (ok bool) {
 	return true
 }
 
-// scale sets the units for an exponent that is smaller by power than the finest one.
+// scale sets the units. The exponent is power below the finest exponent.
 func (v *valueHeader) scale(power int) (ok bool) {
 	if power > 18 {
 		return false

@@ -6,9 +6,9 @@ import (
 	"halite/keyschema/column"
 )
 
-// The short form is for a few chunks on one grid of timestamps that fill their hours. Only the oldest may begin late, and
-// only the newest may end early, like the chunks of a new series or of today. Columns of headers would take more bytes
-// than they save. The short form sets flagPlain together with other flags. flagExceptions, flagPredicted and
+// The short form is for a few chunks that fill their hours on one grid of timestamps. Only the oldest chunk may begin late,
+// and only the newest may end early. These are typically the chunks of a new series or of today. Columns of headers would
+// take more bytes than they save. The short form sets flagPlain together with other flags. flagExceptions, flagPredicted and
 // flagSlopeNumbers have their usual meaning.
 const (
 	shortForm         = flagPlain | 0x01
@@ -19,7 +19,7 @@ const (
 	shortChunksMax    = 8 // columns are smaller for more chunks
 )
 
-// appendList appends the first number of x, and the difference of each other number from the one before.
+// appendList appends the first number of x, then the difference of each other number from its predecessor.
 func appendList(dst []byte, x []int64) []byte {
 	before := int64(0)
 	for _, v := range x {

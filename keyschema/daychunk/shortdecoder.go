@@ -73,7 +73,7 @@ func (d *Decoder) shortValueHeaders(src []byte, flags byte) ([]byte, error) {
 	return src, nil
 }
 
-// shortReferences reads the references into numbers.
+// shortReferences reads the references into d.numbers.
 func (d *Decoder) shortReferences(src []byte, flags byte) ([]byte, error) {
 	if !d.valueHeaders[0].Raw {
 		return d.list(src, len(d.parts), 0)
@@ -121,7 +121,7 @@ func (d *Decoder) shortTimeHeaders(src []byte, flags byte) ([]byte, error) {
 	return rest, d.addEdge(&full, last, edges{before: found.before})
 }
 
-// addEdge gives part i a time header of its own if the part lacks samples at an edge.
+// addEdge gives part i its own time header if the part lacks samples at an edge.
 func (d *Decoder) addEdge(full *chunk.TimeHeader, i int, missing edges) error {
 	if missing == (edges{}) {
 		return nil
@@ -137,8 +137,8 @@ func (d *Decoder) addEdge(full *chunk.TimeHeader, i int, missing edges) error {
 	return nil
 }
 
-// list reads n numbers into numbers. Each is stored as the distance from its predecessor, and the first as the
-// distance from at.
+// list reads n numbers into d.numbers. Each is stored as the distance from its predecessor, and the first as the distance
+// from at.
 func (d *Decoder) list(src []byte, n int, at int64) ([]byte, error) {
 	d.numbers = d.numbers[:0]
 	for range n {

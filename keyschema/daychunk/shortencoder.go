@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 )
 
-// appendShort appends the short form of the split values. ok is false if they have none.
+// appendShort appends the short form of the split values. ok is false if the values have no short form.
 func (e *encoder) appendShort(dst []byte) (_ []byte, ok bool) {
 	if n := len(e.parts); n == 0 || n > shortChunksMax {
 		return dst, false
@@ -54,12 +54,12 @@ func (e *encoder) appendShort(dst []byte) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// edges count the times of the grid without a sample: before the first sample of the oldest chunk, and after the last
-// sample of the newest.
+// edges counts the grid times without a sample: before the first sample of the oldest chunk, and after the last sample of
+// the newest.
 type edges struct{ before, after uint64 }
 
-// findEdges sets grid to the time header of a full hour, and finds the edges. ok is false if the chunks have different
-// grids, or lack other samples.
+// findEdges sets grid to the time header of a full hour and finds the edges. ok is false if the chunks have different grids
+// or lack samples elsewhere.
 func (e *encoder) findEdges() (found edges, ok bool) {
 	last := len(e.parts) - 1
 	for i := range e.parts {
@@ -92,8 +92,8 @@ func (e *encoder) appendShortSlopes(dst []byte) (_ []byte, flag byte) {
 	return appendList(dst, e.x), 0
 }
 
-// appendShortReferences appends the references, or their distances from the predicted ones, whichever is smaller. The first
-// one of bit patterns takes 8 bytes.
+// appendShortReferences appends the references or their distances from the predictions, whichever is smaller. The first
+// reference of bit patterns takes 8 bytes.
 func (e *encoder) appendShortReferences(dst []byte) (_ []byte, flag byte) {
 	setUnits(e.valueHeaders, false)
 	e.collectReferences()

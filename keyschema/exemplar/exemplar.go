@@ -15,7 +15,7 @@ import (
 // ListMax bounds the exemplars of a list.
 const ListMax = 1 << 16
 
-// Errors. Each is wrapped with what is wrong.
+// Errors. Callers wrap each with what is wrong.
 var (
 	// ErrCorrupt means that this version cannot have written the bytes. No retry helps.
 	ErrCorrupt = column.ErrCorrupt
@@ -37,7 +37,7 @@ func AppendRecord(dst []byte, e Exemplar) []byte {
 	return appendLabels(dst, e.Labels)
 }
 
-// DecodeRecord reads the record that begins b, and returns the bytes after it. The exemplar keeps nothing of b. An error
+// DecodeRecord reads the record at the start of b and returns the bytes after it. The exemplar does not refer to b. An error
 // wraps [ErrCorrupt].
 func DecodeRecord(b []byte) (e Exemplar, rest []byte, err error) {
 	r := reader{src: b, size: len(b)}
@@ -55,10 +55,10 @@ func DecodeRecord(b []byte) (e Exemplar, rest []byte, err error) {
 	return e, r.src, nil
 }
 
-// The head of a text is its number of bytes << 1 and this flag.
+// A text starts with its number of bytes << 1 and this flag.
 const textHex = 1 // lower-case hexadecimal digits, two a byte; the number counts the bytes, not the digits
 
-// appendLabels appends a uvarint number of labels and their names and values in the order of the labels.
+// appendLabels appends a uvarint with the number of labels, then their names and values in order.
 func appendLabels(dst []byte, ls labels.Labels) []byte {
 	dst = binary.AppendUvarint(dst, uint64(ls.Len()))
 	ls.Range(func(l labels.Label) { dst = appendText(appendText(dst, l.Name), l.Value) })
@@ -146,7 +146,7 @@ func (r *reader) text(what string) string {
 	part := r.src[:size]
 	if head&textHex == 0 {
 		if isHex(string(part)) {
-			r.fail("%s is hexadecimal digits that are stored one a byte", what)
+			r.fail("%s of hexadecimal digits has one byte for each digit instead of one for two", what)
 			return ""
 		}
 		r.src = r.src[size:]

@@ -14,7 +14,7 @@ import (
 // version is the first byte of a list.
 const version = 1
 
-// Encoder packs lists and keeps its scratch space between them. It is not for concurrent use; the zero value is ready.
+// Encoder packs lists. It keeps its scratch space between calls. It is not for concurrent use; the zero value is ready.
 type Encoder struct {
 	columns column.TaggedEncoder
 	chunks  chunk.Encoder
@@ -23,7 +23,7 @@ type Encoder struct {
 }
 
 // Append packs 1 to ListMax exemplars onto dst. Their times ascend, and several may have the same time. The list stores times
-// as distances from hourStartMs. An error wraps [ErrBadList] and leaves dst as it was.
+// as distances from hourStartMs. An error wraps [ErrBadList] and leaves dst unchanged.
 //
 //	version; uvarint number; column of times; values; labels of each exemplar
 func (e *Encoder) Append(dst []byte, hourStartMs int64, list []Exemplar) ([]byte, error) {
@@ -46,7 +46,7 @@ func (e *Encoder) Append(dst []byte, hourStartMs int64, list []Exemplar) ([]byte
 	return dst, nil
 }
 
-// Decoder unpacks lists and keeps its scratch space between them. It is not for concurrent use; the zero value is ready.
+// Decoder unpacks lists. It keeps its scratch space between calls. It is not for concurrent use; the zero value is ready.
 type Decoder struct {
 	columns column.TaggedDecoder
 	chunks  chunk.Decoder
@@ -55,8 +55,8 @@ type Decoder struct {
 	builder labels.ScratchBuilder
 }
 
-// Decode appends the exemplars of a list to dst; they keep nothing of src. An error wraps [ErrCorrupt], names the byte, and
-// leaves dst as it was.
+// Decode appends the exemplars of a list to dst. They do not refer to src. An error wraps [ErrCorrupt], names the byte, and
+// leaves dst unchanged.
 func (d *Decoder) Decode(src []byte, hourStartMs int64, dst []Exemplar) ([]Exemplar, error) {
 	r := reader{src: src, size: len(src)}
 	if len(src) == 0 || src[0] != version {

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 )
 
-// Continues reports whether a histogram certainly counts on from the one before: both are of one kind and layout, and no bucket
-// counts less. Their hints do not matter.
+// Continues reports whether a histogram certainly continues the one before without a reset. Both have the same kind and
+// layout, and no bucket counts less. Reset hints do not matter.
 func Continues(before, s *Sample) bool {
 	switch {
 	case before.H != nil && s.H != nil:
@@ -56,7 +56,7 @@ func continuesFloats(before, h *histogram.FloatHistogram) bool {
 	case h.UsesCustomBuckets() && !histogram.CustomBucketBoundsMatch(h.CustomValues, before.CustomValues):
 		return false
 	}
-	// DetectReset trusts the hint of a histogram. Only the counts decide here.
+	// DetectReset trusts the hint of a histogram, but here only the counts decide.
 	unknown := *h
 	unknown.CounterResetHint = histogram.UnknownCounterReset
 	return !unknown.DetectReset(before)

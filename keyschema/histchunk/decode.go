@@ -10,7 +10,7 @@ import (
 	"halite/keyschema/column"
 )
 
-// Decoder unpacks chunks and keeps its scratch space between them. It is not for concurrent use; the zero value is ready.
+// Decoder unpacks chunks. It keeps its scratch space between calls. It is not for concurrent use; the zero value is ready.
 type Decoder struct {
 	chunks  chunk.Decoder
 	columns column.TaggedDecoder
@@ -24,9 +24,9 @@ type Decoder struct {
 	float   []float64
 }
 
-// Decode appends the samples of a chunk to dst. The samples of a call share memory: spans, custom bounds and the arrays of
-// counts. Copy a histogram before you change it or keep it long. An error wraps [ErrCorrupt], names the byte, and leaves
-// dst as it was.
+// Decode appends the samples of a chunk to dst. The samples of one call share memory: spans, custom bounds and the arrays of
+// counts. Callers copy a histogram before they change it or keep it long. An error wraps [ErrCorrupt], names the byte, and
+// leaves dst unchanged.
 func (d *Decoder) Decode(src []byte, hourStartMs int64, dst []Sample) ([]Sample, error) {
 	r := newReader(src)
 	if err := d.decodeTimes(&r, hourStartMs); err != nil {
@@ -174,7 +174,7 @@ func (r *reader) run(out *run, before *layout, n int) {
 	}
 }
 
-// edit reads spans as a difference from the previous spans.
+// edit reads spans that are stored as a difference from the previous spans.
 func (r *reader) edit(before []histogram.Span) []histogram.Span {
 	head, tail := r.uvarint("spans kept"), r.uvarint("spans kept")
 	if n := uint64(len(before)); r.err != nil || head > n || tail > n-head {
@@ -224,7 +224,7 @@ func (d *Decoder) floatColumn(r *reader, counted int, out []float64) []float64 {
 	return all
 }
 
-// appendSamples reads the columns of the group and appends its samples, whose times are d.tsMs[from:].
+// appendSamples reads the columns of the group and appends its samples. Their times start at d.tsMs[from].
 func (d *Decoder) appendSamples(dst []Sample, r *reader, from int) []Sample {
 	g := &d.group
 	if g.float {
@@ -309,7 +309,7 @@ func scatter[T int64 | float64](runs []run, key int64, in, counts []T) {
 	}
 }
 
-// each yields the number and the run of each sample of the group, in order.
+// each yields the number and the run of each sample of the group in order.
 func (g *group) each(yield func(sample int, of *run) bool) {
 	sample := 0
 	for i := range g.runs {
@@ -341,7 +341,7 @@ func cutCounts[T int64 | float64](of *run, counts []T) (positive, negative, rest
 	return nonEmpty(counts[:p:p]), nonEmpty(counts[p:n:n]), counts[n:]
 }
 
-// appendIntegers makes integer histograms of the counts, which it turns into differences.
+// appendIntegers makes integer histograms from the counts. It turns the counts into differences in place.
 func (d *Decoder) appendIntegers(dst []Sample, counts []int64, from int) []Sample {
 	g := &d.group
 	all := make([]histogram.Histogram, g.samples)
@@ -379,7 +379,7 @@ func toDeltas(counts []int64) (sum uint64) {
 	return sum
 }
 
-// appendFloats makes float histograms of the counts.
+// appendFloats makes float histograms from the counts.
 func (d *Decoder) appendFloats(dst []Sample, counts []float64, from int) []Sample {
 	g := &d.group
 	all := make([]histogram.FloatHistogram, g.samples)

@@ -24,7 +24,7 @@ const (
 	hintBits    = 2
 )
 
-// Encoder packs chunks and keeps its scratch space between them. It is not for concurrent use; the zero value is ready.
+// Encoder packs chunks. It keeps its scratch space between calls. It is not for concurrent use; the zero value is ready.
 type Encoder struct {
 	chunks   chunk.Encoder
 	columns  column.TaggedEncoder
@@ -32,7 +32,7 @@ type Encoder struct {
 	sums     []float64
 	body     []byte
 	group    group
-	rest     []int64   // the count of each sample minus the sum of its buckets
+	rest     []int64   // for each sample, its count minus the sum of its buckets
 	integers []int64   // counts of integer histograms, sample by sample
 	floats   []float64 // counts of float histograms
 	zeros    []int64
@@ -41,8 +41,8 @@ type Encoder struct {
 	float    []float64
 }
 
-// Append packs the samples of one hour onto dst: histograms that [Validate] accepts at strictly ascending times from
-// hourStartMs on and below hourStartMs + HourMs. An error wraps [ErrBadSamples] or [ErrTooLarge] and leaves dst as it was.
+// Append packs the samples of one hour onto dst. [Validate] accepts each histogram. Times ascend strictly in [hourStartMs,
+// hourStartMs + HourMs). An error wraps [ErrBadSamples] or [ErrTooLarge] and leaves dst unchanged.
 func (e *Encoder) Append(dst []byte, hourStartMs int64, samples []Sample) ([]byte, error) {
 	start := len(dst)
 	e.tsMs, e.sums = slices.Grow(e.tsMs[:0], len(samples)), slices.Grow(e.sums[:0], len(samples))
@@ -141,7 +141,7 @@ func appendRun(dst []byte, r *run, before *layout) []byte {
 
 // appendEdit appends the difference between two lists of spans.
 //
-//	uvarint spans kept at the start, uvarint spans kept at the end, uvarint spans between them, and these
+//	uvarint spans kept at the start, uvarint spans kept at the end, uvarint spans between them, and the spans between them
 func appendEdit(dst []byte, before, after []histogram.Span) []byte {
 	n := min(len(before), len(after))
 	head, tail := 0, 0
@@ -205,7 +205,7 @@ func (e *Encoder) loadFloats(samples []Sample) {
 	}
 }
 
-// sumOfFloats adds the counts in their order; NaN becomes 0, because its bits depend on the processor.
+// sumOfFloats adds the counts in their order. It returns 0 for NaN, because the bits of a NaN sum depend on the processor.
 func sumOfFloats(zero float64, counts []float64) float64 {
 	sum := zero
 	for _, c := range counts {

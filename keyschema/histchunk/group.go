@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/histogram"
 )
 
-// negativeKey is added to the index of a negative bucket, so that its key is above the keys of all positive buckets.
+// negativeKey is added to the index of a negative bucket. So its key is above the keys of all positive buckets.
 const negativeKey = 1 << 60
 
 // A group may store absent buckets as zeros: up to wasteMax for each present bucket, plus wasteFree in all.
@@ -16,7 +16,7 @@ const (
 	wasteFree = 1024
 )
 
-// layout is the spans of a histogram and the keys of its buckets, positive ones first, ascending.
+// layout is the spans of a histogram and the keys of its buckets. The keys ascend, positive buckets first.
 type layout struct {
 	positive, negative   []histogram.Span
 	positives, negatives int // buckets
@@ -40,10 +40,10 @@ func appendKeys(keys []int64, spans []histogram.Span, key int64) []int64 {
 	return keys
 }
 
-// numbers is the size of the layout as NumbersMax counts it.
+// numbers is the size of the layout in the unit of NumbersMax.
 func (l *layout) numbers() int { return l.positives + l.negatives + len(l.positive) + len(l.negative) }
 
-// run is consecutive samples of a group with one layout, or stale markers, which have none.
+// run is a run of consecutive samples of a group: all have one layout, or all are stale markers, which have none.
 type run struct {
 	layout
 	length int
@@ -51,10 +51,10 @@ type run struct {
 	next   int // position in keys of the next column
 }
 
-// group is consecutive samples of one shape.
+// group is a run of consecutive samples of one shape.
 type group struct {
 	shape
-	shaped  bool // shape is set, by a sample that is not a stale marker
+	shaped  bool // a sample other than a stale marker has set shape
 	samples int
 	counted int     // samples without stale markers
 	cells   int     // buckets of all samples
@@ -65,13 +65,13 @@ type group struct {
 	merged  []int64 // scratch of merge
 }
 
-// hintRun is consecutive samples with one reset hint.
+// hintRun is a run of consecutive samples with one reset hint.
 type hintRun struct {
 	length int
 	hint   histogram.CounterResetHint
 }
 
-// numbers is the size of the decoded group as NumbersMax counts it.
+// numbers is the size of the decoded group in the unit of NumbersMax.
 func (g *group) numbers() int {
 	return g.samples*sampleNumbers + g.counted*len(g.union) + g.layouts + len(g.custom)
 }
@@ -112,7 +112,7 @@ func (g *group) plan(samples []Sample) error {
 	return nil
 }
 
-// add counts a sample in the last run.
+// add counts a sample into the last run.
 func (g *group) add(v *view) {
 	last := &g.runs[len(g.runs)-1]
 	last.length++
@@ -153,7 +153,7 @@ func (g *group) start(v *view) bool {
 	return true
 }
 
-// push appends a run, and keeps the memory of the keys that lay in its place.
+// push appends a run and reuses the memory of the keys in its place.
 func (g *group) push() *run {
 	n := len(g.runs)
 	if n == cap(g.runs) {

@@ -36,7 +36,7 @@ func (r *reader) wrap(part string, err error) {
 	r.src = nil
 }
 
-// take counts numbers that a chunk decodes to.
+// take adds to the count of numbers that the chunk decodes to.
 func (r *reader) take(numbers uint64) {
 	if r.numbers += numbers; r.numbers > NumbersMax {
 		r.fail("more than %d numbers", NumbersMax)

@@ -18,8 +18,8 @@ const wholeLimit = 1 << 53
 //	uvarint number of positive spans, uvarint number of negative spans, the spans
 //	counts: the total, of the zero bucket, of all buckets
 //
-// Integer counts are a varint of the total minus the sum of the rest, a uvarint, and varints of the differences between
-// buckets. Float counts are eight bytes each, or uvarints if all are whole.
+// Integer counts are a varint of the total minus the sum of the other counts, a uvarint, and varints of the differences
+// between buckets. Float counts are eight bytes each, or uvarints if all are whole numbers.
 func AppendRecord(dst []byte, s Sample) []byte {
 	v := viewOf(&s)
 	first := v.flags() | byte(v.hint&hintMask)<<hintShift
@@ -52,7 +52,7 @@ func appendIntegers(dst []byte, h *histogram.Histogram) []byte {
 	return dst
 }
 
-// sumOfDeltas returns the sum of the counts whose differences are given, modulo 2^64.
+// sumOfDeltas returns the sum of counts modulo 2^64. deltas holds the differences of the counts.
 func sumOfDeltas(deltas []int64) (sum uint64) {
 	var count uint64
 	for _, d := range deltas {
@@ -94,8 +94,8 @@ func appendCount(dst []byte, c float64, whole bool) []byte {
 	return appendFloat(dst, c)
 }
 
-// DecodeRecord reads the record that begins b, and returns the bytes after it. The memory of s is its own and at most a few
-// times as large as the record. An error wraps [ErrCorrupt].
+// DecodeRecord reads the record at the start of b and returns the bytes after it. s does not refer to b and takes at most a
+// few times the memory of the record. An error wraps [ErrCorrupt].
 func DecodeRecord(b []byte) (s Sample, rest []byte, err error) {
 	r := newReader(b)
 	first := r.byte("flags")

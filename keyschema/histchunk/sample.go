@@ -13,28 +13,27 @@ import (
 
 // Limits.
 const (
-	// BucketsMax bounds the buckets of a histogram, and also its spans, both sides together. Prometheus has no limit. An
-	// hour with a histogram of this size each 15 seconds still fits a chunk.
+	// BucketsMax bounds the buckets of a histogram, and also its spans, with both sides together. Prometheus has no limit.
+	// An hour with a histogram of this size every 15 seconds still fits a chunk.
 	BucketsMax = 1 << 16
-	// NumbersMax bounds the decoded size of a chunk. Each sample counts as its buckets and sampleNumbers
-	// more.
+	// NumbersMax bounds the decoded size of a chunk. A sample counts as its number of buckets plus sampleNumbers.
 	NumbersMax = 1 << 24
-	// sampleNumbers is the size of a histogram without buckets in numbers of eight bytes.
+	// sampleNumbers is the size of a histogram without buckets, in numbers of eight bytes.
 	sampleNumbers = 32
 )
 
-// Errors. Each is wrapped with what is wrong.
+// Errors. Callers wrap each with what is wrong.
 var (
 	// ErrCorrupt means that this version cannot have written the bytes as a chunk or record. No retry helps.
 	ErrCorrupt = column.ErrCorrupt
-	// ErrBadSamples means that the samples cannot be a chunk: they are empty, do not ascend strictly or leave the hour,
-	// or [Validate] refuses one of them.
+	// ErrBadSamples means that the samples cannot be a chunk. They are empty, do not ascend strictly or leave the hour, or
+	// [Validate] refuses one of them.
 	ErrBadSamples = errors.New("bad histograms")
 	// ErrTooLarge means that the samples exceed NumbersMax. The caller has to split them into several chunks.
 	ErrTooLarge = errors.New("histograms too large for a chunk")
 )
 
-// Sample is a histogram at a time. Exactly one of H and FH is set. A stale marker has the sum [value.StaleNaN].
+// Sample is a histogram with its time. Exactly one of H and FH is set. A stale marker has the sum [value.StaleNaN].
 type Sample struct {
 	TsMs int64 // unix
 	H    *histogram.Histogram
@@ -49,7 +48,7 @@ type shape struct {
 	custom    []float64
 }
 
-// equal compares bit by bit.
+// equal compares the shapes bit by bit.
 func (s *shape) equal(o *shape) bool {
 	if s.float != o.float || s.schema != o.schema || len(s.custom) != len(o.custom) ||
 		math.Float64bits(s.threshold) != math.Float64bits(o.threshold) {
@@ -97,7 +96,7 @@ func viewOf(s *Sample) (v view) {
 	return v
 }
 
-// check returns the reason why a chunk cannot hold a sample.
+// check returns the reason why a chunk cannot hold the sample.
 func (v *view) check() error {
 	switch {
 	case !histogram.IsKnownSchema(v.schema):
@@ -139,9 +138,9 @@ func checkSpans(spans []histogram.Span, buckets int) error {
 	return nil
 }
 
-// Validate reports why a histogram cannot be stored: it breaks the rules of Histogram.Validate or FloatHistogram.Validate
-// of Prometheus, or a limit of this package. Unlike these it accepts the schemas −9 … 52, all that Prometheus reads. The
-// error names the invalid schema, span, count or bound.
+// Validate returns an error if a histogram cannot be stored. The histogram then breaks a limit of this package, or a rule of
+// Prometheus's Histogram.Validate or FloatHistogram.Validate. Unlike them, Validate accepts all schemas that Prometheus
+// reads, −9 … 52. The error names the invalid schema, span, count or bound.
 func Validate(s Sample) error {
 	if (s.H == nil) == (s.FH == nil) {
 		return errors.New("a sample is either an integer or a float histogram")

@@ -83,7 +83,7 @@ func appendFloat(dst []byte, v float64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
 }
 
-// shape reads a shape whose flags are in the first byte.
+// shape reads a shape. The first byte holds its flags.
 func (r *reader) shape(first byte) (s shape) {
 	s.float = first&flagFloat != 0
 	schema := r.varint("schema")
@@ -139,7 +139,7 @@ func (r *reader) spans(out []histogram.Span) {
 	}
 }
 
-// buckets returns the number of buckets of spans; after the first, no offset may be negative.
+// buckets returns the number of buckets of spans. Only the first offset may be negative.
 func (r *reader) buckets(spans []histogram.Span) int {
 	n := 0
 	for i, s := range spans {

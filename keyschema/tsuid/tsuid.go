@@ -19,7 +19,7 @@ const Width = 8
 // UID identifies a name among the names of its kind.
 type UID [Width]byte
 
-// Kind is what a name names.
+// Kind says what a name identifies: a metric, a tag key or a tag value.
 type Kind uint64
 
 // The kinds of names. They are seeds of a hash, so they never change.
@@ -29,7 +29,7 @@ const (
 	Value
 )
 
-// String is OpenTSDB's word in errors and paths.
+// String returns OpenTSDB's word for the kind in errors and paths.
 func (k Kind) String() string {
 	switch k {
 	case Metric:
@@ -41,7 +41,7 @@ func (k Kind) String() string {
 	}
 }
 
-// Labels of rollups and pre-aggregates that a client has written. A series without them holds samples.
+// Labels of rollups and pre-aggregates that a client has written. A series without them holds raw samples.
 const (
 	// IntervalLabel is the interval of a rollup, such as 1h.
 	IntervalLabel = "_rollup_interval"
@@ -60,7 +60,7 @@ func Of(kind Kind, name string) (id UID) {
 	return id
 }
 
-// String writes a UID as OpenTSDB does: hexadecimal, in capitals.
+// String returns a UID as OpenTSDB writes it: hexadecimal digits in capitals.
 func (id UID) String() string { return strings.ToUpper(hex.EncodeToString(id[:])) }
 
 // pair is the UIDs of a tag.
@@ -105,7 +105,7 @@ func Text(series labels.Labels) string {
 	return strings.ToUpper(hex.EncodeToString(Append(make([]byte, 0, 128), series)))
 }
 
-// errLength means that a text has not the length of a UID or tsuid.
+// errLength means that a text does not have the length of a UID or tsuid.
 var errLength = errors.New("wrong length")
 
 // Parse reads a UID from hexadecimal digits in either case.
@@ -119,7 +119,7 @@ func Parse(text string) (id UID, err error) {
 	return id, nil
 }
 
-// Series is the UIDs of a tsuid.
+// Series holds the UIDs of a parsed tsuid.
 type Series struct {
 	Metric UID
 	// Keys and Values have one element for each tag.
