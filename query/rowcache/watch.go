@@ -84,7 +84,9 @@ func (w *Watch) write(hours []int64, write func() error) error {
 }
 
 // Store wraps s so that the watch sees the writes to its data table.
-func (w *Watch) Store(s storage.Store) storage.Store { return &watchedStore{Store: s, watch: w} }
+func (w *Watch) Store(s storage.Store) storage.Store {
+	return storage.WrapData(s, func(t storage.Table) storage.Table { return &watchedTable{Table: t, watch: w} })
+}
 
 // A change of more than changingHoursMax hours counts as a write to all rows.
 const changingHoursMax = 1 << 17
@@ -120,28 +122,6 @@ func hoursOfRows(muts []storage.RowMutation) []int64 {
 	return hours
 }
 
-type watchedStore struct {
-	storage.Store
-	watch *Watch
-}
-
-// EnsureTable implements storage.Store.
-func (s *watchedStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
-	return s.watched(s.Store.EnsureTable(ctx, schema))
-}
-
-// Table implements storage.Store.
-func (s *watchedStore) Table(ctx context.Context, name string) (storage.Table, error) {
-	return s.watched(s.Store.Table(ctx, name))
-}
-
-func (s *watchedStore) watched(t storage.Table, err error) (storage.Table, error) {
-	if err != nil || t.Schema().Name != storage.TableData {
-		return t, err
-	}
-	return &watchedTable{Table: t, watch: s.watch}, nil
-}
-
 type watchedTable struct {
 	storage.Table
 	watch *Watch
@@ -174,7 +154,6 @@ func (t *watchedTable) DropRows(ctx context.Context, r storage.RowRange) error {
 }
 
 var (
-	_ storage.Store = (*watchedStore)(nil)
 	_ storage.Table = (*watchedTable)(nil)
 )
 

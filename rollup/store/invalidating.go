@@ -19,31 +19,7 @@ const AllHours = 1<<keyschema.DayHours - 1
 // Invalidating returns the store through which all writes to the data table must go. Before rows of closed days change,
 // it marks their states dirty. All other calls go directly to tables.
 func (s *Store) Invalidating(tables storage.Store) storage.Store {
-	return &invalidatingStore{tables, s}
-}
-
-type invalidatingStore struct {
-	storage.Store
-	states *Store
-}
-
-// EnsureTable implements storage.Store.
-func (s *invalidatingStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
-	table, err := s.Store.EnsureTable(ctx, schema)
-	return s.wrap(table, err)
-}
-
-// Table implements storage.Store.
-func (s *invalidatingStore) Table(ctx context.Context, name string) (storage.Table, error) {
-	table, err := s.Store.Table(ctx, name)
-	return s.wrap(table, err)
-}
-
-func (s *invalidatingStore) wrap(table storage.Table, err error) (storage.Table, error) {
-	if err != nil || table.Schema().Name != storage.TableData {
-		return table, err
-	}
-	return &invalidatingTable{table, s.states}, nil
+	return storage.WrapData(tables, func(t storage.Table) storage.Table { return &invalidatingTable{t, s} })
 }
 
 // invalidatingTable is the data table. Reads go directly to the table below.

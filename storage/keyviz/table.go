@@ -13,29 +13,7 @@ func (c *Collector) Store(s storage.Store) storage.Store {
 	if c == nil {
 		return s
 	}
-	return &countedStore{s, c}
-}
-
-type countedStore struct {
-	storage.Store
-	collector *Collector
-}
-
-// EnsureTable implements storage.Store.
-func (s *countedStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
-	return s.counted(s.Store.EnsureTable(ctx, schema))
-}
-
-// Table implements storage.Store.
-func (s *countedStore) Table(ctx context.Context, name string) (storage.Table, error) {
-	return s.counted(s.Store.Table(ctx, name))
-}
-
-func (s *countedStore) counted(t storage.Table, err error) (storage.Table, error) {
-	if err != nil || t.Schema().Name != storage.TableData {
-		return t, err
-	}
-	return &countedTable{t, s.collector}, nil
+	return storage.WrapData(s, func(t storage.Table) storage.Table { return &countedTable{t, c} })
 }
 
 // countedTable counts the load of the data table.
@@ -153,7 +131,4 @@ func (it *countedIter) Close() error {
 	return err
 }
 
-var (
-	_ storage.Store = (*countedStore)(nil)
-	_ storage.Table = (*countedTable)(nil)
-)
+var _ storage.Table = (*countedTable)(nil)

@@ -7,34 +7,12 @@ import (
 )
 
 // Store returns the store whose data table lacks deleted samples. All other calls go directly to the store below.
-func (s *Set) Store() storage.Store { return &filteredStore{s.opts.Store, s} }
+func (s *Set) Store() storage.Store {
+	return storage.WrapData(s.opts.Store, func(t storage.Table) storage.Table { return &filteredTable{t, s} })
+}
 
 // Base returns the store below. Its data table has all stored samples.
 func (s *Set) Base() storage.Store { return s.opts.Store }
-
-type filteredStore struct {
-	storage.Store
-	set *Set
-}
-
-// EnsureTable is part of storage.Store.
-func (s *filteredStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
-	t, err := s.Store.EnsureTable(ctx, schema)
-	return s.filtered(t, err)
-}
-
-// Table is part of storage.Store.
-func (s *filteredStore) Table(ctx context.Context, name string) (storage.Table, error) {
-	t, err := s.Store.Table(ctx, name)
-	return s.filtered(t, err)
-}
-
-func (s *filteredStore) filtered(t storage.Table, err error) (storage.Table, error) {
-	if err != nil || t.Schema().Name != storage.TableData {
-		return t, err
-	}
-	return &filteredTable{t, s.set}, nil
-}
 
 // filteredTable is the data table without deleted samples. Writes go directly to the table below.
 type filteredTable struct {
@@ -152,7 +130,6 @@ func (it *rowIter) Close() error {
 }
 
 var (
-	_ storage.Store     = (*filteredStore)(nil)
 	_ storage.Table     = (*filteredTable)(nil)
 	_ storage.Deletions = (*View)(nil)
 )

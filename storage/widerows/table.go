@@ -7,28 +7,8 @@ import (
 )
 
 // Store wraps s so that the watch sees the writes to its data table.
-func (w *Watch) Store(s storage.Store) storage.Store { return &watchedStore{s, w} }
-
-type watchedStore struct {
-	storage.Store
-	watch *Watch
-}
-
-// EnsureTable implements storage.Store.
-func (s *watchedStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
-	return s.watched(s.Store.EnsureTable(ctx, schema))
-}
-
-// Table implements storage.Store.
-func (s *watchedStore) Table(ctx context.Context, name string) (storage.Table, error) {
-	return s.watched(s.Store.Table(ctx, name))
-}
-
-func (s *watchedStore) watched(t storage.Table, err error) (storage.Table, error) {
-	if err != nil || t.Schema().Name != storage.TableData {
-		return t, err
-	}
-	return &watchedTable{t, s.watch}, nil
+func (w *Watch) Store(s storage.Store) storage.Store {
+	return storage.WrapData(s, func(t storage.Table) storage.Table { return &watchedTable{t, w} })
 }
 
 type watchedTable struct {
@@ -53,7 +33,4 @@ func (t *watchedTable) written(muts []storage.RowMutation, err error) error {
 	return err
 }
 
-var (
-	_ storage.Store = (*watchedStore)(nil)
-	_ storage.Table = (*watchedTable)(nil)
-)
+var _ storage.Table = (*watchedTable)(nil)
