@@ -21,10 +21,10 @@ import (
 	"halite/storage/principal"
 )
 
-// refusedLogInterval is the least time between two log lines about writes that are refused because the log failed.
+// refusedLogInterval is the least time between two log lines that count the writes refused after the log failed.
 const refusedLogInterval = time.Minute
 
-// admission decides in one place whether a write request is taken. Its errors are:
+// admission decides whether to accept a write request. Its errors are:
 //   - *BadRequestError: the request is malformed. The sender must not repeat it (400).
 //   - ErrTooLarge: the request is over a limit. The sender must split it (413).
 //   - *OverloadError: a resource is short. The sender repeats the request later (503).
@@ -38,15 +38,15 @@ type admission struct {
 
 	rate     ratelimit.Limiter
 	slots    chan struct{}
-	inFlight atomic.Int64 // decoded bytes of requests being served, with their decoded histograms
+	inFlight atomic.Int64 // decoded bytes of the requests in progress, and of their decoded histograms
 
 	lowSpace atomic.Bool
 	logFull  atomic.Bool
-	// blocked is the reason for which the owner refuses all writes; nil if it accepts them.
+	// blocked is the owner's reason to refuse all writes. It is nil if the owner accepts writes.
 	blocked atomic.Pointer[string]
 
-	refused       atomic.Int64 // writes that the failed log has refused since refusedLogged
-	refusedLogged time.Time    // of the caller of reportRefused
+	refused       atomic.Int64 // writes that the failed log refused since refusedLogged
+	refusedLogged time.Time    // only the caller of reportRefused uses it
 }
 
 func (a *admission) init(limits Limits, memory memoryBudget, logger *slog.Logger, m *metrics) {
@@ -54,8 +54,8 @@ func (a *admission) init(limits Limits, memory memoryBudget, logger *slog.Logger
 	a.slots = make(chan struct{}, limits.ConcurrencyMax)
 }
 
-// admit reserves memory and a slot for a request of a decoded size, or refuses the request. A request of a tenant waits for a
-// slot of the tenant first. The caller must call leave, and Leave of the tenant's slot.
+// admit reserves memory and a slot for a request of a decoded size, or refuses the request. A tenant's request first waits
+// for a slot of the tenant. The caller must call leave, and Leave of the tenant's slot.
 func (a *admission) admit(
 	ctx context.Context, tenant *tenantlimits.Tenant, sizeBytes int,
 ) (slot tenantlimits.Slot, err error) {
@@ -148,8 +148,8 @@ func (a *admission) awaitSlot(ctx context.Context) error {
 	}
 }
 
-// lacks returns the resource that is short, and the reason in words. While a resource is short, all writes are refused. Both are
-// "" if nothing is short.
+// lacks returns the short resource and the reason in words. While a resource is short, the server refuses all writes. Both
+// are "" if nothing is short.
 func (a *admission) lacks() (resource, reason string) {
 	if why := a.blocked.Load(); why != nil {
 		return ResourceTables, *why
@@ -186,14 +186,14 @@ func (a *admission) samples(n int) error {
 	return nil
 }
 
-// overload refuses a write. The delay is random between 1 s and 10 s, so that senders do not come back together.
+// overload refuses a write. The delay is random between 1 s and 10 s, so that senders do not retry all at once.
 func (a *admission) overload(resource, reason string) error {
 	a.metrics.overloads.WithLabelValues(resource).Inc()
 	delay := time.Second + rand.N(9*time.Second)
 	return &OverloadError{Reason: reason, RetryAfter: delay.Round(time.Second)}
 }
 
-// classify turns an error of the log into one of the errors above. It also counts bad requests.
+// classify turns an error of the log into one of admission's errors. It also counts bad requests.
 func (a *admission) classify(err error) error {
 	var bad *BadRequestError
 	switch {
@@ -214,7 +214,7 @@ func (a *admission) classify(err error) error {
 	return err
 }
 
-// setLowSpace sets whether writes are refused for lack of disk space, and logs a change.
+// setLowSpace sets whether low disk space makes the server refuse writes. It logs each change.
 func (a *admission) setLowSpace(low bool, details ...any) {
 	if a.lowSpace.Swap(low) == low {
 		return
@@ -226,7 +226,7 @@ func (a *admission) setLowSpace(low bool, details ...any) {
 	}
 }
 
-// setLogFull sets whether writes are refused because the log is too long, and logs when it begins.
+// setLogFull sets whether a full log makes the server refuse writes. It logs when that begins.
 func (a *admission) setLogFull(full bool, sizeBytes, limitBytes int64) {
 	if a.logFull.Swap(full) != full && full {
 		a.logger.Error("refusing writes: the write-ahead log is too long and cannot be shortened", "bytes", sizeBytes,
@@ -246,8 +246,8 @@ func (a *admission) reportRefused(now time.Time, logErr error) {
 	}
 }
 
-// retryable marks an error of the log with storage.ErrUnavailable if the same request can succeed later. It marks the failure
-// of the log with storage.ErrFailed as well.
+// retryable marks an error of the log with storage.ErrUnavailable if the same request can succeed later. If the log has
+// failed, it also marks the error with storage.ErrFailed.
 func retryable(err error) error {
 	switch {
 	case err == nil || errors.Is(err, storage.ErrUnavailable):
@@ -260,7 +260,7 @@ func retryable(err error) error {
 	return err
 }
 
-// Active series may take three quarters of HeadOptions.TotalBytesMax, so that a quarter is always left for their samples.
+// Active series may take three quarters of HeadOptions.TotalBytesMax. A quarter always remains for their samples.
 const (
 	seriesShare = 3
 	totalShares = 4
@@ -274,10 +274,10 @@ type memoryBudget struct {
 	head     *head.Head
 	// headBytesMax and totalBytesMax are HeadOptions.BytesMax and TotalBytesMax. If headBytesMax is 0, there is no limit.
 	headBytesMax, totalBytesMax int64
-	seriesWarn                  float64 // Limits.SeriesWarn
+	seriesWarn                  float64 // of Limits.SeriesWarn
 }
 
-// lacks returns the memory that is short, and the reason in words; "" if nothing is short.
+// lacks returns the kind of memory that is short and the reason in words. Both are "" if nothing is short.
 func (m *memoryBudget) lacks() (resource, reason string) {
 	switch {
 	case m.headBytesMax == 0:
@@ -294,22 +294,22 @@ func (m *memoryBudget) seriesBytes() int64 {
 	return m.index.SizeBytes() + m.registry.SizeBytes() + m.rules.Load().SizeBytes() + m.head.SeriesBytes()
 }
 
-// seriesUse is the limit of seriesBytes and how far it is used.
+// seriesUse returns the limit of seriesBytes and its usage.
 func (m *memoryBudget) seriesUse() LimitUse {
 	if m.headBytesMax == 0 {
 		return LimitUse{}
 	}
 	use := LimitUse{Used: m.seriesBytes(), Max: m.totalBytesMax / totalShares * seriesShare}
 	share := m.seriesWarn
-	if share > 1 { // a number of series
+	if share > 1 { // share is a number of series
 		share = 0
 	}
 	use.Warn = int64(keyschema.SeriesWarn(int(use.Max), share))
 	return use
 }
 
-// rowBytesMax is the memory of rows from which they are flushed early: the smaller of HeadOptions.BytesMax and the rest of
-// HeadOptions.TotalBytesMax after active series.
+// rowBytesMax is the memory of rows above which the flusher writes rows early. It is the smaller of HeadOptions.BytesMax and
+// the memory that active series leave of HeadOptions.TotalBytesMax.
 func (m *memoryBudget) rowBytesMax() int64 {
 	if m.totalBytesMax == 0 {
 		return m.headBytesMax

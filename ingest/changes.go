@@ -10,7 +10,7 @@ import (
 const (
 	minuteMs       = int64(60_000)
 	minutesPerHour = 60
-	// changeBits is the number of neighbouring minutes that a request collects in one word.
+	// changeBits is the number of consecutive minutes that a request collects in one word.
 	changeBits = 64
 	// changedMinutesMax is the number of changed minutes above which whole hours count as changed. Otherwise a backfill would
 	// fill the change clock.
@@ -45,7 +45,7 @@ func (w *Writer) ChangedTimes(mintMs, maxtMs int64) {
 			buckets = append(buckets, hourBucket(hour*minutesPerHour))
 		}
 	}
-	w.changes.Change(buckets) // everything, if there are too many hours
+	w.changes.Change(buckets) // too many hours: everything counts as changed
 }
 
 // NoteChanges notes that samples of the request have changed. Readers may see them already.
@@ -61,7 +61,7 @@ func (r *Request) NoteChanges(samples []head.Sample) {
 	}
 }
 
-// CountHeat counts stored samples of the request by row key. No series may be forgotten meanwhile.
+// CountHeat counts stored samples of the request by row key. The caller holds LockSeries.
 func (r *Request) CountHeat(samples []head.Sample) {
 	b := r.w.heat.Begin()
 	if b == nil {

@@ -21,7 +21,7 @@ func (i *Ingester) newDeleter() *deletion.Deleter {
 	})
 }
 
-// enterDeletion is Enter for a request that deletes samples or cleans tombstones.
+// enterDeletion is Enter for requests that delete samples or clean tombstones.
 func (i *Ingester) enterDeletion() error {
 	if i.opts.Tombstones == nil {
 		return deletion.ErrUnsupported
@@ -40,7 +40,7 @@ func (i *Ingester) DeleteSeries(ctx context.Context, r deletion.Request) (series
 	return series, retryable(err)
 }
 
-// CountDeletion counts the samples that DeleteSeries would delete. It deletes nothing, and reads all these samples.
+// CountDeletion counts the samples that DeleteSeries would delete. It deletes nothing, but it reads all these samples.
 func (i *Ingester) CountDeletion(ctx context.Context, r deletion.Request) (deletion.Count, error) {
 	if err := i.enterDeletion(); err != nil {
 		return deletion.Count{}, err
@@ -49,7 +49,7 @@ func (i *Ingester) CountDeletion(ctx context.Context, r deletion.Request) (delet
 	return i.deleter.Count(ctx, r)
 }
 
-// Cleaning returns the progress of the CleanTombstones that runs; nil if none runs.
+// Cleaning returns the progress of the running CleanTombstones, or nil if none runs.
 func (i *Ingester) Cleaning() *deletion.Progress { return i.deleter.Cleaning() }
 
 // CleanTombstones removes deleted samples from the tables: see deletion.Deleter.Clean.
@@ -62,9 +62,9 @@ func (i *Ingester) CleanTombstones(ctx context.Context) (deletion.Report, error)
 	return report, retryable(err)
 }
 
-// TenantContent is what a tenant has.
+// TenantContent counts the contents of a tenant.
 type TenantContent struct {
-	// Series counts its series. Metrics counts its metrics with descriptions.
+	// Series counts the tenant's series. Metrics counts its metrics with descriptions.
 	Series, Metrics int
 }
 
@@ -78,9 +78,9 @@ func (i *Ingester) CountTenant(ctx context.Context, tenant string) (c TenantCont
 	return TenantContent{Series: len(found), Metrics: i.metadata.ofTenant(keyschema.TenantPrefix(tenant))}, err
 }
 
-// DropTenant removes all that a tenant other than the default one has in head, log, index and tables. It refuses writes of the
-// tenant from its start until ReopenTenant. It is durable when it returns. After an error or a crash, the caller repeats
-// it.
+// DropTenant removes everything of a tenant other than the default one from head, log, index and tables. It refuses the
+// tenant's writes from its start until ReopenTenant. It is durable when it returns. After an error or a crash, the caller
+// repeats it.
 func (i *Ingester) DropTenant(ctx context.Context, tenant string) (series int, err error) {
 	if err := i.enterDeletion(); err != nil {
 		return 0, err
@@ -102,7 +102,7 @@ func (i *Ingester) DropTenant(ctx context.Context, tenant string) (series int, e
 	if err := i.dropElections(ctx, prefix); err != nil {
 		return 0, err
 	}
-	// The log still has metadata of the tenant. Only an empty log restores none after a crash.
+	// The log still holds metadata of the tenant. A crash would restore it unless the log is empty.
 	return series, retryable(i.forgetTenant(ctx, prefix))
 }
 
@@ -121,11 +121,11 @@ func (i *Ingester) maintainDeletions(ctx context.Context) {
 	}
 }
 
-// errDeletionsUnknown: the log has deletions and the ingester was opened without Options.Tombstones.
+// errDeletionsUnknown means that the log has deletions but Options.Tombstones is nil.
 var errDeletionsUnknown = errors.New("the write-ahead log has deletions, which are not supported here")
 
-// deletion applies a record of a deletion. Samples written before the deletion are in the head by now. Samples written after it
-// follow in the log.
+// deletion applies a deletion record. The head already holds the samples written before the deletion. Samples written after
+// it follow in the log.
 func (p *replay) deletion(payload []byte, pos wal.Position) error {
 	d, err := record.ParseDeletion(payload)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *replay) deletion(payload []byte, pos wal.Position) error {
 	}
 	refs := p.deleted
 	p.deleted = nil
-	if err := p.endRelief(); err != nil { // a deletion waits for flushes
+	if err := p.endRelief(); err != nil { // a deletion must wait for flushes
 		return err
 	}
 	t, err := tombstone.Parse(d.Tombstone)

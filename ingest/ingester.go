@@ -26,11 +26,11 @@ import (
 	"halite/storage/periodic"
 )
 
-// Stats describes the ingester at one moment.
+// Stats describes the state of the ingester.
 type Stats struct {
 	// Series counts active series. Rows and Samples count unflushed rows and samples in the head.
 	Series, Rows, Samples int
-	// HeadBytes is the memory of unflushed samples. SeriesBytes is the memory of active series without them.
+	// HeadBytes is the memory of unflushed samples. SeriesBytes is the memory of active series, without samples.
 	HeadBytes, SeriesBytes int64
 	// MinTimeMs and MaxTimeMs bound the unflushed samples to whole hours; both 0 if there are none.
 	MinTimeMs, MaxTimeMs int64
@@ -53,15 +53,16 @@ type Ingester struct {
 	histograms *histmetrics.Set
 
 	identity *identity.Keeper // guarded by the flusher's lock
-	drained  bool             // no more samples will come; guarded by the flusher's lock
+	drained  bool             // no more samples will arrive; guarded by the flusher's lock
 
-	collectedDay int64 // of the last garbage collection; the maintenance goroutine's own
+	collectedDay int64 // day of the last garbage collection; only the maintenance goroutine uses it
 
 	jobs periodic.Jobs
 }
 
-// Open replays the log into the head and starts the background jobs. A damaged log is a *wal.DamageError unless
-// Options.AcceptWALLoss. A log and tables that do not belong together are an *identity.Error unless that loss is accepted.
+// Open replays the log into the head and starts the background jobs. For a damaged log it returns a *wal.DamageError unless
+// Options.AcceptWALLoss is set. For a log and tables that do not belong together it returns an *identity.Error unless that
+// loss is accepted.
 func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (i *Ingester) openTables(ctx context.Context) (err error) {
 	})
 }
 
-// newFlusher returns what moves rows from the head to the tables and truncates the log.
+// newFlusher returns the flusher, which moves rows from the head to the tables and truncates the log.
 func (i *Ingester) newFlusher() *flush.Flusher {
 	tick := i.hopts.FlushInterval
 	if tick < 0 {
@@ -206,8 +207,8 @@ func (i *Ingester) AppendSamples(
 	return i.head.AppendSamples(uint32(ref), mintMs, maxtMs, tsMs, values)
 }
 
-// AppendBatch is AppendSamples for several series, one after the other. It appends the end of each series in the columns to ends.
-// If newest is set, it may omit all but the newest of an hour. fromMs is what [head.Window] says.
+// AppendBatch is AppendSamples for several series, one after the other. It appends the end of each series in the columns to
+// ends. If newest is set, it may omit all but the newest sample of an hour. For fromMs see [head.Window].
 func (i *Ingester) AppendBatch(
 	refs []uint32, mintMs, maxtMs int64, newest bool, fromMs []int64, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
@@ -245,7 +246,7 @@ func (i *Ingester) Histograms() *histmetrics.Set { return i.histograms }
 // Holds reports whether there may be unflushed samples in [mintMs, maxtMs]. If it returns false, AppendSamples would find none.
 func (i *Ingester) Holds(mintMs, maxtMs int64) bool { return i.head.Holds(mintMs, maxtMs) }
 
-// Stats describes the ingester at this moment.
+// Stats returns the current state of the ingester.
 func (i *Ingester) Stats() Stats {
 	s := Stats{
 		Series: int(i.series.Load()), Rows: i.head.Rows(), Samples: i.head.Samples(), HeadBytes: i.head.Bytes(),
@@ -257,8 +258,8 @@ func (i *Ingester) Stats() Stats {
 	return s
 }
 
-// Close refuses new writes, waits for those under way, flushes and syncs everything and closes the log. If the flush
-// fails, the samples are still in the log and the next Open brings them back.
+// Close refuses new writes, waits for running ones, flushes and syncs everything and closes the log. If the flush fails, the
+// log still has the samples and the next Open restores them.
 func (i *Ingester) Close(ctx context.Context) error {
 	if err := i.Shut(); err != nil {
 		return err
@@ -275,12 +276,12 @@ func (i *Ingester) Close(ctx context.Context) error {
 	if closeErr := i.log.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close the write-ahead log: %w", closeErr))
 	}
-	i.callers.Wait() // writers that the closed log has refused
+	i.callers.Wait() // wait for the writers that the closed log refuses
 	return err
 }
 
-// Refusing returns the error with which the ingester refuses writes now, nil if it accepts them. Reads go on. An error that wraps
-// storage.ErrFailed lasts until the server restarts. All other errors end by themselves.
+// Refusing returns the error with which the ingester refuses writes now, nil if it accepts them. Reads continue. An error
+// that wraps storage.ErrFailed lasts until the server restarts. All other conditions end without a restart.
 func (i *Ingester) Refusing() error {
 	if err := i.log.Refusing(); err != nil {
 		return retryable(err)

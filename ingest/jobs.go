@@ -69,7 +69,7 @@ func (i *Ingester) expireHistogramMetrics(ctx context.Context) error {
 	return i.histograms.Expire(ctx, keyschema.HourOf(cutoffMs))
 }
 
-// checkSpace checks the reserve and the free space of the log's file system, and sets whether writes are refused.
+// checkSpace checks the reserve and the free space of the log's file system. It sets whether the server refuses writes.
 func (i *Ingester) checkSpace() {
 	if i.opts.Reserve != nil {
 		if err := i.opts.Reserve(); err != nil {
@@ -83,7 +83,7 @@ func (i *Ingester) checkSpace() {
 	}
 	usage, err := i.opts.FS.GetDiskUsage(i.opts.Dir)
 	if err != nil {
-		// In-memory file systems report no usage. A disk that does not answer will fail on writing, too.
+		// In-memory file systems report no usage. A disk that does not answer fails writes anyway.
 		if !errors.Is(err, vfs.ErrUnsupported) && i.admission.lowSpace.CompareAndSwap(true, false) {
 			i.logger.Warn("free disk space is unknown", "dir", i.opts.Dir, "err", err)
 		}
@@ -93,7 +93,8 @@ func (i *Ingester) checkSpace() {
 		"needed_bytes", i.opts.FreeBytesMin)
 }
 
-// checkLog sets whether writes are refused because the log cannot be shortened, and wakes the flusher when it is too long.
+// checkLog sets whether a log that cannot be shortened makes the server refuse writes. It wakes the flusher when the log is
+// too long.
 func (i *Ingester) checkLog() {
 	sizeBytes := i.log.Stats().SizeBytes
 	if sizeBytes > i.opts.WALBytesMax {

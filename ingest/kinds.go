@@ -39,7 +39,7 @@ func (k *kinds) reset() {
 	k.starts, k.histograms, k.exemplars, k.data = k.starts[:0], k.histograms[:0], k.exemplars[:0], k.data[:0]
 }
 
-// taken counts the samples that were taken so far from a request, by kind.
+// taken counts the samples taken so far from a request, by kind.
 type taken struct{ floats, starts, histograms, exemplars int }
 
 func (r *Request) taken() taken {
@@ -62,18 +62,18 @@ func (r *Request) setRef(from, to taken, ref uint32) {
 	}
 }
 
-// since returns the numbers of samples and exemplars that were taken since an earlier count.
+// since returns the number of samples and exemplars taken since an earlier count.
 func (t taken) since(from taken) (samples, exemplars int) {
 	return t.floats - from.floats + t.histograms - from.histograms, t.exemplars - from.exemplars
 }
 
-// counts are the samples of each kind that were taken since an earlier count.
+// counts returns the samples of each kind taken since an earlier count.
 func (t taken) counts(from taken) Counts {
 	return Counts{t.floats - from.floats, t.histograms - from.histograms, t.exemplars - from.exemplars}
 }
 
-// takeStart takes the start time of the last sample taken. Like Prometheus, it accepts a start time later than the sample. 0
-// means that there is none.
+// takeStart takes the start time of the last sample. Like Prometheus, it accepts a start time later than the sample. 0 means
+// that there is none.
 func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {
 	switch {
 	case startMs == 0:
@@ -112,7 +112,7 @@ func (r *Request) reserveHistogram(sizeBytes int) error {
 	return nil
 }
 
-// seriesError makes errors of the walker a *BadRequestError, and leaves errors of reserveHistogram as they are.
+// seriesError turns an error of the walker into a *BadRequestError. It leaves errors of reserveHistogram unchanged.
 func seriesError(err error) error {
 	var overload *OverloadError
 	if errors.Is(err, ErrTooLarge) || errors.As(err, &overload) {
@@ -140,7 +140,7 @@ func (r *Request) takeRecords(s *remotewrite.Series, ref uint32) {
 	}
 }
 
-// takeHistogram takes a histogram and its start time. fields are the series' label fields if ref is 0.
+// takeHistogram takes a histogram and its start time. If ref is 0, fields are the label fields of the series.
 func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histogram) {
 	if why, bad := r.badTime(ref, fields, h.TsMs); bad {
 		r.reject(1, ref, fields, why)
@@ -167,7 +167,7 @@ func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histog
 	r.takeStart(ref, h.TsMs, h.StartMs)
 }
 
-// takeExemplar takes an exemplar. fields are the series' label fields if ref is 0.
+// takeExemplar takes an exemplar. If ref is 0, fields are the label fields of the series.
 func (r *Request) takeExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
 	why, bad := r.badTime(ref, fields, e.TsMs)
 	if !bad {
@@ -184,7 +184,7 @@ func (r *Request) takeExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
 	r.kinds.exemplars = append(r.kinds.exemplars, head.Record{Ref: ref, TsMs: tsMs, Data: data})
 }
 
-// badTime returns the fault of a sample's time.
+// badTime returns the rejection of a sample's time; bad is false if the time is acceptable.
 func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	if tsMs >= r.minMs && tsMs <= r.maxMs {
 		return why, false
@@ -192,7 +192,7 @@ func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection,
 	return r.timeFault(ref, fields, tsMs)
 }
 
-// histogramExpired returns the fault of a histogram's time if the metric keeps histograms shorter than floats.
+// histogramExpired returns the rejection of a histogram's time if the metric keeps histograms for less time than floats.
 func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	if tsMs >= r.histogramsMs {
 		return why, false
@@ -208,8 +208,8 @@ func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why r
 		tsMs, beginMs), true
 }
 
-// rejectExemplars is reject for exemplars. A sender of remote write 1.0 would read the rejection of an exemplar as the rejection
-// of a sample. So version 1.0 only counts rejected exemplars.
+// rejectExemplars is reject for exemplars. For remote write 1.0 it only counts them, because a sender would read the
+// rejection as that of a sample.
 func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejection) {
 	if r.in.Body != nil && r.in.Version == V1 {
 		r.omit(n, why.reason)
@@ -218,7 +218,7 @@ func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejectio
 	r.reject(n, ref, fields, why)
 }
 
-// omit counts exemplars, start times or metadata that the writer leaves out without a rejection.
+// omit counts exemplars, start times or metadata that the writer skips without a rejection.
 func (r *Request) omit(n int, reason string) {
 	r.w.metrics.rejected.WithLabelValues(reason).Add(float64(n))
 	if r.result.Omitted == nil {
@@ -227,7 +227,7 @@ func (r *Request) omit(n int, reason string) {
 	r.result.Omitted[reason] += n
 }
 
-// exemplarFault returns what is wrong with the labels of an exemplar.
+// exemplarFault returns the rejection of an exemplar's labels.
 func exemplarFault(ls labels.Labels) (why rejection) {
 	runes, previous := 0, ""
 	ls.Range(func(l labels.Label) {

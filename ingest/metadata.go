@@ -43,8 +43,8 @@ type metadataStore struct {
 	dirty   map[string]struct{}   // not yet in the table
 	// byTenant counts the metrics of each tenant by the prefix of their stored names.
 	byTenant map[string]int
-	// targets maps each target to the description that it sends, for metrics with several descriptions. It is not stored, because
-	// remote write 2.0 sends it with each series.
+	// targets maps each target to the description that it sends, for metrics with several descriptions. The map is not
+	// stored, because remote write 2.0 repeats the description with each series.
 	targets     map[string]map[target]Metadata
 	targetCount int
 }
@@ -52,8 +52,8 @@ type metadataStore struct {
 // target is the labels job and instance of a series.
 type target struct{ job, instance string }
 
-// targetsMax bounds the descriptions by target of all metrics. When there are more, the store drops all of them, and senders send
-// them again.
+// targetsMax bounds the descriptions by target of all metrics. When there are more, the store drops all of them. Senders
+// send them again.
 const targetsMax = 100_000
 
 func newMetadataStore(table storage.Table, limits Limits, logger *slog.Logger) *metadataStore {
@@ -83,7 +83,8 @@ func (s *metadataStore) put(metric string, m Metadata) bool {
 	return true
 }
 
-// count counts a metric for its tenant unless it is known. The caller holds the lock, and adds the metric then.
+// count counts a metric for its tenant unless the store knows the metric. The caller holds the lock and then adds the
+// metric.
 func (s *metadataStore) count(metric string) {
 	if _, known := s.metrics[metric]; !known {
 		prefix, _ := keyschema.SplitTenant(metric)
@@ -91,8 +92,8 @@ func (s *metadataStore) count(metric string) {
 	}
 }
 
-// full reports whether a tenant may describe no more metrics: with tenants, each leaves a fourth of the bound to others. The
-// caller holds the lock.
+// full reports whether a tenant may describe no more metrics. On a server with tenants, each tenant leaves a quarter of the
+// bound to the others. The caller holds the lock.
 func (s *metadataStore) full(metric string) bool {
 	most := s.limits.MetadataMetricsMax
 	if s.limits.Tenants {
@@ -102,9 +103,9 @@ func (s *metadataStore) full(metric string) bool {
 	return len(s.metrics) >= most
 }
 
-// has reports whether the store has an entry, newest or not. several reports whether the metric has more than one entry. Remote
-// write 2.0 sends metadata with each series of each request. So if two senders describe a metric differently, an order of the
-// entries by time would change with each request.
+// has reports whether the store has an entry, newest or not. several reports whether the metric has more than one entry.
+// Remote write 2.0 repeats the metadata with each series. If two senders describe a metric differently, reordering the
+// entries by time would change their order with every request.
 func (s *metadataStore) has(metric []byte, kind string, help, unit []byte) (known, several bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *metadataStore) assign(metric []byte, kind string, help, unit, job, inst
 	}
 }
 
-// ofTarget is Writer.TargetMetadata.
+// ofTarget implements Writer.TargetMetadata.
 func (s *metadataStore) ofTarget(metric, job, instance string) (m Metadata, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,7 @@ func (s *metadataStore) fault(m remotewrite.Metadata) string {
 	return ""
 }
 
-// get is Writer.Metadata.
+// get implements Writer.Metadata.
 func (s *metadataStore) get(metric string, limit int) map[string][]Metadata {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -244,7 +245,7 @@ func (s *metadataStore) persist(ctx context.Context) error {
 	return nil
 }
 
-// emit writes the entries that are not yet in the table into a checkpoint of the log.
+// emit adds the entries that the table lacks to a checkpoint of the log.
 func (s *metadataStore) emit(emit func(kind byte, payload []byte) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -294,14 +295,14 @@ func (s *metadataStore) ofTenant(prefix string) (metrics int) {
 	return s.byTenant[prefix]
 }
 
-// cell is where the descriptions of a metric are stored.
+// cell returns the cell that stores the descriptions of a metric.
 func (s *metadataStore) cell(key []byte) jsoncell.Cell {
 	return jsoncell.Cell{Row: string(key), Qualifier: metadataQualifier,
 		BytesMax: jsoncell.BytesMax + metadataEntriesMax*metadataEscapeMax*s.limits.MetadataBytesMax}
 }
 
-// restore takes a metric's entries from the table, unless a sender has changed them since. It refuses entries over the limits:
-// another server with other limits may have stored them.
+// restore takes a metric's entries from the table unless a sender has changed them meanwhile. It refuses entries over the
+// limits: a server with other limits may have stored them.
 func (s *metadataStore) restore(metric string, entries []Metadata) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,8 +321,8 @@ func (s *metadataStore) restore(metric string, entries []Metadata) error {
 	return nil
 }
 
-// load reads the table's entries. It leaves out entries that do not parse or exceed the limits. A faulty description must not
-// prevent a start.
+// load reads the table's entries. It skips entries that do not parse or exceed the limits, so that a faulty description does
+// not prevent a start.
 func (s *metadataStore) load(ctx context.Context) error {
 	rows := s.table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{
 		{Start: []byte(metadataPrefix), End: []byte(metadataEnd)},

@@ -8,7 +8,7 @@ import (
 	"halite/ingest/hatracker"
 )
 
-// Resources that may be short, so that a write is refused. They are the values of the label resource of
+// Resources whose shortage makes the server refuse a write. They are the values of the label resource of
 // tsdb_ingest_overload_total.
 const (
 	resourceBytes       = "in_flight_bytes"
@@ -24,7 +24,7 @@ const (
 	resourceSize   = "log_size"
 	// resourceFailed: the log refuses all frames until the server restarts.
 	resourceFailed = "log_failed"
-	// ResourceTables: the storage below refused or did not answer.
+	// ResourceTables: the storage refused a write or did not answer.
 	ResourceTables = "storage"
 )
 
@@ -57,12 +57,12 @@ const (
 	ReasonExemplarTooLong     = "exemplar_labels_too_long"
 	ReasonMetadataInvalid     = "metadata_invalid"
 	ReasonMetadataLimit       = "metadata_limit"
-	// Reasons of protocols other than remote write: a line does not parse, a value is not a number, a later sample of the same
-	// request, series and millisecond replaces the sample.
+	// Reasons of protocols other than remote write: a line does not parse, a value is not a number, or a later sample of the
+	// same request, series and millisecond replaces the sample.
 	ReasonMalformedLine = "malformed_line"
 	ReasonNotNumeric    = "not_numeric"
 	ReasonMerged        = "same_millisecond"
-	// ReasonRounded counts whole numbers that are stored, but rounded, because a float64 does not hold them exactly.
+	// ReasonRounded counts whole numbers that are stored rounded, because a float64 cannot hold them exactly.
 	ReasonRounded = "integer_rounded"
 	// Reasons of HA pairs.
 	ReasonHAClusters = "ha_cluster_limit"
@@ -140,7 +140,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		retired:    counter("series_removed_total", "Idle series removed from memory."),
 		deletions:  deletion.NewMetrics(reg),
 	}
-	// Create all counters now: a counter that exists before its first event shows that event as an increase.
+	// Create all counters at the start. A counter that exists before its first event shows the event as an increase.
 	for _, resource := range []string{resourceBytes, resourceConcurrency, resourceRate, resourceHead, resourceSeries, resourceSpace,
 		resourceTenant,
 		resourceLog, resourceSize, resourceFailed, ResourceTables} {

@@ -32,14 +32,15 @@ type Options struct {
 	Index *index.Index
 	// Schema is the schema of Index. Required.
 	Schema *keyschema.Schema
-	// Tombstones are the deletions in force; nil means that nothing can be deleted. Store reads through its Store.
+	// Tombstones are the deletions in force; nil means that deletions are not supported. Store hides the samples that they
+	// delete.
 	Tombstones *tombstone.Set
-	// Deleting, if set, is called for each deletion with its first and last millisecond. It must call change, which makes the
-	// deletion visible to readers. Caches use Deleting to drop deleted samples.
+	// Deleting, if set, is called for each deletion with its first and last millisecond. It must call change, which hides
+	// the samples from readers. Caches use it to drop deleted samples.
 	Deleting func(fromMs, toMs int64, change func() error) error
 	// States are the rollup states; nil if there are none.
 	States deletion.States
-	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
+	// Retention is the age above which samples are refused; 0 accepts every timestamp from 1970 on.
 	Retention time.Duration
 	// RetentionByMetric overrides Retention per metric with a shorter time, and for native histograms; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
@@ -49,10 +50,10 @@ type Options struct {
 	Head HeadOptions
 	// WALSegmentBytesMax is the size of a log segment; 0 means the log's default.
 	WALSegmentBytesMax int64
-	// WALBytesMax is the size of the log from which rows are flushed early so that the log can be truncated. Writes are refused
-	// at 125 % of it. 0 means 4 GiB: about an hour at 100,000 samples a second, two minutes to replay.
+	// WALBytesMax is the size of the log above which rows are flushed early, so that the log can be truncated. At 125 % of
+	// it writes are refused. 0 means 4 GiB: about an hour at 100,000 samples a second, which takes two minutes to replay.
 	WALBytesMax int64
-	// WALCommitDelay is how long a commit may wait for others to share its sync; 0 means the log's default.
+	// WALCommitDelay is the time that a commit waits for other commits to share its sync; 0 means the log's default.
 	WALCommitDelay time.Duration
 	// WALBufferBytesMax bounds the bytes that wait for the log's disk. Writes beyond it are refused. 0 means the log's default.
 	WALBufferBytesMax int
@@ -61,15 +62,16 @@ type Options struct {
 	AcceptWALLoss bool
 	// Replaying, if set, is called with the progress about twice a second while Open replays the log, and at the end.
 	Replaying func(ReplayProgress)
-	// AcceptTableLoss opens a log whose tables are missing or older than it is.
+	// AcceptTableLoss opens a log whose tables are missing or older than the log.
 	AcceptTableLoss bool
 	// TakeOver makes the tables belong to this log, whichever log they belonged to before.
 	TakeOver bool
-	// FreeBytesMin refuses writes while the log's file system has less free space; 0 means 1 GiB, negative turns it off.
+	// FreeBytesMin is the free space of the log's file system below which writes are refused; 0 means 1 GiB, a negative
+	// value turns the check off.
 	FreeBytesMin int64
 	// Reserve, if set, is called once a second. It reserves disk space for the next start. Writes are refused while it fails.
 	Reserve func() error
-	// Heat counts accepted samples by row key; nil means that nothing counts them.
+	// Heat counts accepted samples by row key; nil turns the count off.
 	Heat *keyviz.Collector
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -81,8 +83,8 @@ type Options struct {
 
 // Limits bound requests. Zero fields mean the default.
 type Limits struct {
-	// Tenants says that the server has tenants. Then metric names that begin with '&' and the label keyschema.TenantLabel are
-	// refused. Without tenants, only stored names of tenants' metrics are refused.
+	// Tenants is set if the server has tenants. The ingester then refuses metric names that begin with '&' and the label
+	// keyschema.TenantLabel. Without tenants it refuses only the stored names of tenants' metrics.
 	Tenants bool
 	// LabelsPerSeriesMax counts the labels with __name__; default LabelsPerSeriesMaxDefault.
 	LabelsPerSeriesMax int
@@ -110,26 +112,27 @@ type Limits struct {
 	AheadMax time.Duration
 	// SeriesMax bounds the active series; 0 means no limit. New series beyond it are refused; samples of known series are not.
 	SeriesMax int
-	// SeriesWarn is the number of active series from which the ingester warns, or their share of SeriesMax if it is not
-	// above 1; default keyschema.SeriesWarnDefault. A share holds for HeadOptions.TotalBytesMax as well.
+	// SeriesWarn is the number of active series at which the ingester warns; a value up to 1 is a share of SeriesMax. The
+	// default is keyschema.SeriesWarnDefault. A share applies to HeadOptions.TotalBytesMax as well.
 	SeriesWarn float64
 	// SeriesDryRun counts and logs the series beyond SeriesMax, but accepts them.
 	SeriesDryRun bool
-	// InFlightBytesMax bounds the decoded bytes of all requests being served, with their decoded histograms; default 256 MiB.
+	// InFlightBytesMax bounds the decoded bytes of all requests in progress, and of their decoded histograms; default 256
+	// MiB.
 	InFlightBytesMax int64
 	// ConcurrencyMax bounds the requests that are decoded and stored at once; default four for each CPU.
 	ConcurrencyMax int
-	// SharedConcurrencyMax bounds them for one tenant while other tenants are active; default three quarters of the CPUs, at
-	// least 1.
+	// SharedConcurrencyMax bounds the requests of one tenant that are decoded and stored at once while other tenants are
+	// active; default three quarters of the CPUs, at least 1.
 	SharedConcurrencyMax int
 	// QueueWaitMax is the longest time that a request waits for a slot before it is refused; default 5 s.
 	QueueWaitMax time.Duration
 	// MetadataBytesMax bounds type, help and unit of one metric together; default 4096.
 	MetadataBytesMax int
-	// MetadataMetricsMax bounds the metrics that metadata is kept for; default 100,000.
+	// MetadataMetricsMax bounds the metrics with metadata; default 100,000.
 	MetadataMetricsMax int
-	// RelabelledSeriesMax bounds the relabelling cache: the label sets as sent, beyond three for each stored series; default
-	// 1,000,000. Label sets outside the cache are relabelled with each sample.
+	// RelabelledSeriesMax bounds the relabelling cache. It is the number of label sets as sent, beyond three for each stored
+	// series; default 1,000,000. Other label sets are relabelled with each sample.
 	RelabelledSeriesMax int
 }
 
@@ -137,16 +140,16 @@ type Limits struct {
 type HeadOptions struct {
 	// Stripes is the number of independently locked parts, a power of two; default 16.
 	Stripes int
-	// BytesMax is the memory of unflushed samples from which rows are flushed early; default 1 GiB. Writes are refused at 125 %
-	// of it.
+	// BytesMax is the memory of unflushed samples above which rows are flushed early; default 1 GiB. At 125 % of it writes
+	// are refused.
 	BytesMax int64
 	// TotalBytesMax is the memory of unflushed samples and active series: labels, registry, and open days of the index. Rows are
 	// flushed early when it is used up. New series are refused when series alone use three quarters of it. All writes are refused
 	// when series use all of it. 0 means no limit.
 	TotalBytesMax int64
-	// RowBytesMax is the packed size from which one row is flushed early; default 256 KiB.
+	// RowBytesMax is the packed size above which a row is flushed early; default 256 KiB.
 	RowBytesMax int
-	// FlushBytes is the memory of the rows that a flush writes at a time; default 4 MiB. A larger flush writes the table
+	// FlushBytes is the memory of the rows that a flush writes in one batch; default 4 MiB. A larger flush writes the table
 	// partition by partition, in key order.
 	FlushBytes int64
 	// FlushInterval is the time between two runs of the flush job; default 15 s. Negative turns all background jobs off: then
@@ -155,7 +158,7 @@ type HeadOptions struct {
 	// ExemplarsMax is the number of exemplars kept for a series and hour, at most head.ExemplarsMost; default 60. The newest ones
 	// are kept.
 	ExemplarsMax int
-	// Grace is how long after the end of an hour its rows wait for late samples; default 1 minute.
+	// Grace is the time after the end of an hour for which its rows wait for late samples; default 1 minute.
 	Grace time.Duration
 	// Spread is the time over which the rows of one hour are flushed, partition by partition; default 5 minutes.
 	Spread time.Duration
@@ -164,17 +167,17 @@ type HeadOptions struct {
 	// MaintainInterval is the time between two maintenance runs: compaction of the index, garbage collection of idle series, and
 	// once a day garbage collection of the engine; default 1 h.
 	MaintainInterval time.Duration
-	// IdleAfter is how long a series may be without samples before it is removed from memory; default 48 h.
+	// IdleAfter is the time without samples after which a series leaves memory; default 48 h.
 	IdleAfter time.Duration
 }
 
-// HistogramBytesMost is the largest Limits.HistogramBytesMax. A record of the log has room for such a histogram.
+// HistogramBytesMost is the largest Limits.HistogramBytesMax. A log record can hold such a histogram.
 const HistogramBytesMost = 1 << 20
 
 // AheadMaxDefault is the default of Limits.AheadMax.
 const AheadMaxDefault = 10 * time.Minute
 
-// Defaults of the label limits. Prometheus has no such limits. So the defaults admit the labels of real fleets, such as
+// Defaults of the label limits. Prometheus has no such limits. So the defaults accept the labels of real fleets, such as
 // annotations of Kubernetes objects.
 const (
 	LabelsPerSeriesMaxDefault = 512
@@ -208,8 +211,8 @@ func (l Limits) withDefaults(cpus int) Limits {
 	return l
 }
 
-// histogramsBytesMax returns DecodedHistogramBytesMax for a request of a decoded size. A request above InFlightBytesMax can never
-// be admitted. It counts as too large, so that the sender does not repeat it.
+// histogramsBytesMax returns DecodedHistogramBytesMax for a request of a decoded size. A request above InFlightBytesMax can
+// never be admitted. It counts as too large, because a retry would not help.
 func (l *Limits) histogramsBytesMax(sizeBytes int) int {
 	return int(min(int64(l.DecodedHistogramBytesMax), l.InFlightBytesMax-int64(sizeBytes)))
 }
@@ -302,7 +305,7 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ReplayProgress is how much of the write-ahead log Open has read back.
+// ReplayProgress is the progress of Open in replaying the write-ahead log.
 type ReplayProgress struct {
 	// Bytes is the number of bytes read so far, TotalBytes the size of the log.
 	Bytes, TotalBytes int64
@@ -310,23 +313,23 @@ type ReplayProgress struct {
 	Series, Samples int64
 }
 
-// Percent is the part of the log read so far.
+// Percent is the share of the log read so far, in percent.
 func (p ReplayProgress) Percent() int64 { return p.Bytes * 100 / max(1, p.TotalBytes) }
 
 // Limit is a limit that may change while the ingester runs.
 type Limit struct {
 	// Max is the limit; 0 means no limit.
 	Max int64
-	// Warn is the number from which the ingester warns, or its share of Max if it is not above 1; 0 means
+	// Warn is the number at which the ingester warns; a value up to 1 is a share of Max. 0 means
 	// keyschema.SeriesWarnDefault.
 	Warn float64
-	// DryRun counts everything beyond Max, and accepts it.
+	// DryRun accepts everything beyond Max and counts it.
 	DryRun bool
 }
 
 func (l *Limit) warnAt() int64 { return int64(keyschema.SeriesWarn(int(l.Max), l.Warn)) }
 
-// LimitUse is a limit and how far it is used. Max 0 means that there is no limit.
+// LimitUse is a limit and its usage. Max 0 means that there is no limit.
 type LimitUse struct {
 	Used   int64 `json:"used"`
 	Warn   int64 `json:"warn"`

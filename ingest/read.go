@@ -11,8 +11,8 @@ import (
 	"halite/storage/index"
 )
 
-// Read reads the request, finds its series and creates new ones. The caller has called LockSeries. Nothing of a malformed body
-// is stored.
+// Read reads the request, finds its series and creates new ones. The caller has called LockSeries. If the body is malformed,
+// Read stores nothing of it.
 func (r *Request) Read() error {
 	r.chooseRegistry()
 	var err error
@@ -46,8 +46,8 @@ func (r *Request) Read() error {
 	return nil
 }
 
-// countRate counts samples and histograms for the limit of samples per second. It counts those that a dry run would have refused
-// by metric.
+// countRate counts samples and histograms for the limit of samples per second. By metric it counts those that a dry run
+// would have refused.
 func (r *Request) countRate() {
 	n := len(r.samples) + len(r.kinds.histograms)
 	r.w.admission.rate.Add(n, r.overRate, r.w.now())
@@ -162,7 +162,8 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 // requestV2 is the state of a request of remote write 2.0 that 1.0 does not need.
 type requestV2 struct {
 	walker remotewrite.WalkerV2
-	// described holds the last metadata of each metric, by the symbol of the metric. It is empty until there is metadata.
+	// described holds the last metadata of each metric, by the symbol of the metric. It is empty until the request has
+	// metadata.
 	described []remotewrite.MetadataRefs
 	// nameRef is the symbol of __name__; 0 if none is known.
 	nameRef uint32
@@ -181,8 +182,8 @@ func (v *requestV2) release() {
 	}
 }
 
-// describe takes the metadata of a metric unless it is known. metricRef is the symbol of the metric, 0 if there is none.
-// valueRef returns the symbol of another label's value.
+// describe takes the metadata of a metric unless the store knows it. metricRef is the symbol of the metric, 0 if there is
+// none. valueRef returns the symbol of another label's value.
 func (v *requestV2) describe(
 	r *Request, m remotewrite.MetadataRefs, metricRef uint32, valueRef func(name string) uint32,
 ) {

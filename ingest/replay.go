@@ -28,11 +28,11 @@ const (
 	replayWatchInterval  = 500 * time.Millisecond
 )
 
-// errOrphan: the log has samples of a series that it does not describe.
+// errOrphan means that the log has samples of a series without a series record.
 var errOrphan = errors.New("samples without a series record in the write-ahead log")
 
-// replayLog runs once, before anything is written. Two goroutines share the work: a Reader decodes records, a replay
-// applies them.
+// replayLog runs once, before the first write. Two goroutines share the work: a Reader decodes records, and a replay applies
+// them.
 func (i *Ingester) replayLog(ctx context.Context) error {
 	start := time.Now()
 	reader, err := logreplay.NewReader(ctx, i.registry)
@@ -124,7 +124,7 @@ func (p *replay) report(start time.Time) (stop func()) {
 const (
 	logRefShift     = 12
 	logRefChunkSize = 1 << logRefShift
-	// retiredRef marks numbers whose samples replay skips.
+	// retiredRef marks log numbers whose samples replay skips.
 	retiredRef = ^uint32(0)
 	// reliefPoll is the time between two checks of the head while the replay waits for a flush.
 	reliefPoll = 5 * time.Millisecond
@@ -136,14 +136,14 @@ type replay struct {
 	ctx     context.Context
 	loader  *index.Loader
 	refs    []*[logRefChunkSize]uint32 // by number in the log
-	floats  []head.Sample              // of the batch under way, as records
+	floats  []head.Sample              // of the current batch, as records
 	records []head.Record
 	stripes head.StripeSorter
 	segment uint64
 	lost    int
 	samples atomic.Int64
-	deleted []uint32 // of a deletion whose last record is still to come
-	relief  *relief  // under way; nil if none is
+	deleted []uint32 // series of a deletion whose last record is still to come
+	relief  *relief  // the running flush; nil if none runs
 }
 
 func newReplay(ctx context.Context, i *Ingester) *replay {
@@ -185,7 +185,7 @@ func (p *replay) apply(b *logreplay.Batch) error {
 	}
 }
 
-// restore gives the series of a batch their numbers in the log and their refs. Series limits do not apply, because samples of
+// restore gives the series of a batch their numbers in the log and their refs. It ignores series limits, because samples of
 // these series were acknowledged.
 func (p *replay) restore(b *logreplay.Batch) error {
 	for n := range b.Series {
@@ -206,7 +206,7 @@ func (p *replay) restore(b *logreplay.Batch) error {
 	return nil
 }
 
-// restored registers a series of the log that is in the index.
+// restored registers a series of the log that the index holds.
 func (i *Ingester) restored(s *logreplay.Series, number index.Ref) {
 	ref := uint32(number)
 	switch former := i.head.LogRef(ref); former {
@@ -215,7 +215,7 @@ func (i *Ingester) restored(s *logreplay.Series, number index.Ref) {
 	case 0:
 		i.series.Add(1)
 	default:
-		// The series was removed and created again: the log may have samples under both numbers.
+		// The series was removed and created again. The log may have samples under both numbers.
 		i.flusher.AddStaleRef(former, number, 0)
 	}
 	i.head.Register(ref, s.Log)
@@ -302,7 +302,7 @@ func (p *replay) storeEncoded(b *logreplay.Batch, kind keyschema.SampleKind) err
 	}
 	p.records = records
 	p.samples.Add(int64(len(records)))
-	slices.SortStableFunc(records, func(a, b head.Record) int { // as Ingester.storeRecords
+	slices.SortStableFunc(records, func(a, b head.Record) int { // like Ingester.storeRecords
 		return cmp.Compare(p.i.head.Stripe(a.Ref), p.i.head.Stripe(b.Ref))
 	})
 	if err := p.eachStripe(func(stripe int) error {
@@ -344,13 +344,13 @@ func (p *replay) eachStripe(visit func(stripe int) error) error {
 type relief struct {
 	cancel context.CancelFunc
 	done   chan struct{}
-	rows   int // written; valid after done, as err is
+	rows   int // number of written rows; valid after done, like err
 	err    error
 }
 
-// relieve keeps the head within its memory limit. The log may hold far more samples than the head, because it still has samples
-// that were flushed before the crash. Rows are flushed beside the replay. The replay waits only while the head is so large that
-// writes would be refused. Other flushes can wait until the server is ready.
+// relieve keeps the head within its memory limit. The log may hold far more samples than the head, because it still has
+// samples that were flushed before the crash. relieve flushes rows concurrently with the replay. The replay waits only while
+// the head is so large that the server would refuse writes. Other flushes can wait until the server is ready.
 func (p *replay) relieve() error {
 	most := p.i.admission.memory.rowBytesMax()
 	for p.i.head.Bytes() > most || p.relief != nil {
@@ -362,7 +362,7 @@ func (p *replay) relieve() error {
 			if rows, err := p.awaitRelief(); err != nil || rows == 0 {
 				return err
 			}
-			continue // samples that were applied meanwhile may need another flush
+			continue // samples applied meanwhile may need another flush
 		default:
 		}
 		if p.i.head.Bytes() <= most/4*5 {
@@ -383,7 +383,7 @@ func (p *replay) startRelief() {
 	}()
 }
 
-// awaitRelief waits for the flush under way.
+// awaitRelief waits for the running flush.
 func (p *replay) awaitRelief() (rows int, err error) {
 	r := p.relief
 	<-r.done
@@ -392,7 +392,7 @@ func (p *replay) awaitRelief() (rows int, err error) {
 	return r.rows, r.err
 }
 
-// endRelief cancels the flush under way. Unwritten rows stay in the head.
+// endRelief cancels the running flush. Unwritten rows stay in the head.
 func (p *replay) endRelief() error {
 	if p.relief == nil {
 		return nil

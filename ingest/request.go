@@ -44,42 +44,42 @@ const (
 	V2
 )
 
-// unknownSeries is a series of a request that the registry does not know. Its samples wait with ref 0.
+// unknownSeries is a series of a request that is not in the registry. Its samples wait with ref 0.
 type unknownSeries struct {
 	key      head.Key
 	fields   []byte
-	offset   int   // of the message in the body
+	offset   int   // offset of the message in the body
 	from, to taken // range of its samples in the request
 }
 
-// Request is the state of one write; pooled. Its phases are: Begin admits it, Read decodes it, finds known series and creates
-// the others, the caller stores the samples, Finish returns the result.
+// Request is the state of one write; pooled. Begin admits it. Read decodes it, finds known series and creates the others.
+// Then the caller stores the samples, and Finish returns the result.
 type Request struct {
 	w            *Writer
 	in           Input
-	tenant       string // what the stored names of metrics begin with
+	tenant       string // prefix of the stored names of metrics
 	limits       *tenantlimits.Tenant
 	slot         tenantlimits.Slot
-	turn         *principal.Turn // until Leave
-	overTenant   bool            // as overRate, for the limit of the tenant
+	turn         *principal.Turn // held until Leave
+	overTenant   bool            // like overRate, for the tenant's limit
 	space        head.Key        // separates the keys of the tenant's series from all others; zero for the default tenant
-	sizeBytes    int             // admitted: of the body and of the decoded histograms of a series
+	sizeBytes    int             // admitted size of the body and of the decoded histograms of a series
 	histograms   histogramMemory
 	admitted     bool
-	overRate     bool               // a dry run of the limit of samples per second would have refused it
-	minMs, maxMs int64              // timestamps accepted of all metrics
-	cutoffs      *keyschema.Cutoffs // of metrics that are kept longer than from minMs on
-	aheadMs      int64              // how far maxMs lies ahead of the clock
-	// histogramsMs is minMs for native histograms. histogramCutoffs are computed when a histogram needs them.
+	overRate     bool               // a dry run of the limit of samples per second would have refused the request
+	minMs, maxMs int64              // every metric accepts timestamps in this range
+	cutoffs      *keyschema.Cutoffs // of metrics that keep samples older than minMs
+	aheadMs      int64              // time by which maxMs lies ahead of the clock
+	// histogramsMs is minMs for native histograms. The first histogram that needs histogramCutoffs computes them.
 	histogramsMs     int64
 	histogramCutoffs *keyschema.Cutoffs
 
 	walker   remotewrite.Walker
 	v2       requestV2
 	kinds    kinds
-	known    *head.Registry // of series as they are sent
+	known    *head.Registry // series by their labels as sent
 	rules    *relabel.Rules // nil if there are none
-	dropped  []int          // samples by rule
+	dropped  []int          // dropped samples by rule
 	replicas replicas
 	cursor   head.Cursor
 	lookups  lookups
@@ -88,19 +88,19 @@ type Request struct {
 	metadata []remotewrite.Metadata
 	batch    batch.Batch
 	fields   []byte        // label fields of series of the batch
-	merging  []head.Sample // of countMerged
+	merging  []head.Sample // scratch of countMerged
 	series   int
 
 	pairs   []prompb.Label
 	builder labels.ScratchBuilder
 	labels  labels.Labels
-	changed labels.Builder // by the rules
+	changed labels.Builder // labels changed by the rules
 	created []createdSeries
 	encoded []byte
 
 	stripes head.StripeSorter
 	opened  []head.OpenedRow
-	buckets []int64 // of NoteChanges
+	buckets []int64 // scratch of NoteChanges
 	encoder record.SamplesEncoder
 	payload []byte
 	last    wal.Position
@@ -190,7 +190,7 @@ func (r *Request) hash(fields []byte) head.Key {
 	return head.InSpace(r.known.Hash(fields), r.space)
 }
 
-// shown returns stored labels as the sender knows them: without the tenant.
+// shown returns stored labels without the tenant, as the sender knows them.
 func (r *Request) shown(stored labels.Labels) labels.Labels {
 	_, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
 	return labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels()
@@ -222,7 +222,7 @@ func (r *Request) Release() {
 	}
 }
 
-// Finish returns the result of a request that err has ended, or that is durable if err is nil.
+// Finish returns the result of a request. err is the error that ended the request, or nil if the request is durable.
 func (r *Request) Finish(err error) (Result, error) {
 	if err != nil {
 		return Result{}, r.w.admission.classify(err)
@@ -252,10 +252,10 @@ func (r *Request) appendLog(kind byte, payload []byte) error {
 // Accept counts samples as stored.
 func (r *Request) Accept(samples int) { r.result.Accepted += samples }
 
-// Samples returns the samples of a request that was read. Samples with ref 0 are rejected.
+// Samples returns the samples of the request after Read. Samples with ref 0 are rejected.
 func (r *Request) Samples() []head.Sample { return r.samples }
 
-// readBatch parses the request into a batch and reads that. It stores nothing yet.
+// readBatch parses the request into a batch and reads the batch. It stores nothing yet.
 func (r *Request) readBatch() error {
 	b := &r.batch
 	b.Reset(batch.Bounds{ItemsMax: r.w.limits.RequestSamplesMax, Reserve: r.reserve})
@@ -292,7 +292,7 @@ func (r *Request) readBatch() error {
 	}
 }
 
-// reserve reserves memory until Leave.
+// reserve reserves more memory until Leave.
 func (r *Request) reserve(moreBytes int) error {
 	if err := r.w.admission.grow(moreBytes); err != nil {
 		return err
@@ -410,7 +410,7 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 		}
 	}
 	if r.lookUp(w) {
-		r.series-- // the walker comes to it again
+		r.series-- // the walker will return it again
 		return nil
 	}
 	if guessed {
@@ -435,7 +435,8 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	return nil
 }
 
-// takeSeries finds a series of 1.0 and takes its samples. searched means that the registry does not know the key.
+// takeSeries finds a series of remote write 1.0 and takes its samples. searched means that the registry does not have the
+// key.
 func (r *Request) takeSeries(s remotewrite.Series, key head.Key, searched bool) {
 	var ref uint32
 	known := false
@@ -475,7 +476,7 @@ func (r *Request) takeKnown(ref uint32, s remotewrite.Sample) {
 	r.take(ref, nil, s)
 }
 
-// take takes a sample if its time is acceptable. fields are the series' label fields if ref is 0.
+// take takes a sample if its time is acceptable. If ref is 0, fields are the label fields of the series.
 func (r *Request) take(ref uint32, fields []byte, s remotewrite.Sample) {
 	if s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		if why, bad := r.timeFault(ref, fields, s.TsMs); bad {
@@ -489,7 +490,8 @@ func (r *Request) take(ref uint32, fields []byte, s remotewrite.Sample) {
 	}
 }
 
-// timeFault returns the fault of a timestamp outside of minMs and maxMs. It returns none if the metric has a longer retention.
+// timeFault returns the rejection of a timestamp outside minMs and maxMs. It returns none if the metric's longer retention
+// covers the time.
 func (r *Request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
 	switch {
 	case tsMs < 0:
@@ -509,7 +511,7 @@ func (r *Request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejectio
 		tsMs, beginMs), true
 }
 
-// metric returns the metric of a series. fields are its label fields if ref is 0.
+// metric returns the metric of a series. If ref is 0, fields are the label fields of the series.
 func (r *Request) metric(ref uint32, fields []byte) string {
 	if ref != 0 {
 		return r.w.index.Metric(index.Ref(ref))
@@ -527,7 +529,7 @@ func (r *Request) metric(ref uint32, fields []byte) string {
 	return ""
 }
 
-// reject counts n samples as not stored; the first rejection of a request is described.
+// reject counts n samples as not stored. It describes the first rejection of a request.
 func (r *Request) reject(n int, ref uint32, fields []byte, why rejection) {
 	r.w.metrics.rejected.WithLabelValues(why.reason).Add(float64(n))
 	if r.result.First == "" {
@@ -549,24 +551,24 @@ func (r *Request) reject(n int, ref uint32, fields []byte, why rejection) {
 	r.result.Reasons[why.reason] += n
 }
 
-// lookups holds series of a request that came in an unexpected order and wait for a common look-up. Their samples are the last
-// ones taken, with ref 0.
+// lookups holds series of a request that came in an unexpected order. They wait for a common look-up. Their samples are the
+// last samples of the request, with ref 0.
 type lookups struct {
 	keys [head.FindBatch]head.Key
 	refs [head.FindBatch]uint32
 	tags [head.FindBatch]uint32
 	n    int
-	mark int // of the first one's message
+	mark int // mark of the first series' message
 }
 
-// rewinder is a walker of either version.
+// rewinder is a walker of either version of remote write.
 type rewinder interface {
 	Mark() int
 	Rewind(mark int)
 }
 
-// postpone takes the sample of a series for a later look-up, and reports whether it did. It returns false if the order is as
-// expected, or if the time of the sample may be wrong. Then the caller finds the series itself.
+// postpone takes the sample of a series for a later look-up and reports whether it did. It returns false if the order is as
+// expected, or if the sample's time may be wrong. Then the caller finds the series itself.
 func (r *Request) postpone(w rewinder, key head.Key, s remotewrite.Sample) bool {
 	if !r.cursor.Lost() || s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		return false
@@ -584,8 +586,8 @@ func (r *Request) postpone(w rewinder, key head.Key, s remotewrite.Sample) bool 
 	return true
 }
 
-// lookUp gives the waiting samples their refs. If a series is unknown, it drops them, rewinds the walker to the message of the
-// first one, and returns true. The caller then reads them one by one.
+// lookUp gives the waiting samples their refs. If a series is unknown, lookUp drops them, rewinds the walker to the first
+// one's message, and returns true. The caller then reads them one by one.
 func (r *Request) lookUp(w rewinder) (rewound bool) {
 	l := &r.lookups
 	n := l.n

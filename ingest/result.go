@@ -40,7 +40,7 @@ func (c *Counts) Add(o Counts) {
 	c.Exemplars += o.Exemplars
 }
 
-// Plus returns the sums by kind.
+// Plus returns the sums of the counts by kind.
 func (c Counts) Plus(o Counts) Counts {
 	c.Add(o)
 	return c
@@ -51,21 +51,21 @@ func (c Counts) Sum() int { return c.Samples + c.Histograms + c.Exemplars }
 
 // Result is the outcome of a write.
 type Result struct {
-	// Accepted, Histograms and Exemplars count what is durable. Rejected counts samples that were not stored.
+	// Accepted, Histograms and Exemplars count durable samples. Rejected counts samples that were not stored.
 	Accepted, Histograms, Exemplars, Rejected int
 	// Dropped counts samples that a relabelling rule drops. Senders count them as written.
 	Dropped Counts
-	// Deduplicated counts samples that were not stored because another replica of their cluster is elected. Senders count them as
-	// written.
+	// Deduplicated counts samples that were not stored, because their cluster has elected another replica. Senders count
+	// them as written.
 	Deduplicated Counts
 	// Reasons counts the rejected samples by reason; nil if there are none.
 	Reasons map[string]int
 	// First describes the first rejection: series and reason.
 	First string
-	// Omitted counts by reason the exemplars of remote write 1.0, start times and metadata that were left out. The protocols
-	// cannot report them as rejected. It is nil if nothing was left out.
+	// Omitted counts skipped exemplars of remote write 1.0, start times and metadata by reason. The protocols cannot report
+	// them as rejected. It is nil if nothing was skipped.
 	Omitted map[string]int
-	// NewestMs is the start of the minute, or of the hour, of the newest sample; 0 if there is none.
+	// NewestMs is the start of the newest sample's minute or hour; 0 if there are no samples.
 	NewestMs int64
 }
 
@@ -115,13 +115,14 @@ type Metadata struct{ Type, Help, Unit string }
 
 // Errors of a write. Any other error is unexpected; the sender may retry.
 var (
-	// ErrTooLarge: the body, its decoded size or its number of samples is over the limit. The sender must split it.
+	// ErrTooLarge means that the body, its decoded size or its number of samples is over the limit. The sender must split
+	// it.
 	ErrTooLarge = errors.New("request too large")
-	// ErrClosed: the ingester is closing or closed.
+	// ErrClosed means that the ingester is closing or closed.
 	ErrClosed = errors.New("ingester is closed")
 )
 
-// BadRequestError reports a malformed body. Nothing of it was stored. The sender must not repeat it.
+// BadRequestError reports a malformed body. The ingester stored nothing of it. The sender must not repeat it.
 type BadRequestError struct {
 	Err error
 }
@@ -131,11 +132,12 @@ func (e *BadRequestError) Error() string { return "bad write request: " + e.Err.
 // Unwrap returns the reason.
 func (e *BadRequestError) Unwrap() error { return e.Err }
 
-// OverloadError reports that a resource is short. Nothing of the write was stored. The sender repeats it after RetryAfter.
+// OverloadError reports that a resource is short. The ingester stored nothing of the write. The sender repeats it after
+// RetryAfter.
 type OverloadError struct {
 	// Reason names the resource.
 	Reason string
-	// RetryAfter is random, so that refused senders do not come back together.
+	// RetryAfter is random, so that refused senders do not retry all at once.
 	RetryAfter time.Duration
 }
 

@@ -21,9 +21,9 @@ import (
 const (
 	// seriesRecordBytes is the size at which a record of new series is complete.
 	seriesRecordBytes = 1 << 20
-	// aliasSlack bounds the encodings that the registry keeps beyond three per series: the canonical one, one of remote write
-	// 2.0, and one more. Beyond it, labels are parsed with each request. So a sender that varies its encoding endlessly does not
-	// fill the memory.
+	// aliasSlack bounds the encodings that the registry keeps beyond three per series: the canonical one, one of remote
+	// write 2.0, and one more. Beyond the bound, labels are parsed with each request. So a sender that keeps varying its
+	// encoding does not fill the memory.
 	aliasSlack = 1024
 )
 
@@ -33,14 +33,14 @@ type createdSeries struct {
 	ref uint32
 	// log is the new number of the series in the log, 0 if it had one.
 	log uint32
-	// sent is set if key is the hash of the labels as sent, before rules changed or dropped them. tag is the tag of the replica
-	// that sends them.
+	// sent is set if key is the hash of the labels as sent, before rules changed or dropped them. tag is the tag of the
+	// sending replica.
 	sent bool
 	tag  uint32
 }
 
-// createUnknown gives the unknown series their refs. It rejects the samples of series that break a rule. It runs before
-// anything of the request is stored, because a malformed label field makes the whole body bad.
+// createUnknown gives the unknown series their refs. It rejects the samples of series that break a rule. It runs before the
+// request stores anything, because a malformed label field makes the whole body bad.
 func (r *Request) createUnknown() error {
 	if len(r.unknown) == 0 {
 		return nil
@@ -86,13 +86,13 @@ func (r *Request) rejectUnknown(p *unknownSeries, why rejection) {
 		return
 	}
 	samples, exemplars := p.to.since(p.from)
-	r.reject(samples, 0, p.fields, why) // reject describes the fault even if there are no samples
+	r.reject(samples, 0, p.fields, why) // reject describes the rejection even without samples
 	if exemplars > 0 {
 		r.rejectExemplars(exemplars, 0, p.fields, why)
 	}
 }
 
-// register finds or creates the ref of an unknown series, and the tag of the replica that sends it. If there is nothing to store,
+// register finds or creates the ref of an unknown series and the tag of the sending replica. If there is nothing to store,
 // ref is 0 and the rejection says why. A replica that is not elected creates no series.
 func (r *Request) register(p *unknownSeries) (ref, tag uint32, why rejection, err error) {
 	w := r.w
@@ -153,7 +153,7 @@ func (r *Request) remember(key head.Key, ref, tag uint32) {
 	}
 }
 
-// knownMax bounds the series that are remembered by their labels as sent.
+// knownMax bounds the series that the registry keeps by their labels as sent.
 func (w *Writer) knownMax(rules *relabel.Rules) int {
 	most := 3*int(w.series.Load()) + aliasSlack
 	if rules != nil {
@@ -173,7 +173,7 @@ func (r *Request) relabel() (rule int, keep bool) {
 	r.builder.Reset()
 	for n, pair := range r.pairs {
 		if pair.Name == "" || n > 0 && pair.Name == r.pairs[n-1].Name {
-			return 0, true // the limits refuse it
+			return 0, true // the limits will refuse it
 		}
 		if pair.Value != "" {
 			r.builder.Add(pair.Name, pair.Value)
@@ -202,7 +202,7 @@ func (r *Request) chooseRegistry() {
 type replicas struct {
 	ctx      context.Context
 	verdicts []verdict // by tag
-	err      error     // the first one of an election
+	err      error     // first error of an election
 }
 
 // verdict says whether the samples of a replica are stored.
@@ -259,7 +259,7 @@ func (r *Request) takeReplica() (tag uint32, why rejection) {
 		case pair.Name == ha.ClusterLabel:
 			cluster = pair.Value
 		case pair.Name == ha.ReplicaLabel && at >= 0:
-			return 0, why // the limits refuse a label that comes twice
+			return 0, why // the limits will refuse a label that occurs twice
 		case pair.Name == ha.ReplicaLabel:
 			at = n
 		}
@@ -307,8 +307,9 @@ func (r *Request) countDropped() {
 	}
 }
 
-// addSeries adds a series to the index and gives it a number in the log. log is 0 if it had one. If a limit refuses the series,
-// ref is 0 and the rejection says why. samples is the number of samples that come with the series. The caller holds regMu.
+// addSeries adds a series to the index and gives it a number in the log. log is 0 if the series already had one. If a limit
+// refuses the series, ref is 0 and the rejection says why. samples is the number of samples of the series. The caller holds
+// regMu.
 func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why rejection, err error) {
 	w := r.w
 	if why := w.seriesLimits.check(ls.Get(model.MetricNameLabel), samples); why.reason != "" {
@@ -335,8 +336,8 @@ func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why
 	return ref, log, why, nil
 }
 
-// publish writes the records of new series to the log. Then it adds the series to the registry, so that other writers find them.
-// So no sample gets into the log before its series.
+// publish writes the records of new series to the log. Then it adds the series to the registry, where other writers find
+// them. So no sample gets into the log before its series.
 func (r *Request) publish() error {
 	if len(r.encoded) > 0 {
 		if err := r.appendLog(record.KindSeries, r.encoded); err != nil {
@@ -370,7 +371,7 @@ func (r *Request) dropSeries() {
 	r.encoded, r.created = r.encoded[:0], r.created[:0]
 }
 
-// StoreMetadata stores the request's metadata. It counts faulty entries and leaves them out; they reject no sample.
+// StoreMetadata stores the request's metadata. It counts and skips faulty entries; they reject no sample.
 func (r *Request) StoreMetadata() error {
 	if len(r.metadata) == 0 {
 		return nil

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// forgetBatch is the number of series that are forgotten at once. Writers wait for about a millisecond.
+	// forgetBatch is the number of series that are forgotten in one batch. A batch blocks writers for about a millisecond.
 	forgetBatch = 2048
-	// idleAfterNearLimit replaces HeadOptions.IdleAfter while a limit of series warns, if it is shorter.
+	// idleAfterNearLimit replaces a longer HeadOptions.IdleAfter while a limit of series warns.
 	idleAfterNearLimit = time.Hour
 )
 
-// idleBefore returns the hour before which the last sample of an idle series lies. Near a limit of series, series become idle
+// idleBefore returns an hour. A series is idle if its last sample is older. Near a limit of series, series become idle
 // sooner, to make room for new ones.
 func (i *Ingester) idleBefore() int64 {
 	after := i.hopts.IdleAfter
@@ -30,12 +30,12 @@ func (i *Ingester) idleBefore() int64 {
 	return i.opts.Now().Add(-after).UnixMilli() / keyschema.HourMs
 }
 
-// collectSeries forgets series without samples for long, and frees their memory.
+// collectSeries forgets series that have had no samples for long and frees their memory.
 func (i *Ingester) collectSeries(ctx context.Context) error {
 	i.flusher.Lock()
 	defer i.flusher.Unlock()
-	// The index may forget only series whose samples are in the tables. A series that gets samples from here on has rows in the
-	// head.
+	// The index may forget only series whose samples are in the tables. A series that gets samples after this point has rows
+	// in the head.
 	if err := i.persist(ctx); err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func (i *Ingester) collectSeries(ctx context.Context) error {
 	return i.CollectSeries(ctx, i.idleBefore(), func(log uint32) { i.flusher.AddStaleRef(log, 0, until) })
 }
 
-// forgetTenant forgets the series of a tenant that has no samples any more, and writes the head to the tables, so that the log
-// no longer names them.
+// forgetTenant forgets the series of a tenant that has no samples left. It writes the head to the tables, so that the log no
+// longer names the series.
 func (i *Ingester) forgetTenant(ctx context.Context, prefix string) error {
 	i.flusher.Lock()
 	defer i.flusher.Unlock()
@@ -64,15 +64,16 @@ func (i *Ingester) forgetTenant(ctx context.Context, prefix string) error {
 	if err != nil {
 		return err
 	}
-	// It deletes what an interrupted removal of hours has left.
+	// Maintain deletes what an interrupted removal of hours has left.
 	if err := i.index.Maintain(ctx); err != nil {
 		return err
 	}
 	return i.flusher.All(ctx)
 }
 
-// CollectSeries forgets series whose last sample lies before an hour and that have no rows in the head. It calls forgotten with
-// the number in the log of each. Requests go on between batches, and see each batch before or after its series are forgotten.
+// CollectSeries forgets series whose last sample lies before an hour and that have no rows in the head. It calls forgotten
+// with each series' number in the log. Requests run between batches and see each batch before or after its series are
+// forgotten.
 func (w *Writer) CollectSeries(ctx context.Context, before int64, forgotten func(log uint32)) error {
 	w.rulesMu.Lock()
 	defer w.rulesMu.Unlock()
@@ -106,8 +107,8 @@ func (w *Writer) collect(ctx context.Context, idle []index.Ref, before int64, fo
 	return nil
 }
 
-// forgetRelabelled empties the memory of relabelled series when it is full, or when a replica has stayed away for long. Senders
-// may no longer send many of them. The caller holds rulesMu.
+// forgetRelabelled empties the relabelling cache when it is full, or when a replica has been away for long. Senders may no
+// longer send many of its series. The caller holds rulesMu.
 func (w *Writer) forgetRelabelled() {
 	rules := w.rules.Load()
 	if rules != nil && (rules.Known.Len() >= w.knownMax(rules) || rules.HA.HasIdle()) {
@@ -116,8 +117,8 @@ func (w *Writer) forgetRelabelled() {
 	}
 }
 
-// dropElections forgets the elections of a tenant whose requests are refused, and the memory of relabelled series, which knows
-// their replicas.
+// dropElections forgets the elections of a tenant whose requests are refused. It also empties the relabelling cache, which
+// refers to the tenant's replicas.
 func (w *Writer) dropElections(ctx context.Context, prefix string) error {
 	w.rulesMu.Lock()
 	defer w.rulesMu.Unlock()
@@ -131,7 +132,7 @@ func (w *Writer) dropElections(ctx context.Context, prefix string) error {
 	return w.sync(ctx)
 }
 
-// startRemoval finds the encodings of the series in a registry. Meanwhile only registrations of series wait, for a short time.
+// startRemoval finds the encodings of the series in a registry. It blocks only registrations of series, for a short time.
 func (w *Writer) startRemoval(registry *head.Registry, idle []index.Ref) *head.Removal {
 	refs := make([]uint32, len(idle))
 	for n, ref := range idle {

@@ -33,26 +33,26 @@ const (
 	refusedMetricsMax = 1000
 )
 
-// MetricLimitUse is the limit of a metric by the rule with the pattern.
+// MetricLimitUse is the limit of a metric and its usage. Pattern is the pattern of the rule that sets the limit.
 type MetricLimitUse struct {
 	Metric  string `json:"metric"`
 	Pattern string `json:"pattern"`
 	LimitUse
 }
 
-// SeriesLimitStatus reports how far the series limits are used, and what they have refused since the start.
+// SeriesLimitStatus reports the usage of the series limits and the refusals since the start.
 type SeriesLimitStatus struct {
-	// Series counts the active series of all metrics, MemoryBytes is the memory that they take.
+	// Series is the limit of active series of all metrics, and MemoryBytes is the limit of their memory.
 	Series      LimitUse `json:"series"`
 	MemoryBytes LimitUse `json:"memoryBytes"`
-	// Metrics lists metrics that have reached the warning of their limit, highest use first.
+	// Metrics lists metrics whose limits warn, highest use first.
 	Metrics []MetricLimitUse `json:"metrics"`
 	// SamplesPerSecond is the limit of the rate of samples. Used counts the samples of the last whole second.
 	SamplesPerSecond LimitUse `json:"samplesPerSecond"`
 	// Refused counts samples of new series that a limit refused, by metric, largest first.
 	Refused []RefusedSamples `json:"refused"`
-	// DryRun counts samples that a limit with a dry run would have refused, by metric, largest first. It counts only the samples
-	// that came in the request with the new series.
+	// DryRun counts samples that a limit with a dry run would have refused, by metric, largest first. It counts only samples
+	// in the same request as the new series.
 	DryRun []RefusedSamples `json:"dryRun"`
 }
 
@@ -70,7 +70,7 @@ type seriesLimits struct {
 
 	mu      sync.Mutex
 	refused metricCounts
-	dryRun  metricCounts // samples that a limit with a dry run would have refused
+	dryRun  metricCounts // samples that a limit in a dry run would have refused
 	events  map[limitEvent]*limitEvents
 }
 
@@ -122,7 +122,7 @@ func (l *seriesLimits) all() LimitUse {
 	return LimitUse{Used: l.series.Load(), Warn: limit.warnAt(), Max: limit.Max, DryRun: limit.DryRun}
 }
 
-// of returns the limit of a metric, with a number of series as its usage.
+// of returns the limit of a metric. series becomes its usage.
 func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
 	limit := l.schema.SeriesLimit(metric)
 	return MetricLimitUse{Metric: metric, Pattern: limit.Pattern, LimitUse: LimitUse{
@@ -130,7 +130,7 @@ func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
 	}}
 }
 
-// over reports whether a limit refuses one more series with a number of samples. It logs for operators.
+// over reports whether a limit refuses one more series. samples is the number of its samples. over logs for operators.
 func (l *seriesLimits) over(limit, metric string, samples int, use LimitUse) bool {
 	switch {
 	case !use.warns():
@@ -148,7 +148,7 @@ func (l *seriesLimits) over(limit, metric string, samples int, use LimitUse) boo
 	return true
 }
 
-// log logs an event, unless it was logged a short while ago.
+// log logs an event unless it logged the event a short time ago.
 func (l *seriesLimits) log(limit, event, metric string, use LimitUse) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,13 +235,12 @@ func count(yes bool) int {
 type RefusedSamples struct {
 	Metric  string `json:"metric"`
 	Samples uint64 `json:"samples"`
-	// Uncounted bounds the error of Samples: too many metrics were refused to count each one from its first sample.
+	// Uncounted bounds the error of Samples. Too many metrics were refused to count each one from its first sample.
 	Uncounted uint64 `json:"uncounted,omitempty"`
 }
 
-// metricCounts counts by metric in bounded memory, with the algorithm Space-Saving. A new metric takes the place of the metric
-// with the smallest sum of Samples and Uncounted, and inherits this sum as Uncounted. So metrics with large counts keep their
-// place.
+// metricCounts counts by metric in bounded memory, with the Space-Saving algorithm. A new metric replaces the metric with
+// the smallest sum of Samples and Uncounted, and inherits this sum as Uncounted. So metrics with large counts stay.
 type metricCounts struct {
 	most     int
 	byMetric map[string]*metricCount
@@ -250,7 +249,7 @@ type metricCounts struct {
 
 type metricCount struct {
 	RefusedSamples
-	at int // place in the heap
+	at int // index in the heap
 }
 
 func (e *metricCount) sum() uint64 { return e.Samples + e.Uncounted }
@@ -277,7 +276,7 @@ func (c *metricCounts) add(metric string, n uint64) {
 	heap.Fix(&c.heap, e.at)
 }
 
-// largest returns the largest counts, at most the given number.
+// largest returns at most the given number of the largest counts.
 func (c *metricCounts) largest(most int) []RefusedSamples {
 	out := make([]RefusedSamples, 0, len(c.heap))
 	for _, e := range c.heap {

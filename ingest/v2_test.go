@@ -129,11 +129,11 @@ func TestV2Partial(t *testing.T) {
 		first  string
 	}{
 		{"reference outside", writev2.TimeSeries{LabelsRefs: []uint32{1, 99}}, ReasonInvalidReference, 1,
-			"series {}: invalid_reference: reference 99 of a label is outside of the table of 7 symbols"},
+			"series {}: invalid_reference: reference 99 of a label is outside the table of 7 symbols"},
 		{"odd", writev2.TimeSeries{LabelsRefs: []uint32{1, 2, 3}}, ReasonInvalidReference, 1,
 			"series {}: invalid_reference: 3 references to labels, which is not an even number"},
 		{"help", writev2.TimeSeries{LabelsRefs: []uint32{1, 2}, Metadata: writev2.Metadata{HelpRef: 99}}, ReasonInvalidReference, 1,
-			"series {}: invalid_reference: reference 99 of metadata is outside of the table of 7 symbols"},
+			"series {}: invalid_reference: reference 99 of metadata is outside the table of 7 symbols"},
 		{"no name", writev2.TimeSeries{LabelsRefs: []uint32{3, 4}}, ReasonNoMetricName, 1,
 			`series {a="b"}: missing_metric_name: no metric name`},
 		{"duplicate", writev2.TimeSeries{LabelsRefs: []uint32{1, 2, 3, 4, 3, 2}}, ReasonDuplicateLabel, 1,

@@ -24,9 +24,9 @@ func rejectf(reason, format string, args ...any) rejection {
 	return rejection{reason, fmt.Sprintf(format, args...)}
 }
 
-// validate checks a label set as sent. It returns the labels sorted and without empty values, which Prometheus treats as absent.
-// Senders must sort labels, but many do not, and Prometheus accepts them. The result shares the memory of pairs. tenantBytes
-// is the size of the tenant in front of the metric's name.
+// validate checks a label set as sent. It returns the labels sorted and without empty values, which Prometheus treats as
+// absent. Senders must sort labels, but many do not, and Prometheus accepts that. The result shares the memory of pairs.
+// tenantBytes is the size of the tenant prefix of the metric's name.
 func (l *Limits) validate(pairs []prompb.Label, tenantBytes int) ([]prompb.Label, rejection) {
 	if !slices.IsSortedFunc(pairs, byName) {
 		slices.SortStableFunc(pairs, byName)
@@ -143,7 +143,7 @@ func shorten(s string) string {
 	return s
 }
 
-// printable quotes names that do not read as one word.
+// printable quotes names that are not a single word.
 func printable(s string) string {
 	s = shorten(s)
 	for _, c := range s {

@@ -11,15 +11,15 @@ import (
 	"halite/storage/index"
 )
 
-// Both bound a log record far below what a payload may hold: its samples, and the bytes of its histograms or exemplars.
+// Both keep a log record far below the largest payload. They bound its samples and the bytes of its histograms or exemplars.
 const (
 	recordSamplesMax = 1 << 16
 	recordBytesMax   = 1 << 20
 )
 
 // Write stores a request and returns when it is durable. It omits series that break a rule and lists them in the Result. The
-// error is a *BadRequestError, ErrTooLarge, an *OverloadError, ErrClosed or something unexpected. After an error nothing was
-// acknowledged.
+// error is a *BadRequestError, ErrTooLarge, an *OverloadError, ErrClosed or unexpected. After an error Write has
+// acknowledged nothing.
 func (i *Ingester) Write(ctx context.Context, in Input) (Result, error) {
 	r, err := i.Begin(ctx, in)
 	if err != nil {
@@ -37,7 +37,7 @@ func (i *Ingester) Write(ctx context.Context, in Input) (Result, error) {
 	return r.Finish(err)
 }
 
-// store runs the phases of a request up to the buffer of the log. No series is forgotten meanwhile.
+// store runs the phases of a request until the log has buffered it. It prevents series from being forgotten meanwhile.
 func (i *Ingester) store(r *Request) error {
 	i.LockSeries()
 	defer i.UnlockSeries()
@@ -86,9 +86,9 @@ func (i *Ingester) storeNumbers(r *Request, kind keyschema.SampleKind, numbers [
 	return stored, nil
 }
 
-// storePayload appends the payload to the log, and then its samples to the head. The samples belong to one stripe. storePayload
-// locks the stripe, so that log and head have the samples of a series in the same order. The index gets the new rows before the
-// samples are acknowledged.
+// storePayload appends the payload to the log and then its samples to the head. The samples belong to one stripe.
+// storePayload locks the stripe, so log and head have the samples of a series in the same order. The index gets the new rows
+// before the samples are acknowledged.
 func (i *Ingester) storePayload(r *Request, stripe int, kind keyschema.SampleKind, samples []head.Sample) (err error) {
 	i.head.LockStripe(stripe)
 	defer i.head.UnlockStripe(stripe)
@@ -99,9 +99,8 @@ func (i *Ingester) storePayload(r *Request, stripe int, kind keyschema.SampleKin
 	return err
 }
 
-// appendNumbers appends floats or start times of one stripe to the head. segment is the segment of the log that holds them.
-// appendNumbers adds the rows that it begins to the index, and returns them in the memory of opened. The caller has locked the
-// stripe.
+// appendNumbers appends floats or start times of one stripe to the head. segment is the log segment that holds them.
+// appendNumbers adds the rows that it begins to the index and returns them in opened. The caller has locked the stripe.
 func (i *Ingester) appendNumbers(
 	stripe int, kind keyschema.SampleKind, numbers []head.Sample, segment uint64, opened []head.OpenedRow,
 ) (rows []head.OpenedRow, err error) {
@@ -177,7 +176,7 @@ func (i *Ingester) storeEncoded(r *Request, stripe int, kind keyschema.SampleKin
 	return i.appendRecords(stripe, kind, records, r.last.Segment)
 }
 
-// encodeRecords encodes the first records, which belong to one stripe, and returns their number.
+// encodeRecords encodes the first records, up to the end of their stripe, and returns their number.
 func (r *Request) encodeRecords(h *head.Head, records []head.Record) (n int) {
 	e := &r.kinds.encoder
 	e.Reset(r.payload[:0])

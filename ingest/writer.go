@@ -30,14 +30,14 @@ import (
 	"halite/storage/keyviz"
 )
 
-// Writer is the first half of a write, the same in all modes: it admits a request, reads it, finds and creates its series,
-// and keeps metadata. The second half stores the samples.
+// Writer is the first half of a write, common to all modes. It admits a request, reads it, finds and creates its series, and
+// keeps metadata. The second half stores the samples.
 type Writer struct {
 	limits     Limits
 	floatsOnly bool
 	retention  time.Duration
 	ages       *keyschema.TierRetention
-	// histogramAges are the ages of native histograms; nil if they are kept as long as floats.
+	// histogramAges are the retention times of native histograms; nil if they equal those of floats.
 	histogramAges *keyschema.TierRetention
 	index         *index.Index
 	meta          storage.Table
@@ -46,7 +46,7 @@ type Writer struct {
 	logger        *slog.Logger
 	metrics       *metrics
 	registry      *head.Registry
-	// rules relabel series; nil if there are none. They do not change while seriesGCLock is held.
+	// rules relabel series; nil if there are none. They change only while seriesGCLock is locked for writing.
 	rules    atomic.Pointer[relabel.Rules]
 	rulesMu  sync.Mutex // serializes changes of rules with the removal of series
 	metadata *metadataStore
@@ -57,16 +57,16 @@ type Writer struct {
 	seriesLimits seriesLimits
 	tenants      *tenantlimits.Control
 
-	// head has a slot for each active series; log takes their records. log is nil if there is none.
+	// head has a slot for each active series. log takes their records; it is nil in mode direct.
 	head *head.Head
 	log  *wal.Log
 
-	// seriesGCLock is read-locked from the first series look-up of a request to its last append, so that no series is forgotten
-	// in between.
+	// seriesGCLock is read-locked from the first series look-up of a request to its last append. No series is forgotten in
+	// between.
 	seriesGCLock sync.RWMutex
 	// regMu serialises the registration of series.
 	regMu   sync.Mutex
-	nextLog uint32 // next number of a series in the log; guarded by regMu
+	nextLog uint32 // next series number in the log; guarded by regMu
 	series  atomic.Int64
 
 	gate    sync.Mutex // guards closed and the start of callers
@@ -94,7 +94,7 @@ type WriterOptions struct {
 	Registerer prometheus.Registerer
 }
 
-// Init makes the writer ready and reads metadata from table meta. The caller sets the log afterwards, if there is one.
+// Init prepares the writer and reads metadata from table meta. The caller sets the log afterwards, if there is one.
 func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	w.limits = o.Limits.withDefaults(runtime.GOMAXPROCS(0))
 	w.floatsOnly = o.FloatsOnly
@@ -131,11 +131,11 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	return w.metadata.load(ctx)
 }
 
-// tenantShare bounds what one tenant uses of the slots and of the memory of requests: it leaves one part in tenantShare to other
-// tenants.
+// tenantShare bounds what one tenant uses of the request slots and the request memory. It leaves 1/tenantShare of them to
+// other tenants.
 const tenantShare = 4
 
-// SetTenantLimits replaces the limits of tenants, by name. The name tenantlimits.Each stands for all other tenants.
+// SetTenantLimits replaces the limits of tenants, by name. The name tenantlimits.Each stands for every other tenant.
 func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	converted := make(map[string]tenantlimits.Limits, len(limits))
 	for name, l := range limits {
@@ -147,18 +147,19 @@ func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	w.tenants.Set(converted)
 }
 
-// TenantUses returns what each tenant with series, or with writes since the start, uses of its limits, and what others do.
+// TenantUses returns the usage of the limits by tenant: for others, and for each tenant with series or with writes since the
+// start.
 func (w *Writer) TenantUses(others ...string) map[string]tenantlimits.Use {
 	return w.tenants.Uses(others...)
 }
 
-// ReopenTenant takes writes of a tenant again that was dropped.
+// ReopenTenant accepts writes of a dropped tenant again.
 func (w *Writer) ReopenTenant(tenant string) { w.tenants.Forget(keyschema.TenantPrefix(tenant)) }
 
 // TenantLimits holds the limits of a tenant.
 type TenantLimits struct{ SamplesPerSecond, Series Limit }
 
-// SetLimits replaces the limit of samples per second and the limit of active series. Without series, Options.Limits hold.
+// SetLimits replaces the limit of samples per second and the limit of active series. If series is nil, Options.Limits apply.
 func (w *Writer) SetLimits(samplesPerSecond Limit, series *Limit) {
 	if series == nil {
 		series = &Limit{Max: int64(w.limits.SeriesMax), Warn: w.limits.SeriesWarn, DryRun: w.limits.SeriesDryRun}
@@ -169,8 +170,8 @@ func (w *Writer) SetLimits(samplesPerSecond Limit, series *Limit) {
 	})
 }
 
-// SetRelabelling replaces the relabelling rules and the options of HA pairs. Both must be valid. If ha is nil, the writer stores
-// the samples of all replicas. The next request uses the new rules, for known series as well.
+// SetRelabelling replaces the relabelling rules and the options of HA pairs. Both must be valid. If ha is nil, the writer
+// stores the samples of all replicas. The rules apply from the next request on, also to known series.
 func (w *Writer) SetRelabelling(ctx context.Context, configs []*promrelabel.Config, ha *hatracker.Options) error {
 	w.rulesMu.Lock()
 	defer w.rulesMu.Unlock()
@@ -215,7 +216,7 @@ func (w *Writer) swapRules(next *relabel.Rules) {
 	w.rules.Store(next)
 }
 
-// Enter counts a caller in, so that Close waits for it. The caller must call Exit.
+// Enter registers a caller, so that Close waits for it. The caller must call Exit.
 func (w *Writer) Enter() error {
 	w.gate.Lock()
 	defer w.gate.Unlock()
@@ -226,10 +227,10 @@ func (w *Writer) Enter() error {
 	return nil
 }
 
-// Exit counts a caller out.
+// Exit ends the caller of an Enter.
 func (w *Writer) Exit() { w.callers.Done() }
 
-// Shut refuses new callers from now on. It returns ErrClosed if it was called before.
+// Shut refuses new callers. It returns ErrClosed if it was called before.
 func (w *Writer) Shut() error {
 	w.gate.Lock()
 	defer w.gate.Unlock()
@@ -241,7 +242,7 @@ func (w *Writer) Shut() error {
 	return nil
 }
 
-// Drain waits for the callers under way.
+// Drain waits for the running callers.
 func (w *Writer) Drain(ctx context.Context) error {
 	drained := make(chan struct{})
 	go func() {
@@ -256,7 +257,7 @@ func (w *Writer) Drain(ctx context.Context) error {
 	}
 }
 
-// LockSeries keeps series from being forgotten until UnlockSeries. A request holds it from its first look-up to its last
+// LockSeries prevents series from being forgotten until UnlockSeries. A request holds it from its first look-up to its last
 // append.
 func (w *Writer) LockSeries() { w.seriesGCLock.RLock() }
 
@@ -269,12 +270,12 @@ func (w *Writer) Block(reason string) { w.admission.blocked.Store(&reason) }
 // Unblock accepts writes again.
 func (w *Writer) Unblock() { w.admission.blocked.Store(nil) }
 
-// Overload returns the *OverloadError for a resource, and counts it.
+// Overload returns an *OverloadError for a resource and counts it.
 func (w *Writer) Overload(resource, reason string) error {
 	return w.admission.overload(resource, reason)
 }
 
-// SeriesLimits returns the state of the series limits; most bounds the lists of metrics.
+// SeriesLimits returns the state of the series limits. most bounds the lists of metrics.
 func (w *Writer) SeriesLimits(most int) SeriesLimitStatus {
 	l := &w.seriesLimits
 	out := SeriesLimitStatus{Series: l.all(), MemoryBytes: l.memory.seriesUse(), Metrics: l.nearMetrics()}
@@ -296,8 +297,8 @@ func (w *Writer) Metadata(metric string, limit int) map[string][]Metadata {
 	return w.metadata.get(metric, limit)
 }
 
-// TargetMetadata returns the description that a target sends for a metric. If the target sends none, it is the newest description
-// of the metric.
+// TargetMetadata returns the description that a target sends for a metric. If the target sends none, it returns the newest
+// description of the metric.
 func (w *Writer) TargetMetadata(metric, job, instance string) (m Metadata, known bool) {
 	return w.metadata.ofTarget(metric, job, instance)
 }
@@ -311,7 +312,7 @@ func (w *Writer) LoadMetadata(ctx context.Context) error { return w.metadata.loa
 // SeriesCount returns the number of active series.
 func (w *Writer) SeriesCount() int { return int(w.series.Load()) }
 
-// InFlightBytes returns the decoded bytes of requests being served.
+// InFlightBytes returns the decoded bytes of requests in progress.
 func (w *Writer) InFlightBytes() int64 { return w.admission.inFlight.Load() }
 
 // CountMaintenanceFailure counts a failed maintenance run.

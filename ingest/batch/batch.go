@@ -28,15 +28,15 @@ type Batch struct {
 // Labels appends the label fields of the series with a key to dst, as remote write 1.0 encodes them.
 type Labels func(dst, key []byte) ([]byte, error)
 
-// Bounds bound what a request may hold.
+// Bounds bound the contents of a request.
 type Bounds struct {
-	// ItemsMax bounds the series, and likewise the samples, histograms and exemplars together.
+	// ItemsMax bounds the number of series, and likewise the number of samples, histograms and exemplars together.
 	ItemsMax int
-	// Reserve reserves memory; its error ends the request. If it is nil, no memory is reserved.
+	// Reserve reserves memory. Its error ends the request. If it is nil, no memory is reserved.
 	Reserve func(sizeBytes int) error
 }
 
-// Rejection is data that the parser left out.
+// Rejection describes samples that the parser skipped.
 type Rejection struct {
 	// Count is the number of samples.
 	Count  int
@@ -54,7 +54,7 @@ type Series struct {
 	Exemplars  []remotewrite.Exemplar
 }
 
-// extent is where the parts of a series begin. They end where the parts of the next series begin.
+// extent holds where the parts of a series begin. They end where the parts of the next series begin.
 type extent struct{ key, samples, histograms, exemplars uint32 }
 
 // ErrTooLarge means that a request holds more than the bounds allow.
@@ -82,7 +82,7 @@ func (b *Batch) Reset(bounds Bounds) {
 // SetLabels sets the function that turns keys into labels. Without one, keys are label fields.
 func (b *Batch) SetLabels(f Labels) { b.labels = f }
 
-// CountEqual asks the writer to count samples of one series with equal times as Merged.
+// CountEqual asks the writer to count samples of one series and time as merged.
 func (b *Batch) CountEqual() { b.countEqual = true }
 
 // CountsEqual reports whether the parser called CountEqual.
@@ -103,7 +103,7 @@ func (b *Batch) Begin(parts ...[]byte) error {
 	return b.reserve()
 }
 
-// reserve reserves the memory by which the batch grew. Each step is at least half of the memory reserved so far.
+// reserve reserves memory for the growth of the batch. Each step is at least half of the memory reserved so far.
 func (b *Batch) reserve() error {
 	sizeBytes := len(b.keys) + len(b.series)*int(unsafe.Sizeof(extent{})) + len(b.samples)*int(unsafe.Sizeof(remotewrite.Sample{})) +
 		len(b.histograms)*int(unsafe.Sizeof(remotewrite.Histogram{})) + len(b.exemplars)*int(unsafe.Sizeof(remotewrite.Exemplar{}))
@@ -118,19 +118,19 @@ func (b *Batch) reserve() error {
 	return b.bounds.Reserve(more)
 }
 
-// Sample adds a sample to the series that was begun last.
+// Sample adds a sample to the current series of the parser.
 func (b *Batch) Sample(s remotewrite.Sample) { b.samples = append(b.samples, s) }
 
-// Histogram adds a native histogram to the series that was begun last. The batch keeps its pointers.
+// Histogram adds a native histogram to the current series of the parser. The batch keeps its pointers.
 func (b *Batch) Histogram(h remotewrite.Histogram) { b.histograms = append(b.histograms, h) }
 
-// Exemplar adds an exemplar to the series that was begun last.
+// Exemplar adds an exemplar to the current series of the parser.
 func (b *Batch) Exemplar(e remotewrite.Exemplar) { b.exemplars = append(b.exemplars, e) }
 
 // Metadata adds the description of a metric.
 func (b *Batch) Metadata(m remotewrite.Metadata) { b.metadata = append(b.metadata, m) }
 
-// Reject counts samples that the parser leaves out.
+// Reject counts samples that the parser skips.
 func (b *Batch) Reject(r Rejection) {
 	for n := range b.rejections {
 		if at := &b.rejections[n]; at.Reason == r.Reason && at.Silent == r.Silent {
@@ -147,10 +147,10 @@ func (b *Batch) Count() int { return len(b.samples) + len(b.histograms) + len(b.
 // Descriptions returns the metadata.
 func (b *Batch) Descriptions() []remotewrite.Metadata { return b.metadata }
 
-// Rejections returns what the parser left out: one for each reason, with the detail of the first.
+// Rejections returns what the parser skipped: one element for each reason, with the detail of the first.
 func (b *Batch) Rejections() []Rejection { return b.rejections }
 
-// Next goes to the next series for the writer.
+// Next moves the writer to the next series.
 func (b *Batch) Next() bool {
 	if b.next == len(b.series) {
 		return false
@@ -162,7 +162,7 @@ func (b *Batch) Next() bool {
 // Mark returns the position of the current series for Rewind.
 func (b *Batch) Mark() int { return b.next - 1 }
 
-// Rewind makes Next return again the series that was current when Mark returned mark.
+// Rewind makes Next return the series that was current when Mark returned mark.
 func (b *Batch) Rewind(mark int) { b.next = mark }
 
 // Series returns the current series.

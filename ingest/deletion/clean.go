@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// cleanRows is the number of rows that are rewritten together. Flushes wait meanwhile.
+	// cleanRows is the number of rows that a batch rewrites. Flushes wait meanwhile.
 	cleanRows = 256
 	// cleanRunSamplesMax bounds a chunk that is merged from several.
 	cleanRunSamplesMax = 1 << 18
@@ -32,7 +32,7 @@ type Report struct {
 	Tombstones int
 	// Waiting counts the tombstones that are too young, or have rows that could not be rewritten yet.
 	Waiting int
-	// RowsRewritten counts rewritten rows, RowsRemoved rows without samples left.
+	// RowsRewritten counts rewritten rows. RowsRemoved counts rows that had no samples left.
 	RowsRewritten, RowsRemoved int64
 	// Tables has the sizes before and after, including concurrent writes.
 	Tables []TableBytes
@@ -45,8 +45,8 @@ type TableBytes struct {
 }
 
 // Clean removes hours without samples from the index and deleted samples from the tables, frees their space and then drops
-// the tombstones. It rewrites rows with samples left and removes the others. It may take long; writes and queries continue.
-// After an interruption, the next call continues. Later deletions wait for the next call.
+// the tombstones. It rewrites rows with samples left and removes other rows. It may take long, and writes and queries
+// continue. After an interruption, the next call continues. Deletions that begin later wait for the next call.
 func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 	d.cleanMu.Lock()
 	defer d.cleanMu.Unlock()
@@ -54,7 +54,7 @@ func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 	began := Progress{Began: d.opts.Now(), Deletions: set.Len()}
 	d.cleaning.Store(&began)
 	defer d.cleaning.Store(nil)
-	// If rows were removed first, only a rebuild could remove their hours from the index.
+	// Once rows are removed, only a rebuild could remove their hours from the index. So the index comes first.
 	if err := d.cleanIndex(ctx, cleanPause); err != nil {
 		return report, err
 	}
@@ -186,7 +186,7 @@ func (d *Deleter) reclaim(ctx context.Context, rows []storage.RowRange, firstDay
 		}
 		span := storage.CellSpan{Family: at.family, Rows: rows, FromDay: firstDay, ToDay: lastDay + 1}
 		if at.family == storage.FamilyDays {
-			span.ToDay += monthDaysMax // the states of a month's days have the time of its end
+			span.ToDay += monthDaysMax // the states of a month's days have the time of the month's end
 		}
 		if err := spans.Reclaim(ctx, span); err != nil {
 			return fmt.Errorf("free the space of table %s: %w", at.table, err)
@@ -208,7 +208,7 @@ type cleaner struct {
 	encoder chunk.Encoder
 }
 
-// renew takes the tombstones now in force, and waits until no reader uses older ones.
+// renew takes the tombstones in force and waits until no reader uses older ones.
 func (c *cleaner) renew(ctx context.Context) (err error) {
 	if c.view != nil {
 		c.view.Release()
@@ -244,7 +244,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 				return err
 			}
 			keys = keys[:0]
-			// The pause is as long as the work, so the lock and half of a processor are free for other work.
+			// The pause is as long as the work. So other work gets the lock and half of a CPU.
 			if err := periodic.Sleep(ctx, time.Since(start)); err != nil {
 				return err
 			}
@@ -256,7 +256,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 	return c.rows(ctx, keys)
 }
 
-// rows cleans rows. No deletion and no flush runs meanwhile, so the chunks written here are the newest of their rows.
+// rows cleans rows. No deletion and no flush runs meanwhile. So the chunks that it writes are the newest of their rows.
 func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if len(keys) == 0 {
 		return nil
@@ -275,7 +275,7 @@ func (c *cleaner) rows(ctx context.Context, keys [][]byte) error {
 	if err != nil || len(muts) == 0 {
 		return err
 	}
-	// The rows stay the same for every reader, so nothing is announced.
+	// The rows do not change for any reader, so caches stay valid.
 	if err := c.raw.Apply(ctx, muts); err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(muts), storage.TableData, err)
 	}
@@ -311,7 +311,7 @@ func (c *cleaner) mutations(ctx context.Context, keys [][]byte) (muts []storage.
 }
 
 // mutation replaces the chunks of a row by their remaining samples. It merges chunks of floats. Chunks of other kinds keep
-// their numbers.
+// their sequence numbers.
 func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m storage.RowMutation, err error) {
 	k, err := keyschema.ParseRowKey(before.Key)
 	if err != nil {
@@ -380,13 +380,13 @@ func (c *cleaner) deleteFloats(
 func deleteCell(cell *storage.Cell, hour int64) storage.Entry {
 	return storage.Entry{
 		Kind: storage.DeleteCells, Family: cell.Family, Qualifier: bytes.Clone(cell.Qualifier),
-		// Without a time, an engine that places cells by time would search all days.
+		// Without a time range, an engine that places cells by time would search all days.
 		FromMs: keyschema.HourStartMs(hour), ToMs: keyschema.HourStartMs(hour + 1),
 	}
 }
 
-// replaceChunks replaces the changed cells of all kinds but floats. It returns the number of remaining cells and the bytes
-// that they shrank.
+// replaceChunks replaces the changed cells of all kinds except floats. It returns the number of remaining cells and by how
+// many bytes they shrank.
 func replaceChunks(m *storage.RowMutation, before, after []storage.Cell, hour int64) (left, freedBytes int) {
 	type name struct{ family, qualifier string }
 	values := map[name][]byte{}

@@ -21,12 +21,12 @@ import (
 type Count struct {
 	// Series counts the series with samples to delete.
 	Series int
-	// Samples counts samples as a query does.
+	// Samples is the number of samples that a query would return.
 	Samples int64
 	// Bytes is the size of the samples in the data table, or in memory if they are not flushed. It is an estimate if rows
-	// hold other samples, too.
+	// also hold other samples.
 	Bytes int64
-	// Orphans counts rollup states that the deletion removes although retention has dropped their samples.
+	// Orphans counts rollup states whose samples retention has dropped. The deletion removes them too.
 	Orphans rollupstore.Orphans
 }
 
@@ -60,7 +60,7 @@ func union(tsMs []int64, histograms []histchunk.Sample) []int64 {
 	return slices.Compact(tsMs)
 }
 
-// Unflushed appends the samples of a series that the tables lack. A count uses only the times.
+// Unflushed appends the samples of a series that the tables lack. A count needs only their times.
 type Unflushed func(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
 
 // Count counts the samples that a deletion would delete.
@@ -86,7 +86,7 @@ type counter struct {
 	memory  Unflushed
 	d       Request
 	series  []index.Series
-	head    [][]int64 // times of each series that are in memory and not in the table
+	head    [][]int64 // for each series, the times of samples that are in memory but not in the table
 	samples []int64
 	bytes   int64
 	row     chunk.Row
@@ -118,7 +118,8 @@ func (c *counter) count(ctx context.Context, into *Count) error {
 	return nil
 }
 
-// orphanSeriesMax is the number of series whose orphans are counted together. All hours with rows of them are in memory.
+// orphanSeriesMax is the number of series whose orphans are counted in one batch. A batch keeps all hours with rows in
+// memory.
 const orphanSeriesMax = 128
 
 // countOrphans counts states without samples that a deletion would remove.
@@ -126,7 +127,7 @@ func (sc Scanner) countOrphans(ctx context.Context, d Request) (orphans rollupst
 	if sc.States == nil {
 		return orphans, nil
 	}
-	// A deletion removes whole states of days, even of series without samples in its span.
+	// A deletion removes whole states of days, even of series without samples in its time range.
 	wide := d
 	wide.FromMs, wide.ToMs = storage.WholeDays(d.FromMs, d.ToMs)
 	found, err := sc.Select(ctx, wide)
@@ -144,7 +145,7 @@ func (sc Scanner) countOrphans(ctx context.Context, d Request) (orphans rollupst
 	return orphans, nil
 }
 
-// countOrphansOf counts the orphans of some series.
+// countOrphansOf counts the orphans of a batch of series.
 func (sc Scanner) countOrphansOf(
 	ctx context.Context, wide, d Request, some []index.Series,
 ) (orphans rollupstore.Orphans, err error) {

@@ -27,7 +27,7 @@ type Options struct {
 	Index      *index.Index
 	Schema     *keyschema.Schema
 	Store      storage.Store
-	Data       storage.Table // without deleted samples
+	Data       storage.Table // hides deleted samples
 	Tombstones *tombstone.Set
 	States     States // nil without rollups
 	Head       *head.Head
@@ -35,8 +35,8 @@ type Options struct {
 	Sequence   *flush.Sequence
 	Flusher    *flush.Flusher
 
-	// Announce runs change, which deletes samples, and notifies the users of the samples before and after it. No read of the head
-	// and of tombstones begins or ends meanwhile. nil runs change directly.
+	// Announce calls change, which deletes samples, and notifies the users of the samples before and after it. No read of
+	// the head and of tombstones begins or ends meanwhile. If Announce is nil, change is called directly.
 	Announce func(fromMs, toMs int64, change func() error) error
 	// Changed is called when samples with fromMs ≤ time ≤ toMs are deleted for all readers.
 	Changed func(fromMs, toMs int64)
@@ -65,9 +65,9 @@ func (d *Deleter) scanner() Scanner {
 // recordRefsMax is the number of series in one log record of a deletion.
 const recordRefsMax = 1 << 20
 
-// Delete deletes samples. When it returns, no reader sees them, even after power loss. Samples written later stay. It returns
-// the number of matching series that may have had samples there. Flushes wait meanwhile. An error other than a bad request
-// may come after samples were deleted: the caller may repeat the deletion.
+// Delete deletes samples. When it returns, no reader sees them, even after power loss. Samples written later stay. It
+// returns the number of matching series that may have had samples in the time range. Flushes wait meanwhile. After an error
+// other than a bad request, some samples may be deleted. The caller may then repeat the deletion.
 func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error) {
 	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return 0, err
@@ -78,10 +78,10 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 		return 0, err
 	}
 	if err := d.opts.Log.Refusing(); err != nil {
-		return 0, err // before any sample is deleted that the log could not record
+		return 0, err // fail before deleting a sample that the log could not record
 	}
-	// The log must have no samples of forgotten series, because a deletion could not name them and replay would restore
-	// them.
+	// The log must not have samples of forgotten series. A deletion could not name these series, and replay would restore
+	// the samples.
 	if d.opts.Flusher.LogHasForgotten() {
 		if err := d.opts.Flusher.All(ctx); err != nil {
 			return 0, err
@@ -107,7 +107,7 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 	return len(found), nil
 }
 
-// execute first deletes samples in memory and for all reads of rows, at one moment. Then it deletes in the log, then whole
+// execute first deletes samples in memory and for all reads of rows, in one step. Then it deletes in the log, then whole
 // metrics in the index. The caller holds the lock of the flusher.
 func (d *Deleter) execute(ctx context.Context, t *tombstone.Tombstone, found []index.Series) error {
 	clearIndex := func() {}
@@ -153,7 +153,8 @@ func refsOf(found []index.Series, metrics []string) (refs []index.Ref) {
 	return refs
 }
 
-// add deletes samples in memory with cut, and puts the tombstone in force. Options.Announce knows of it, if it is set.
+// add deletes samples in memory with cut and puts the tombstone in force. It runs both within Options.Announce, if that is
+// set.
 func (d *Deleter) add(t *tombstone.Tombstone, cut func() error) error {
 	return d.opts.Tombstones.Add(t, func(change func() error) error {
 		if d.opts.Announce == nil {
@@ -203,9 +204,9 @@ func (d *Deleter) log(t *tombstone.Tombstone, logs []uint32) (pos wal.Position, 
 }
 
 // Replay repeats a deletion of the log under a new sequence number. refs are its series in the head. When memory runs out, a
-// replay flushes samples that a later record deletes, under numbers above the old one. An earlier replay that was killed may
-// have done that too. The log still has every sample that was written after the deletion. So the tombstone may hide all
-// matching samples that are in the table now. Call CleanIndex after the replay.
+// replay flushes samples that a later record deletes, under numbers above the old one. A killed replay may have done that
+// too. The log still has every sample written after the deletion. So the tombstone may hide all matching samples in the
+// table. The caller calls CleanIndex after the replay.
 func (d *Deleter) Replay(ctx context.Context, t *tombstone.Tombstone, refs []uint32) (err error) {
 	if t.Seq, err = d.opts.Sequence.Take(ctx, 1); err != nil {
 		return err

@@ -3,9 +3,9 @@
 //
 // A deletion leaves a tombstone, which hides the samples from the moment it is in force. Two steps follow later:
 //
-//   - The index may list hours without samples. [Deleter.Maintain] removes them within [IndexDelay] and a run, and
-//     [Deleter.Clean] at once. A metric that is deleted whole leaves the index before the deletion returns.
+//   - The index may list hours without samples. [Deleter.Maintain] removes them in its first run after [IndexDelay].
+//     [Deleter.Clean] removes them at once. If a deletion covers a whole metric, the metric leaves the index at once.
 //   - The rows still hold the samples. [Deleter.Clean] rewrites them and drops the tombstones.
 //
-// Mode direct uses a [Scanner] and [TableSizes] too.
+// Mode direct uses [Scanner] and [TableSizes] too.
 package deletion

@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// IndexDelay is the age at which the hours without samples of a pending deletion leave the index. Deletions within this
-	// time share one rewrite of a day.
+	// IndexDelay is the age of a deletion at which its hours without samples leave the index. Deletions within this time
+	// share one rewrite of a day.
 	IndexDelay = 30 * time.Minute
-	// MaintainInterval is the time between two runs that look for such deletions.
+	// MaintainInterval is the time between two checks for deletions older than IndexDelay.
 	MaintainInterval = 5 * time.Minute
-	// batchSeries is the number of series whose rows are read together.
+	// batchSeries is the number of series whose rows are read in one batch.
 	batchSeries = 1024
 )
 
-// Pending lists the tombstones whose hours without samples the index may still list. due is set if one of them has waited
-// for IndexDelay.
+// Pending lists the tombstones whose hours without samples the index may still list. due is set if one of them is older than
+// IndexDelay.
 func Pending(set *tombstone.Set, now time.Time) (pending []*tombstone.Tombstone, due bool) {
 	view := set.View()
 	defer view.Release()
@@ -46,9 +46,9 @@ func IDs(list []*tombstone.Tombstone) []uint64 {
 	return ids
 }
 
-// Removal removes from the index the hours without samples of all series that a tombstone matches, on the days that it
-// overlaps. There is at least one tombstone. It checks whole days, because the rollup state of a day is deleted with all its
-// hours.
+// Removal removes the hours without samples from the index, for all series that a tombstone matches and all days that it
+// overlaps. list must not be empty. Removal checks whole days, because a deletion removes the rollup state of a day with all
+// its hours.
 func (sc Scanner) Removal(list []*tombstone.Tombstone) index.HourRemoval {
 	fromMs, toMs := Bounds(list)
 	return index.HourRemoval{
@@ -100,7 +100,7 @@ func eachHour(spans []presence.Span, visit func(hour int64)) {
 	}
 }
 
-// Maintain removes hours without samples from the index once a deletion has waited for IndexDelay. The caller runs it every
+// Maintain removes hours without samples from the index once a deletion is older than IndexDelay. The caller runs it every
 // MaintainInterval.
 func (d *Deleter) Maintain(ctx context.Context) error {
 	if _, due := Pending(d.opts.Tombstones, d.opts.Now()); !due || !d.cleanMu.TryLock() {

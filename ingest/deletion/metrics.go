@@ -8,7 +8,7 @@ import (
 // Metrics count deletions and cleaned rows.
 type Metrics struct{ Deletions, CleanedRows, CleanedBytes prometheus.Counter }
 
-// NewMetrics registers the metrics; nil does not.
+// NewMetrics registers the metrics, or returns unregistered ones if reg is nil.
 func NewMetrics(reg prometheus.Registerer) Metrics {
 	f := promauto.With(reg)
 	counter := func(name, help string) prometheus.Counter {

@@ -6,20 +6,20 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Status describes the deletions of a store whose rows are not clean yet.
+// Status describes the deletions of a store whose rows are not yet clean.
 type Status struct {
 	// Deletions are in the order of their ids.
 	Deletions []*tombstone.Tombstone
-	// Cleaning is the progress of Clean; nil if this process does not clean.
+	// Cleaning is the progress of Clean; nil if this process is not cleaning.
 	Cleaning *Progress
 }
 
-// Progress describes how far a call of Clean is.
+// Progress is the progress of a call of Clean.
 type Progress struct {
 	Began time.Time
 	// Deletions is the number of deletions that the call cleans.
 	Deletions int
-	// RowsRead counts the row keys that the call has checked, RowsRewritten and RowsRemoved the rows that it has changed.
+	// RowsRead counts the row keys checked so far. RowsRewritten and RowsRemoved count the changed rows.
 	RowsRead, RowsRewritten, RowsRemoved int64
 }
 

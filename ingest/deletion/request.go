@@ -14,14 +14,14 @@ import (
 
 // Errors of a deletion besides *tombstone.LimitError.
 var (
-	// ErrBadRequest: the request is invalid.
+	// ErrBadRequest means that the request is invalid.
 	ErrBadRequest = errors.New("bad deletion")
-	// ErrDeletesEverything: a selector may match all series, and Request.Everything is not set.
+	// ErrDeletesEverything means that a selector may match all series and Request.Everything is not set.
 	ErrDeletesEverything = errors.New("a selector matches everything")
-	// ErrTenant: the write mode drops no tenants.
+	// ErrTenant means that the write mode cannot drop tenants.
 	ErrTenant = errors.New("mode direct drops no tenants, because other servers may write for them; delete the tenant's series " +
 		"with delete_series and its own token")
-	// ErrUnsupported: the server was opened without tombstones.
+	// ErrUnsupported means that the server has no tombstones.
 	ErrUnsupported = errors.New("deletions are not supported here")
 )
 
@@ -63,7 +63,7 @@ func WholeMetrics(selectors [][]*labels.Matcher) (metrics []string) {
 	return metrics
 }
 
-// wholeHours are the hours that a deletion covers completely; First is after Last if there is none.
+// wholeHours returns the hours that a deletion covers completely. First is after Last if there is none.
 func wholeHours(t *tombstone.Tombstone) presence.Span {
 	return presence.Span{First: (t.FromMs + keyschema.HourMs - 1) / keyschema.HourMs, Last: (t.ToMs+1)/keyschema.HourMs - 1}
 }

@@ -20,7 +20,7 @@ import (
 type Scanner struct {
 	Index  *index.Index
 	Schema *keyschema.Schema
-	Data   storage.Table // without deleted samples
+	Data   storage.Table // hides deleted samples
 	States States        // nil without rollups
 }
 

@@ -17,8 +17,8 @@ import (
 	"halite/storage/tombstone"
 )
 
-// ErrLeft means that rows or series of a dropped tenant are left.
-var ErrLeft = errors.New("data of the dropped tenant is left")
+// ErrLeft means that rows or series of a dropped tenant remain.
+var ErrLeft = errors.New("data of the dropped tenant remains")
 
 // ofTenant selects all series of a tenant other than the default one.
 func ofTenant(tenant string) Request {
@@ -40,11 +40,11 @@ func (d *Deleter) TenantSeries(ctx context.Context, tenant string) ([]index.Seri
 	return d.scanner().Select(ctx, ofTenant(tenant))
 }
 
-// DropTenant removes all series of a tenant other than the default one, with their samples and rollups. It is durable when it
-// returns, and no reader finds anything any more. The caller lets no write of the tenant in. After an error, the caller repeats
+// DropTenant removes all series of a tenant other than the default one, with their samples and rollups. When it returns, the
+// removal is durable and no reader finds any data. The caller blocks the tenant's writes. After an error, the caller repeats
 // the call. It returns the number of series.
 func (d *Deleter) DropTenant(ctx context.Context, tenant string) (series int, err error) {
-	// A tombstone first: readers see all of the tenant or nothing, and a replay of the log brings nothing back.
+	// The tombstone comes first. So readers see all data of the tenant or none, and a replay of the log restores nothing.
 	if series, err = d.Delete(ctx, ofTenant(tenant)); err != nil {
 		return 0, err
 	}
@@ -74,7 +74,7 @@ func (d *Deleter) DropTenant(ctx context.Context, tenant string) (series int, er
 	return series, d.checkDropped(ctx, tenant)
 }
 
-// tombstonesOf returns the ids of the tombstones that concern no series but the tenant's.
+// tombstonesOf returns the ids of the tombstones that concern only the tenant's series.
 func tombstonesOf(list []*tombstone.Tombstone, tenant string) (ids []uint64) {
 	for _, t := range list {
 		metrics, tenants, ok := tombstone.Names(t.Selectors)
@@ -92,7 +92,7 @@ func tombstonesOf(list []*tombstone.Tombstone, tenant string) (ids []uint64) {
 // dropTenantRows removes the rows of samples and rollups. The caller holds cleanMu.
 func (d *Deleter) dropTenantRows(ctx context.Context, tenant string) error {
 	rows := tenantRows(tenant)
-	// Rollups first, because dropped samples would make each of them dirty.
+	// Rollups go first, because dropped samples would make each of them dirty.
 	if err := d.dropStates(ctx, rows); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func (d *Deleter) dropTenantRows(ctx context.Context, tenant string) error {
 	if err != nil || d.opts.States == nil {
 		return err
 	}
-	// A pass that began before may still write states, and this waits for it.
+	// A pass of the rollup job that began earlier may still write states. This call waits for it.
 	if err := d.opts.States.ApplyDeletions(ctx); err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (d *Deleter) dropStates(ctx context.Context, rows storage.RowRange) error {
 	return table.DropRows(ctx, rows)
 }
 
-// dropTenantHours removes all hours of the tenant from the index. Its rows are gone, and no sample is unflushed.
+// dropTenantHours removes all hours of the tenant from the index. The tenant's rows are gone, and no sample is unflushed.
 func (d *Deleter) dropTenantHours(ctx context.Context, tenant string) error {
 	return d.opts.Index.RemoveHours(ctx, index.HourRemoval{
 		Last:     keyschema.HourMax,
@@ -141,7 +141,7 @@ func (d *Deleter) dropTenantHours(ctx context.Context, tenant string) error {
 	})
 }
 
-// checkDropped returns ErrLeft if anything of the tenant is left.
+// checkDropped returns ErrLeft if data of the tenant remains.
 func (d *Deleter) checkDropped(ctx context.Context, tenant string) error {
 	found, err := d.TenantSeries(ctx, tenant)
 	if err != nil {

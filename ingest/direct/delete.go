@@ -15,11 +15,11 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Servers delete as follows. A deletion publishes its tombstone in the tables, where all servers see it at the same moment. Each
-// server checks for new tombstones before it reads and after it has written. Samples written before the deletion have a lower
-// number than the tombstone, or no number (package tombstone). Later the server with the lease removes hours without samples from
-// the index, under a lock that all servers see. A writer that finds a new deletion writes its samples again. A writer that finds
-// a lock, or finds that locks have changed, announces its hours again.
+// Servers delete as follows. A deletion publishes its tombstone in the tables, where all servers see it at the same moment.
+// Each server checks for new tombstones before it reads and after it has written. Samples written before the deletion have a
+// lower number than the tombstone, or no number (package tombstone). Later the server with the lease removes hours without
+// samples from the index, under a lock that all servers see. A writer that finds a new deletion writes its samples again. A
+// writer that finds a lock, or finds that locks have changed, adds its hours to the index again.
 
 // cleanKeysMax is the number of rows that one call of the compactor cleans.
 const cleanKeysMax = 4096
@@ -29,8 +29,8 @@ func (t *Direct) scanner() deletion.Scanner {
 	return deletion.Scanner{Index: t.opts.Index, Schema: t.opts.Schema, Data: t.data, States: t.opts.States}
 }
 
-// renew reads everything that other servers announced before the call. A refresh that ran during an announcement may miss a
-// part of it; the next one does not.
+// renew reads everything that other servers added before the call. A refresh that already runs may miss part of it, but the
+// next one does not.
 func (t *Direct) renew(ctx context.Context) error {
 	for range 2 {
 		if err := t.opts.Index.Refresh(ctx); err != nil {
@@ -41,8 +41,8 @@ func (t *Direct) renew(ctx context.Context) error {
 }
 
 // DeleteSeries deletes samples. When it returns, no later query on any server sees them. Samples whose write began later
-// stay, whatever their times. It returns the number of series that match and may have had samples there. An error other than
-// a bad request may come after samples were deleted: the caller may repeat the deletion.
+// stay, whatever their times. It returns the number of matching series that may have had samples in the time range. After an
+// error other than a bad request, some samples may be deleted. The caller may then repeat the deletion.
 func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series int, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
@@ -58,7 +58,7 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 	if err := t.renew(ctx); err != nil {
 		return 0, err
 	}
-	// A deletion without series is published, too: a failed write may have left rows that the index does not know.
+	// A deletion without series is published too, because a failed write may have left rows that the index does not list.
 	found, err := t.scanner().Select(ctx, r)
 	if err != nil {
 		return 0, err
@@ -84,8 +84,8 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 	return len(found), nil
 }
 
-// cleanIndex removes hours without samples from the index after deletions. If it fails, its lock stays, because the effects
-// of the failed step are unknown.
+// cleanIndex removes hours without samples from the index after deletions. If a step fails, the lock stays, because the
+// effects of the step are unknown.
 func (t *Direct) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) error {
 	fromMs, toMs := deletion.Bounds(list)
 	lock, err := t.lockIndex(ctx, fromMs, toMs)
@@ -103,7 +103,7 @@ func (t *Direct) cleanIndex(ctx context.Context, list ...*tombstone.Tombstone) e
 	return lock.Release(ctx, deletion.IDs(list)...)
 }
 
-// lockIndex takes the cleanup lock of a span of time. The owners of stolen locks remove nothing more.
+// lockIndex takes the cleanup lock of a time range. Owners of stolen locks remove nothing more.
 func (t *Direct) lockIndex(ctx context.Context, fromMs, toMs int64) (*tombstone.CleanupLock, error) {
 	lock, err := t.opts.Tombstones.LockCleanup(ctx, fromMs, toMs, t.opts.Now)
 	if err != nil || !lock.StoleLock {
@@ -113,7 +113,7 @@ func (t *Direct) lockIndex(ctx context.Context, fromMs, toMs int64) (*tombstone.
 	return lock, t.opts.Index.FenceShared(ctx, keyschema.HourOf(fromMs), keyschema.HourOf(toMs))
 }
 
-// maintainDeletions removes hours without samples from the index once a deletion has waited for deletion.IndexDelay. It also
+// maintainDeletions removes hours without samples from the index once a deletion is older than deletion.IndexDelay. It also
 // steals the locks of dead servers.
 func (t *Direct) maintainDeletions(ctx context.Context) error {
 	set := t.opts.Tombstones
@@ -138,7 +138,7 @@ func (t *Direct) maintainDeletions(ctx context.Context) error {
 	return nil
 }
 
-// CountDeletion counts what DeleteSeries would delete, and deletes nothing. It reads all these samples.
+// CountDeletion counts the samples that DeleteSeries would delete. It deletes nothing, but it reads all these samples.
 func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count deletion.Count, err error) {
 	if t.opts.Tombstones == nil {
 		return count, deletion.ErrUnsupported
@@ -152,8 +152,8 @@ func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count d
 	return t.scanner().Count(ctx, r, t.opts.Tombstones, t.AppendSamples)
 }
 
-// confirm protects the samples of a batch from deletions that began before the end of the write. Such a deletion must neither
-// hide the samples nor remove their hours from the index. The rows of the batch are in the table.
+// confirm protects the samples of a batch from deletions that began before the write ended. Such a deletion must neither
+// hide the samples nor remove their hours from the index. The table already has the rows of the batch.
 func (t *Direct) confirm(ctx context.Context, b *rowBatch) error {
 	set := t.opts.Tombstones
 	for set != nil {
@@ -173,7 +173,7 @@ func (t *Direct) confirm(ctx context.Context, b *rowBatch) error {
 				return err
 			}
 		}
-		// A cleaning that found no rows before may be removing the hours from the index.
+		// A cleaning that found no rows earlier may be removing the hours from the index.
 		for _, row := range b.rows {
 			t.opts.Index.Reannounce(row.ref, row.hour)
 		}
@@ -209,9 +209,9 @@ func (b *rowBatch) renumber(floor uint32) {
 	}
 }
 
-// CleanTombstones removes samples that were deleted more than PackDelay ago from the tables, and then drops the tombstones.
-// One server at a time cleans; on others it returns storage.ErrUnavailable. If it is interrupted, the next call does the
-// rest.
+// CleanTombstones removes samples that were deleted more than PackDelay ago from the tables, and then drops their
+// tombstones. One server at a time cleans; on others it returns storage.ErrUnavailable. After an interruption, the next call
+// continues.
 func (t *Direct) CleanTombstones(ctx context.Context) (report deletion.Report, err error) {
 	set := t.opts.Tombstones
 	if set == nil {
@@ -257,7 +257,7 @@ func (t *Direct) clean(ctx context.Context, report *deletion.Report) error {
 	defer view.Release()
 	todo := view.List()
 	report.Waiting = t.opts.Tombstones.Len() - len(todo)
-	// Writers at the time of a deletion may have added hours to the index again: remove them for all dropped tombstones.
+	// Writers may have added hours to the index again during a deletion. Remove these hours for all dropped tombstones.
 	unclean, _ := deletion.Pending(t.opts.Tombstones, t.opts.Now())
 	known := func(made *tombstone.Tombstone) bool { return slices.Contains(todo, made) }
 	unclean = append(slices.DeleteFunc(unclean, known), todo...)
@@ -307,17 +307,17 @@ func (t *Direct) applied(ctx context.Context, ids []uint64) ([]uint64, error) {
 	return slices.DeleteFunc(ids, func(id uint64) bool { return id > last }), nil
 }
 
-// cleaner gathers rows that have lost samples, by hour.
+// cleaner collects the rows that have lost samples, by hour.
 type cleaner struct {
 	t      *Direct
 	report *deletion.Report
 	filter *tombstone.Filter // of the tombstones to clean
 	hours  map[int64][][]byte
 	count  int
-	waits  map[uint64]bool // ids of the deletions that may affect a row left for later
+	waits  map[uint64]bool // ids of the deletions that may affect a skipped row
 }
 
-// leave records the deletions of rows that are left for the next cleaning.
+// leave records the deletions of rows that the next cleaning has to rewrite.
 func (c *cleaner) leave(ctx context.Context, hour int64, keys [][]byte) error {
 	hourBytes := len(keyschema.AppendHour(nil, hour))
 	for _, key := range keys {
@@ -370,7 +370,7 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 func (c *cleaner) flush(ctx context.Context) error {
 	for _, hour := range slices.Sorted(maps.Keys(c.hours)) {
 		if c.t.opts.Now().UnixMilli() <= keyschema.HourCellMs(hour)+c.t.compactor.Delay().Milliseconds() {
-			// Samples in time have no mark, so no compactor notices them.
+			// Only late samples have a mark, so the compactor does not notice the others.
 			if err := c.leave(ctx, hour, c.hours[hour]); err != nil {
 				return err
 			}

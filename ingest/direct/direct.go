@@ -33,7 +33,7 @@ import (
 
 // Options configure a Direct.
 type Options struct {
-	// Store holds the tables. It must acknowledge durable writes only, and read its own writes. Required. The caller closes
+	// Store holds the tables. It must acknowledge only durable writes and read its own writes. Required. The caller closes
 	// it after the Direct.
 	Store storage.Store
 	// Index is the series index, opened with index.Options.Writer. Required.
@@ -46,24 +46,24 @@ type Options struct {
 	Retention time.Duration
 	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
 	RetentionByMetric *keyschema.TierRetention
-	// Tombstones is the shared set of deletions. Store must be its Store, or one above it. If it is nil, deletions are refused,
-	// and no other server may delete samples.
+	// Tombstones is the shared set of deletions. Store must be its Store, or wrap it. If Tombstones is nil, deletions are
+	// refused, and no other server may delete samples.
 	Tombstones *tombstone.Set
 	// States are the rollup states of the samples; nil if there are none.
 	States deletion.States
-	// Fresh, if not nil, is called before each index look-up of a query. After it returns, rollups reflect all earlier
+	// Fresh, if not nil, is called before each index look-up of a query. When it returns, rollups reflect all earlier
 	// changes of samples.
 	Fresh func(ctx context.Context) error
-	// Heat counts accepted samples by row key; nil means that nothing counts them.
+	// Heat counts accepted samples by row key; nil turns the count off.
 	Heat *keyviz.Collector
 	// Limits bound requests.
 	Limits ingest.Limits
-	// WriteTimeout bounds the write of one request with its retries; 0 means 20 s.
+	// WriteTimeout bounds the write of one request, including retries; 0 means 20 s.
 	WriteTimeout time.Duration
 	// Refresh is the time between two refreshes, which read what other servers have written; 0 means 2 s. A negative value turns
 	// all background jobs off.
 	Refresh time.Duration
-	// StaleMax is the largest age of the last refresh; queries fail beyond it. 0 means 30 s.
+	// StaleMax is the largest age of the last refresh. Queries fail beyond it. 0 means 30 s.
 	StaleMax time.Duration
 	// PackDelay and MarkAfter are Delay and MarkAfter of compactor.Options.
 	PackDelay, MarkAfter time.Duration
@@ -71,20 +71,20 @@ type Options struct {
 	PackConcurrency int
 	// PackInterval is the time between two runs of the compactor on the server with the lease; 0 means 1 minute.
 	PackInterval time.Duration
-	// LeaseTTL is the time until another server takes over the lease of a dead one; 0 means 90 s.
+	// LeaseTTL is the time after which another server takes over the lease of a dead server; 0 means 90 s.
 	LeaseTTL time.Duration
 	// MaintainInterval is the time between two maintenance runs, which compact days and forget series; 0 means 10 minutes.
 	MaintainInterval time.Duration
 	// IdleAfter is the time without samples after which the memory of a series is freed; 0 means 48 h.
 	IdleAfter time.Duration
-	// Guard, if not nil, reports at each refresh whether the tables may still be used. After an error that does not wrap
-	// storage.ErrUnavailable, all writes are refused until Guard returns nil.
+	// Guard, if not nil, checks at each refresh whether the tables may still be used. After an error that does not wrap
+	// storage.ErrUnavailable, the server refuses all writes until Guard returns nil.
 	Guard func(ctx context.Context) error
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger takes messages for operators; nil discards them.
+	// Logger logs for operators; nil discards all lines.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil means they are not registered.
+	// Registerer registers the metrics; nil means no registration.
 	Registerer prometheus.Registerer
 }
 
@@ -139,11 +139,11 @@ type Direct struct {
 	cleaning sync.Mutex // admits one CleanTombstones at a time
 
 	notesMu sync.Mutex
-	noted   map[int64]struct{} // hours with a note of this process
+	noted   map[int64]struct{} // hours for which this process has written a note
 
-	retryDelay time.Duration // first pause before rows are written again
+	retryDelay time.Duration // first pause before a retry of a write
 
-	refreshedMs     atomic.Int64 // Unix milliseconds of the last refresh without an error
+	refreshedMs     atomic.Int64 // Unix milliseconds of the last successful refresh
 	jobs            periodic.Jobs
 	lateRows        prometheus.Counter
 	retries         prometheus.Counter
@@ -270,10 +270,10 @@ func (t *Direct) Holds(_, _ int64) bool { return false }
 // Flush stores the metadata of metrics. Samples are in the tables already.
 func (t *Direct) Flush(ctx context.Context) error { return t.PersistMetadata(ctx) }
 
-// Stats describes the server. There are no unflushed samples; only the series count.
+// Stats describes the server. There are no unflushed samples, so it only counts series.
 func (t *Direct) Stats() ingest.Stats { return ingest.Stats{Series: t.SeriesCount()} }
 
-// Pack packs the hours that are due. The server with the lease does so periodically.
+// Pack packs the hours that are due. The server with the lease packs periodically.
 func (t *Direct) Pack(ctx context.Context) error { return t.compactor.Run(ctx) }
 
 // Maintains reports whether this server holds the lease to pack, compact and sweep.
@@ -297,14 +297,14 @@ func (t *Direct) keeper(name string) (*lease.Keeper, error) {
 	}, t.opts.Logger)
 }
 
-// Index returns the index for queries. A look-up fails if it could miss writes that other servers acknowledged more than
-// StaleMax ago.
+// Index returns the index for queries. A look-up fails if the last refresh is older than StaleMax, because it could miss
+// writes of other servers.
 func (t *Direct) Index() FreshIndex { return FreshIndex{t} }
 
 // FreshIndex is the index of a Direct.
 type FreshIndex struct{ t *Direct }
 
-// check also makes all deletions so far visible to the queries that follow.
+// check also makes all deletions so far visible to later queries.
 func (c FreshIndex) check(ctx context.Context) error {
 	if age := time.Duration(c.t.opts.Now().UnixMilli()-c.t.refreshedMs.Load()) * time.Millisecond; age > c.t.opts.StaleMax {
 		return fmt.Errorf("%w: the writes of other servers were last read %s ago", storage.ErrUnavailable,

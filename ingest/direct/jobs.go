@@ -96,7 +96,7 @@ func (t *Direct) maintain(ctx context.Context) error {
 	return t.CollectSeries(ctx, before, func(uint32) {})
 }
 
-// forgetNotes forgets notes of hours for which only late samples can come.
+// forgetNotes forgets the notes of hours that can get only late samples.
 func (t *Direct) forgetNotes() {
 	t.notesMu.Lock()
 	defer t.notesMu.Unlock()

@@ -32,10 +32,10 @@ type rowBatch struct {
 	samples []head.Sample
 	rows    []batchRow
 	arena   flush.Arena
-	// unknown is set if the tables of the index lack some of the rows.
+	// unknown is set if this process does not know that the tables of the index list all of the rows.
 	unknown bool
 	hours   map[int64]struct{}
-	// version and floor are the version and the floor of the tombstones that the samples follow.
+	// version and floor are the version and the floor of the tombstones that precede the samples.
 	version uint64
 	floor   uint32
 }
@@ -48,8 +48,8 @@ type batchRow struct {
 	marked   bool
 }
 
-// Write stores a request and returns when the tables hold it. Results and errors are the same as in Ingester.Write, except that
-// an *OverloadError of the storage may come after a part of the request was stored.
+// Write stores a request and returns when the tables hold it. Results and errors are those of Ingester.Write. But an
+// *OverloadError of the storage may come after part of the request was stored.
 func (t *Direct) Write(ctx context.Context, in ingest.Input) (ingest.Result, error) {
 	r, err := t.Begin(ctx, in)
 	if err != nil {
@@ -64,7 +64,7 @@ func (t *Direct) Write(ctx context.Context, in ingest.Input) (ingest.Result, err
 	return r.Finish(err)
 }
 
-// prepare reads a request and makes its mutations. No series is forgotten meanwhile.
+// prepare reads a request and makes its mutations. It prevents series from being forgotten meanwhile.
 func (t *Direct) prepare(r *ingest.Request) (*rowBatch, error) {
 	t.LockSeries()
 	defer t.UnlockSeries()
@@ -78,8 +78,7 @@ func (t *Direct) prepare(r *ingest.Request) (*rowBatch, error) {
 	return b, r.StoreMetadata()
 }
 
-// makeBatch makes the mutations of the request's rows. Of two samples with one timestamp the later one comes later in its
-// mutation.
+// makeBatch makes the mutations of the request's rows. For samples with equal timestamps, it keeps their order.
 func (t *Direct) makeBatch(r *ingest.Request) (*rowBatch, error) {
 	b := &rowBatch{hours: map[int64]struct{}{}}
 	for _, s := range r.Samples() {
@@ -139,7 +138,7 @@ func (t *Direct) addRow(b *rowBatch, ref index.Ref, hour int64, samples []head.S
 	return nil
 }
 
-// await announces the rows to the index, then writes them. It returns when index and table have acknowledged them.
+// await adds the rows to the index, then writes them. It returns when index and table have acknowledged both.
 func (t *Direct) await(ctx context.Context, r *ingest.Request, b *rowBatch) error {
 	if len(b.rows) == 0 {
 		return nil
@@ -185,8 +184,8 @@ func (t *Direct) put(ctx context.Context, b *rowBatch) error {
 	if err := t.note(ctx, b, false); err != nil {
 		return err
 	}
-	// Samples that became late during the write get a mark and are written again, because the compactor may have packed the
-	// row meanwhile.
+	// Samples that became late during the write get a mark and are written again. The compactor may have packed the row
+	// meanwhile.
 	for rows := b.rows; len(rows) > 0; {
 		t.mark(rows)
 		if err := t.apply(ctx, rows); err != nil {
@@ -197,7 +196,7 @@ func (t *Direct) put(ctx context.Context, b *rowBatch) error {
 	return t.note(ctx, b, true)
 }
 
-// late reports whether samples of an hour need a mark, because the compactor may pack it soon.
+// late reports whether samples of an hour need a mark, because the compactor may soon pack it.
 func (t *Direct) late(hour int64) bool {
 	return t.opts.Now().UnixMilli() > keyschema.HourCellMs(hour)+t.opts.MarkAfter.Milliseconds()
 }
@@ -218,8 +217,8 @@ func (t *Direct) mark(rows []batchRow) {
 	}
 }
 
-// note writes notes for the compactor. For an hour that is not late, it writes one note, before the first sample is acknowledged.
-// For late samples it writes a note each time, after the samples.
+// note writes notes for the compactor. For an hour that is not late, it writes one note before it acknowledges the first
+// sample. For late samples it writes a note each time, after the samples.
 func (t *Direct) note(ctx context.Context, b *rowBatch, late bool) error {
 	var hours []int64
 	t.notesMu.Lock()
@@ -248,7 +247,8 @@ func (t *Direct) note(ctx context.Context, b *rowBatch, late bool) error {
 	return nil
 }
 
-// apply writes rows. It retries while the storage is unavailable, until the context ends. Setting a cell twice does no harm.
+// apply writes rows. It retries while the storage is unavailable, until the context ends. Setting a cell twice has no
+// effect.
 func (t *Direct) apply(ctx context.Context, rows []batchRow) error {
 	for from := 0; from < len(rows); {
 		to, entries := from, 0

@@ -20,7 +20,7 @@ func (a *Arena) Append(write func(dst []byte) []byte) []byte {
 	}
 	piece := &a.pieces[a.at]
 	start := len(*piece)
-	*piece = write(*piece) // append allocates a new piece if the bytes do not fit, and keeps the old one
+	*piece = write(*piece) // append allocates a new piece if the bytes do not fit and leaves the old one in place
 	a.used += len(*piece) - start
 	return (*piece)[start:len(*piece):len(*piece)]
 }

@@ -14,7 +14,7 @@ import (
 // seriesRecordBytes is the size of one record of series in a checkpoint. Larger records compress better.
 const seriesRecordBytes = 8 << 20
 
-// staleRef is a number in the log that new samples no longer use, although old samples in the log may have it.
+// staleRef is a number in the log that new samples no longer use, while old samples in the log may have it.
 type staleRef struct {
 	log uint32
 	// ref is the series' current ref. It is 0 if the series was forgotten. Replay then skips its samples, which are in the
@@ -25,12 +25,12 @@ type staleRef struct {
 }
 
 // AddStaleRef notes that new samples no longer use a number in the log. ref is the series' current ref, or 0 if the series
-// was forgotten. until is the first segment without samples of that number. The caller holds the lock, or is alone.
+// was forgotten. until is the first segment without samples of that number. The caller holds the lock or runs alone.
 func (f *Flusher) AddStaleRef(log uint32, ref index.Ref, until uint64) {
 	f.stale = append(f.stale, staleRef{log: log, ref: ref, until: until})
 }
 
-// StaleUntil sets the first segment without samples of any stale ref. The caller is alone.
+// StaleUntil sets the first segment without samples of any stale ref. The caller runs alone.
 func (f *Flusher) StaleUntil(segment uint64) {
 	for n := range f.stale {
 		f.stale[n].until = segment
@@ -93,9 +93,9 @@ func (f *Flusher) writeCheckpoint(ctx context.Context) (truncated bool, err erro
 	return true, nil
 }
 
-// emitCheckpoint writes the state that replay needs before it reads the segments from point on: the numbers of all series,
-// stale ones first, and metadata. A series without labels is a forgotten one. The list may include a series whose record
-// comes after the cut of the log. A repeated number for the same series does no harm.
+// emitCheckpoint writes the state that replay needs before it reads segment point: the numbers of all series, stale ones
+// first, and metadata. A series without labels is a forgotten one. The list may include a series whose record comes after
+// the cut of the log. A repeated number for the same series does no harm.
 func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []byte) error) error {
 	type number struct{ ref, log uint32 }
 	f.opts.Register.Lock()
@@ -113,7 +113,7 @@ func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []by
 	for _, s := range f.stale {
 		ls := labels.EmptyLabels()
 		if s.ref != 0 {
-			ls = f.opts.Index.Labels(s.ref) // empty if it was forgotten meanwhile
+			ls = f.opts.Index.Labels(s.ref) // empty if the series was forgotten meanwhile
 		}
 		if err := w.add(s.log, ls); err != nil {
 			return err

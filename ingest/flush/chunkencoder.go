@@ -10,8 +10,8 @@ import (
 	"halite/keyschema/histchunk"
 )
 
-// chunkEncoder encodes rows of the head as chunks of the data table. load unpacks rows. Then append encodes one chunk, and is
-// called again while rest reports more.
+// chunkEncoder encodes rows of the head as chunks of the data table. load unpacks rows. append encodes one chunk; the caller
+// repeats it while rest reports more.
 type chunkEncoder struct {
 	// histogramBytesMax bounds a chunk of several histograms, below the largest value of a cell.
 	histogramBytesMax int
@@ -41,7 +41,8 @@ func (e *chunkEncoder) load(rows *head.Reader, kind keyschema.SampleKind, from, 
 	return err
 }
 
-// append appends the chunk of the loaded rows. If histograms are too large for one chunk, it encodes the first ones.
+// append appends the chunk of the loaded rows. If the histograms are too large for one chunk, it encodes only the first
+// ones.
 func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs int64) []byte {
 	out := dst
 	switch kind {

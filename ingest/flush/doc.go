@@ -1,4 +1,4 @@
-// Package flush moves rows from the head to the data table, and truncates the write-ahead log behind them.
+// Package flush moves rows from the head to the data table and then truncates the write-ahead log.
 //
 // A row holds the samples of one series and hour. A flush writes each row as one chunk, or as several if the row is very
 // large. [Flusher.Step] is one run of the background job:

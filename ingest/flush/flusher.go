@@ -41,10 +41,10 @@ type Options struct {
 	// Register serialises registrations of series in the head.
 	Register sync.Locker
 
-	// FlushBytes is the memory of the rows that a flush writes at a time.
+	// FlushBytes is the memory of the rows that a flush writes in one batch.
 	FlushBytes int64
-	// Grace is the time after the end of an hour for which its rows wait for late samples. Spread is the time over which
-	// the flushes of one hour are spread.
+	// Grace is the time after the end of an hour for which its rows wait for late samples. Spread is the time over which the
+	// rows of one hour are flushed.
 	Grace, Spread time.Duration
 	// Tick is the time between two runs of the job.
 	Tick time.Duration
@@ -60,8 +60,8 @@ type Options struct {
 
 // Flusher writes rows of the head to the data table and truncates the log.
 //
-// Its lock admits one flush, checkpoint, deletion or series garbage collection at a time. Methods say if the caller must hold
-// it.
+// Its lock admits one flush, checkpoint, deletion or series garbage collection at a time. Each method says if the caller
+// must hold it.
 type Flusher struct {
 	opts    Options
 	head    *head.Head
@@ -88,7 +88,7 @@ func New(opts Options) *Flusher {
 	}
 }
 
-// Lock waits until no flush, checkpoint, deletion or series garbage collection runs, and keeps others from starting.
+// Lock waits until no flush, checkpoint, deletion or series garbage collection runs, and prevents new ones.
 func (f *Flusher) Lock() { f.mu.Lock() }
 
 // Unlock lets the next operation start.
@@ -111,7 +111,7 @@ func (f *Flusher) Step(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := f.opts.Now()
-	// Ticks follow the clock, so that a wake-up does not make rows look idle sooner.
+	// Ticks follow the clock, so a wake-up does not make rows look idle sooner.
 	tick := uint32(max(0, now.Sub(f.started)/f.opts.Tick))
 	f.head.SetTick(tick)
 	err := f.flushDue(ctx, now.UnixMilli(), tick)
@@ -143,7 +143,7 @@ func (f *Flusher) flushDue(ctx context.Context, nowMs int64, tick uint32) error 
 	return err
 }
 
-// hasBacklog is the policy's hasBacklog. It skips the check of rows while the head is small.
+// hasBacklog applies the policy's hasBacklog. It skips the check of rows while the head is small.
 func (f *Flusher) hasBacklog(open int64) bool {
 	limitBytes := f.opts.HeadBytesMax()
 	if !hasBacklog(f.head.Bytes(), limitBytes) {
@@ -189,7 +189,7 @@ func (f *Flusher) shortenLog(ctx context.Context) error {
 	if oldest, ok := f.head.OldestSegment(); err == nil && ok && oldest < first {
 		_, err = f.FlushRows(ctx, segmentRule(first))
 	}
-	// The rows that were flushed before a failure may free some segments.
+	// The rows flushed before a failure may free some segments.
 	return errors.Join(err, f.Checkpoint(ctx, false))
 }
 

@@ -39,13 +39,13 @@ type job struct {
 	reader  head.Reader
 	encoder chunkEncoder
 	chosen  []head.Row
-	bytes   int64      // memory of chosen
-	days    []dayRows  // of chosen, oldest first
-	frozen  []head.Row // rows in progress; the first written ones are in the table
+	bytes   int64      // memory of the chosen rows
+	days    []dayRows  // days of the chosen rows, oldest first
+	frozen  []head.Row // rows in progress; the table already has the first `written` ones
 	written int
-	rows    int // rows of the whole job in the table
+	rows    int // rows that the whole job has written to the table
 
-	// The batch under construction. Its memory serves the next one.
+	// The batch under construction. The next batch reuses its memory.
 	muts    []storage.RowMutation
 	entries []storage.Entry
 	arena   Arena
@@ -79,15 +79,15 @@ func (j *job) flush(ctx context.Context, pick rule) (rows int, err error) {
 	return j.rows, nil
 }
 
-// selectRows collects the rows that pick takes, ordered by stripe. It counts them first, because there may be millions and
-// a growing list is in memory twice.
+// selectRows collects the rows that pick takes, ordered by stripe. It counts them first: there may be millions, and a
+// growing list is in memory twice.
 func (j *job) selectRows(pick rule) {
 	j.chosen, j.bytes, j.days = j.chosen[:0], 0, j.days[:0]
 	count, _ := countRows(j.head, pick)
 	if count == 0 {
 		return
 	}
-	j.chosen = slices.Grow(j.chosen, count+count/64) // further rows may arrive meanwhile
+	j.chosen = slices.Grow(j.chosen, count+count/64) // more rows may arrive meanwhile
 	for stripe := range j.head.Stripes() {
 		j.chosen = j.head.SelectRows(j.chosen, stripe, func(row head.RowInfo) bool {
 			if !pick(row) {
@@ -114,8 +114,8 @@ func (j *job) countDay(row head.RowInfo) {
 	j.days[at].bytes += row.Bytes
 }
 
-// eachPart visits the chosen rows day by day, small days together, until visit returns false. The engine keeps days in files
-// of their own. If a backfill of a year were flushed series by series, each file would have few series.
+// eachPart visits the chosen rows day by day, several small days together, until visit returns false. The engine keeps each
+// day in files of its own. If a backfill of a year were flushed series by series, each file would hold few series.
 func (j *job) eachPart(visit func(rows []head.Row, bytes int64) bool) {
 	rows, days := j.chosen, j.days
 	if len(days) > 1 {
@@ -144,8 +144,7 @@ func (j *job) flushRange(ctx context.Context, rows []head.Row) error {
 	j.frozen, j.written = j.head.Freeze(j.frozen[:0], rows), 0
 	err := j.writeFrozen(ctx)
 	if err != nil {
-		// If the table holds some of these rows nevertheless, the next flush writes them again under a higher
-		// number.
+		// If the table has some of these rows, the next flush writes them again under a higher number.
 		j.head.Thaw(j.frozen[j.written:])
 	}
 	j.clear()
@@ -177,8 +176,8 @@ func (j *job) writeFrozen(ctx context.Context) error {
 	return nil
 }
 
-// sameStripe returns the end of the frozen rows, from the given one on, that are read while a stripe is locked once. Rows of
-// one series and hour stay together.
+// sameStripe returns the end of the frozen rows, from the given one on, that one lock of a stripe covers. Rows of one series
+// and hour stay together.
 func (j *job) sameStripe(from int) (to int) {
 	h, rows := j.head, j.frozen
 	stripe := h.Stripe(rows[from].Ref)
@@ -192,8 +191,8 @@ func (j *job) sameStripe(from int) (to int) {
 
 func sameHour(a, b head.Row) bool { return a.Ref == b.Ref && a.Hour() == b.Hour() }
 
-// add makes one mutation of the loaded rows [from, to), which are of one series and hour. For each kind of samples it has one
-// chunk, or several in the order of arrival if the rows are large.
+// add makes one mutation of the loaded rows [from, to), which are of one series and hour. The mutation has one chunk for
+// each kind of samples. If the rows are large, it has several in the order of arrival.
 func (j *job) add(ctx context.Context, rows []head.Row, from, to int) error {
 	hour := rows[from].Hour()
 	key := j.arena.Append(func(dst []byte) []byte {
@@ -229,7 +228,7 @@ func (j *job) addChunks(ctx context.Context, kind keyschema.SampleKind, hour int
 		if err := j.encoder.load(&j.reader, kind, from, end); err != nil {
 			return err
 		}
-		for more := true; more; part++ { // decoded histograms may be far larger than in the head
+		for more := true; more; part++ { // decoded histograms may be far larger than encoded ones in the head
 			if err := j.number(ctx, part); err != nil {
 				return err
 			}
@@ -250,7 +249,7 @@ func (j *job) addChunks(ctx context.Context, kind keyschema.SampleKind, hour int
 	return nil
 }
 
-// number takes a number for the part-th chunk of each row of the batch, unless the batch has it.
+// number reserves a number for the part-th chunk of each row in the batch, unless the batch has it.
 func (j *job) number(ctx context.Context, part int) error {
 	if part < j.numbers {
 		return nil
@@ -266,10 +265,10 @@ func (j *job) number(ctx context.Context, part int) error {
 	return nil
 }
 
-// write writes the batch to the table and removes its rows, up to the given one, from the head.
+// write writes the batch to the table and removes its rows, up to row to, from the head.
 func (j *job) write(ctx context.Context, to int) error {
 	slices.SortFunc(j.muts, func(a, b storage.RowMutation) int { return bytes.Compare(a.Key, b.Key) })
-	if j.holdsHistograms { // a reader of the table must find them
+	if j.holdsHistograms { // set first, because a reader of the table must find the metrics
 		if err := j.histograms.Persist(ctx); err != nil {
 			return err
 		}
@@ -294,10 +293,10 @@ func (j *job) write(ctx context.Context, to int) error {
 	return nil
 }
 
-// lateHours is the number of hours before the present one whose rows are not late: a flush may spread over an hour.
+// lateHours is the number of hours before the current one whose rows are not late. A flush may take up to an hour.
 const lateHours = 2
 
-// countLate counts the rows of hours long before the present one.
+// countLate counts the rows of hours long before the current one.
 func countLate(rows []head.Row, present int64) (n int) {
 	for _, row := range rows {
 		if row.Hour() < present-lateHours {

@@ -17,18 +17,18 @@ const (
 	samplesPerPartition = 64
 )
 
-// partitions divide the table's keys into ranges of about the same size. A flush writes partition after partition, so it
+// partitions divide the table's keys into ranges of about the same size. A flush writes partition after partition. So it
 // follows the order of the table's keys without all keys in memory.
 //
-// The ranges fit the rows for which they were built. Later a series may be in a wrong partition: if the keys of its new day
-// differ, or if it got the ref of another series. Then the files of a flush overlap, without other effects.
+// The ranges fit the rows for which they were built. Later a series may be in a wrong partition: the keys of its new day
+// differ, or it has the ref of another series. Then the files of a flush overlap, without other effects.
 type partitions struct {
 	head  *head.Head
 	index *index.Index
 	// sizeBytes is the memory of rows that one partition should have.
 	sizeBytes int64
 
-	hour       int64 // first open hour when they were built
+	hour       int64 // first open hour at the time of the build
 	bytesTotal int64 // memory of the rows for which they were built
 	// bounds are the first keys of all partitions but the first; empty if there is one partition.
 	bounds [][]byte
@@ -65,7 +65,7 @@ func (p *partitions) rebuildFor(pick rule) (any bool) {
 	return rows > 0
 }
 
-// byStripe returns the rows that pick takes, one batch per stripe, so that not all rows of an hour are in memory. A batch is
+// byStripe returns the rows that pick takes, one batch per stripe, so not all rows of an hour are in memory. A batch is
 // valid until the next one.
 func byStripe(h *head.Head, pick rule) iter.Seq[[]head.Row] {
 	return func(yield func([]head.Row) bool) {
@@ -119,7 +119,7 @@ func (k *keySampler) bounds(partitions int) (bounds [][]byte) {
 // count returns the number of partitions.
 func (p *partitions) count() int { return len(p.bounds) + 1 }
 
-// of returns the partition of a series, from 0. It is the first one if the series is unknown.
+// of returns the partition of a series, from 0. It returns the first one if the series is unknown.
 func (p *partitions) of(ref uint32) int {
 	if int(ref) < len(p.byRef) {
 		return max(0, int(p.byRef[ref])-1)
@@ -127,7 +127,7 @@ func (p *partitions) of(ref uint32) int {
 	return 0
 }
 
-// assign finds the partition of a row's series, unless it is known.
+// assign finds the partition of a row's series unless it is known.
 func (p *partitions) assign(row head.Row) {
 	if int(row.Ref) >= len(p.byRef) {
 		p.byRef = append(p.byRef, make([]uint8, int(row.Ref)+1-len(p.byRef))...)
@@ -144,7 +144,7 @@ func (p *partitions) assign(row head.Row) {
 }
 
 // sort orders rows, which use bytesTotal of memory, by partition and then by stripe. It rebuilds the partitions if they were
-// built for much fewer rows.
+// built for far fewer rows.
 func (p *partitions) sort(rows []head.Row, bytesTotal int64) {
 	if bytesTotal > 2*max(p.bytesTotal, p.sizeBytes/2) {
 		p.rebuild(slices.Values([][]head.Row{rows}), len(rows), bytesTotal)
@@ -160,7 +160,7 @@ func (p *partitions) sort(rows []head.Row, bytesTotal int64) {
 	})
 }
 
-// first returns the number of sorted rows that are flushed together: the rows of the first partition, and of the next
+// first returns the number of sorted rows to flush together. These are the rows of the first partition, and of the next
 // partitions up to rowsMax rows. The partitions may have been built for far more rows.
 func (p *partitions) first(rows []head.Row, rowsMax int) int {
 	n := p.firstPartition(rows)

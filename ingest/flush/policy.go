@@ -49,8 +49,7 @@ func isLate(row head.RowInfo, open int64) bool { return row.Hour < open-1 }
 // hasBacklog reports whether late rows use so much memory that they are flushed at once, even while they still get samples.
 func hasBacklog(lateBytes, limitBytes int64) bool { return lateBytes > limitBytes/backlogShare }
 
-// dueRule takes closed rows, all late rows if there is a backlog, and rows of closed hours. A row of a closed hour must
-// be idle, and the turn of its partition must have come.
+// dueRule takes all closed rows, all late rows if there is a backlog, and idle rows of closed hours whose partition is due.
 func dueRule(in dueInput) rule {
 	open := openHour(in.nowMs, in.grace)
 	return func(row head.RowInfo) bool {
@@ -78,8 +77,8 @@ func needsMemory(headBytes, limitBytes int64) (needed bool, targetBytes int64) {
 	return headBytes > limitBytes, limitBytes / 4 * 3
 }
 
-// largestRule takes the largest rows, of at least excessBytes in all. sizes[i] is the memory of all rows from 2^(i-1) bytes to
-// less than 2^i bytes, see head.Head.Pressure.
+// largestRule takes the largest rows with at least excessBytes together. sizes[i] is the memory of all rows from 2^(i-1)
+// bytes to less than 2^i bytes, see head.Head.BytesByRowSize.
 func largestRule(excessBytes int64, sizes []int64) rule {
 	exp := len(sizes) - 1
 	for ; exp > 0 && excessBytes > sizes[exp]; exp-- {

@@ -17,20 +17,19 @@ const (
 	// claimMark begins the qualifiers of claims; claimEnd sorts after all of them.
 	claimMark = 'c'
 	claimEnd  = claimMark + 1
-	// sequenceBlock is the number of sequence numbers that are reserved at once. A crash leaves the rest of a
-	// block unused.
+	// sequenceBlock is the number of sequence numbers in a reservation. A crash leaves the rest of a reservation unused.
 	sequenceBlock = 1024
 	// sequenceTriesMax bounds the tries to reserve a block, because other servers may reserve the same block
 	// first.
 	sequenceTriesMax = 16
 )
 
-// Sequence numbers the chunks, so that readers know the later of two chunks in a row. Each flush takes one number for all its
-// rows. Numbers are reserved durably before they are used. So later chunks get higher numbers after a crash, too.
+// Sequence numbers the chunks, so that readers know the later of two chunks in a row. Each flush takes one number for all
+// its rows. A number is reserved durably before its use. So later chunks get higher numbers after a crash, too.
 //
 // Several servers may share the row of table meta. It holds the next free number and a claim: a cell whose qualifier is the
-// first number of the last reserved block. A block is reserved by a conditional mutation. It fails if there is a claim of
-// that number or of a higher one.
+// first number of the last reserved block. A conditional mutation reserves a block. It fails if there is a claim of the same
+// number or a higher one.
 type Sequence struct {
 	store storage.Store
 	meta  storage.Table
@@ -103,7 +102,7 @@ func (s *Sequence) TakeHighest(ctx context.Context) (uint32, error) {
 	if err := s.reserve(ctx, 1); err != nil {
 		return 0, fmt.Errorf("reserve chunk numbers: %w", err)
 	}
-	first := max(s.next, 1) // 0 is none
+	first := max(s.next, 1) // 0 means that there is no number
 	s.next = first + 1
 	return uint32(first), nil
 }
@@ -146,14 +145,15 @@ func (s *Sequence) reserve(ctx context.Context, n int) error {
 		case err != nil:
 			why = err
 		}
-		// Another server was faster, or the answer was lost. If this process has reserved the block nevertheless, it
+		// Another server was faster, or the reply was lost. If this process has reserved the block nevertheless, the block
 		// stays unused.
 	}
 	return why
 }
 
-// RestoreSequence raises the next free chunk number above the numbers in all rows. It is for a store whose table meta has lost
-// the row of the sequence. Without it, a later chunk would get a lower number than an earlier one and would not replace it.
+// RestoreSequence raises the next free chunk number above the numbers in all rows. It repairs a store whose table meta has
+// lost the row of the sequence. Without it, a later chunk would get a lower number than an earlier one and would not replace
+// it.
 func RestoreSequence(ctx context.Context, store storage.Store) error {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Snapshot copies log and tables so that the copies belong together: all samples logged before the call are in one of them, and
-// no later sample is in the log. tables copies the tables; nil skips them. logDir must not exist. No flush, checkpoint or
-// deletion runs meanwhile; writes go on.
+// Snapshot copies log and tables so that the copies belong together. All samples logged before the call are in one of them,
+// and no later sample is in the log. tables copies the tables; nil skips them. logDir must not exist. No flush, checkpoint
+// or deletion runs meanwhile; writes continue.
 func (f *Flusher) Snapshot(ctx context.Context, logDir string, tables func(ctx context.Context) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

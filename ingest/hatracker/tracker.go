@@ -49,7 +49,7 @@ var (
 
 // Options configure a Tracker. ClusterLabel and ReplicaLabel are required.
 type Options struct {
-	// ClusterLabel names the cluster, ReplicaLabel the replica. A series without one of them takes part in no election.
+	// ClusterLabel names the cluster, and ReplicaLabel the replica. A series without one of them takes part in no election.
 	ClusterLabel, ReplicaLabel string
 	// Failover is the time without requests of the elected replica after which another one is elected; 0 means 30 s.
 	Failover time.Duration
@@ -73,7 +73,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	}
 }
 
-// Deps are what a Tracker works with.
+// Deps are the dependencies of a Tracker.
 type Deps struct {
 	Meta storage.Table
 	// Sync makes changes of Meta durable.
@@ -138,8 +138,8 @@ type Replica struct {
 	cluster *cluster
 	name    string
 	lease   *lease.Lease
-	seenMs  int64 // of its last request
-	retryMs int64 // when to ask for the lease again
+	seenMs  int64 // time of the last request
+	retryMs int64 // time of the next try to take the lease
 }
 
 // Open reads the elected replicas from table meta and returns a tracker. The replicas stay elected for one fail-over time, even
@@ -316,8 +316,8 @@ func (t *Tracker) HasIdle() bool {
 	return idle
 }
 
-// Forget forgets replicas that have sent nothing for IdleAfter, and clusters without replicas. The caller must hold no Replica
-// any more.
+// Forget forgets replicas that have sent nothing for IdleAfter, and clusters without replicas. The caller no longer holds
+// any Replica.
 func (t *Tracker) Forget() {
 	if t == nil {
 		return
@@ -338,8 +338,8 @@ func (t *Tracker) Forget() {
 	})
 }
 
-// DropTenant forgets the clusters of a tenant, given the prefix of its stored names, and removes their elections from table meta.
-// The caller must hold no Replica of the tenant any more. A nil Tracker only removes elections.
+// DropTenant forgets the clusters of a tenant and removes their elections from table meta. prefix is the prefix of the
+// tenant's stored names. The caller no longer holds a Replica of the tenant. A nil Tracker only removes elections.
 func (t *Tracker) DropTenant(ctx context.Context, meta storage.Table, prefix string) error {
 	if t != nil {
 		t.mu.Lock()

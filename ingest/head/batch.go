@@ -11,20 +11,21 @@ import (
 type Window struct {
 	MinMs, MaxMs int64
 	Newest       bool
-	// FromMs is nil, or has a time of each series: reads omit earlier samples of the same hour, which the reader knows. They omit
-	// none if the reader cannot know: the hour has several rows, a late sample, or a row that is about to be flushed. Then they
-	// set the time to −1.
+	// FromMs is nil or has a time for each series. The reader already knows the samples of that hour before the time, so
+	// reads omit them. If the reader cannot know them, reads set the time to −1 and omit none. That is so if the hour has
+	// several rows, a late sample, or a row that is about to be flushed.
 	FromMs []int64
 }
 
-// batchGroup is the number of series whose rows are copied under one lock of a stripe, and whose cache misses overlap.
+// batchGroup is the number of series whose rows are copied under one lock of a stripe. Their cache misses overlap.
 const batchGroup = 64
 
 // batch is the state of a Reader that copies several series.
 type batch struct {
 	Window
 	kind keyschema.SampleKind
-	// order has the positions of the series by stripe; starts has the end of each stripe's part, then its start.
+	// order has the positions of the series, sorted by stripe. starts has the end of each stripe's part, and later its
+	// start.
 	order  []uint32
 	starts []int
 	// extents has the rows of each series in Reader.rows.
@@ -32,14 +33,14 @@ type batch struct {
 	prefetched uint8 // so that the compiler keeps the loads
 }
 
-// extent is where the rows of a series lie. fromMs is of Window.FromMs, or -1.
+// extent locates the rows of a series. fromMs is its time in Window.FromMs, or −1.
 type extent struct {
 	from, n uint32
 	fromMs  int64
 }
 
 // AppendSamples appends the floats of a series in [mintMs, maxtMs] to the two columns. Timestamps ascend without duplicates;
-// the last written value wins. It sees every Append that has returned and every row not yet freed.
+// the last written value wins. It sees every Append that has returned and every row that is not yet freed.
 func (h *Head) AppendSamples(
 	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
@@ -47,8 +48,8 @@ func (h *Head) AppendSamples(
 	return tsMs, values, err
 }
 
-// AppendStartTimes is AppendSamples for start times. A value is the start timestamp, in milliseconds since 1970, of the sample
-// with the same series and time. If the head has no start times, it costs nothing.
+// AppendStartTimes is AppendSamples for start times. A value is the start timestamp, in milliseconds since 1970, of the
+// sample with the same series and time. It is free if the head has no start times.
 func (h *Head) AppendStartTimes(
 	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
@@ -88,7 +89,7 @@ func (h *Head) appendBatch(
 	return tsMs, values, ends, nil
 }
 
-// keptBytesMax is the size of copied chunks above which a reader does not keep its memory.
+// keptBytesMax is the largest size of copied chunks whose memory a reader keeps.
 const keptBytesMax = 4 << 20
 
 // putBatch keeps the reader of a batch for reuse.
@@ -118,7 +119,7 @@ func (d *Reader) appendSeries(e extent, tsMs []int64, values []float64) ([]int64
 	return tsMs, values, nil
 }
 
-// from returns the first wanted time of an hour.
+// from returns the first requested time of an hour.
 func (w *Window) from(hour, fromMs int64) int64 {
 	if keyschema.HourOf(fromMs) == hour {
 		return max(w.MinMs, fromMs)
@@ -126,7 +127,7 @@ func (w *Window) from(hour, fromMs int64) int64 {
 	return w.MinMs
 }
 
-// within returns the bounds of the wanted part of ascending times of one hour, given the first wanted time.
+// within returns the bounds of the requested part of ascending times of one hour. fromMs is the first requested time.
 func (w *Window) within(tsMs []int64, fromMs int64) (first, end int) {
 	end = len(tsMs)
 	if end > 0 && tsMs[end-1] > w.MaxMs {
@@ -141,7 +142,7 @@ func (w *Window) within(tsMs []int64, fromMs int64) (first, end int) {
 	return first, end
 }
 
-// needs returns an offset in an hour. A sorted row needs the newest sample that is not later, and all samples after it.
+// needs returns an offset in an hour. A read of a sorted row needs the newest sample at or before it, and all later samples.
 func (w *Window) needs(hour, fromMs int64) uint32 {
 	from := w.from(hour, fromMs)
 	if w.Newest {
@@ -237,13 +238,13 @@ func (d *Reader) copyRecent(s *stripe, r *row, fromMs int64) {
 	d.rows = append(d.rows, c)
 }
 
-// tailReaches reports whether the tail of a sorted row has a sample at an offset or before it.
+// tailReaches reports whether the tail of a sorted row has a sample at or before an offset.
 func (s *stripe) tailReaches(r *row, offset uint32) bool {
 	return r.tailLen() > 0 && s.tail(r).offset(0) <= offset
 }
 
-// prefetch loads the rows of a few series before their use, so that their cache misses overlap. It loads the rows, then their
-// tails, then in turn one block of each chain.
+// prefetch loads the rows of a few series before their use, so that their cache misses overlap. It loads the rows, then
+// their tails, then one block of each chain in turn.
 func (d *Reader) prefetch(s *stripe, first []uint32, fromMs []int64) {
 	prefetched := uint8(0)
 	for _, n := range first {
@@ -290,7 +291,7 @@ type chainWalk struct {
 	blocks int
 }
 
-// blocksFrom estimates how many blocks of the chain hold the samples from an offset in the hour on.
+// blocksFrom estimates how many blocks of the chain hold the samples from an offset on.
 func (r *row) blocksFrom(offset uint32) int {
 	if r.is(flagUnsorted) {
 		return int(r.blocks)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// appendChunkLength appends the length of a chunk that ends with dst. The last byte has the lowest seven bits, so that a reader
-// finds the chunk from its end. The highest bit of a byte says that another one precedes it.
+// appendChunkLength appends the length of the chunk at the end of dst. The last byte has the lowest seven bits, so a reader
+// finds the chunk from its end. The highest bit of a byte says that another byte precedes it.
 func appendChunkLength(dst []byte, sizeBytes int) []byte {
 	from := len(dst)
 	for ; sizeBytes >= 0x80; sizeBytes >>= 7 {
@@ -17,7 +17,8 @@ func appendChunkLength(dst []byte, sizeBytes int) []byte {
 	return dst
 }
 
-// lastChunk returns the last chunk of packed bytes and the bytes before it. It returns false if some of the chunk is missing.
+// lastChunk returns the last chunk of packed bytes and the bytes before it. It returns false if part of the chunk is
+// missing.
 func lastChunk(packed []byte) (last, before []byte, ok bool) {
 	sizeBytes, shift := 0, 0
 	for end := len(packed) - 1; end >= 0 && shift < 28; end-- {

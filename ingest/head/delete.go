@@ -10,8 +10,8 @@ import (
 // It calls log, which writes the deletion to the log, then removes the samples, then calls done. Appends and reads of all
 // series wait meanwhile. No flush may hold a row.
 //
-// It returns the number of removed samples; samples that were written again may count twice. If log fails, Delete changes
-// nothing. After any other error some of the samples may remain.
+// It returns the number of removed samples; rewritten samples may count twice. If log fails, Delete changes nothing. After
+// any other error some of the samples may remain.
 func (h *Head) Delete(refs []uint32, mintMs, maxtMs int64, log func() error, done func()) (samples int64, err error) {
 	for i := range h.stripes {
 		h.stripes[i].mu.Lock()
@@ -44,7 +44,7 @@ func (h *Head) deleteSamples(d *Reader, s *stripe, ref uint32, mintMs, maxtMs in
 	if at == nil {
 		return nil
 	}
-	// After the newest row of an hour is removed, the map lacks the older rows of that hour.
+	// When the newest row of an hour is removed, the map does not have the older rows of that hour.
 	defer delete(s.places, ref)
 	for n := at.row; n != 0; {
 		r := s.row(n)
@@ -118,7 +118,7 @@ func (l *remainder) addTo(h *Head, s *stripe, r *row) error {
 	return nil
 }
 
-// remaining returns the samples of the copied row outside of [mintMs, maxtMs], and whether there are others.
+// remaining returns the samples of the copied row outside [mintMs, maxtMs], and whether there are samples inside.
 func (d *Reader) remaining(kind keyschema.SampleKind, mintMs, maxtMs int64) (left remainder, deleted bool, err error) {
 	deletes := func(tsMs int64) bool {
 		deleted = deleted || mintMs <= tsMs && tsMs <= maxtMs
@@ -153,7 +153,7 @@ func (d *Reader) remaining(kind keyschema.SampleKind, mintMs, maxtMs int64) (lef
 	return left, deleted, err
 }
 
-// newestOf returns the newest row of a series, hour and kind, the only one that takes samples; 0 if there is none.
+// newestOf returns the newest row of a series, hour and kind, or 0 if there is none. Only this row takes samples.
 func (s *stripe) newestOf(at *slot, where place) uint32 {
 	n := at.row
 	for n != 0 && s.row(n).place() != where {
@@ -162,7 +162,7 @@ func (s *stripe) newestOf(at *slot, where place) uint32 {
 	return n
 }
 
-// Hours calls visit with a function that reports whether the series has a row of an hour. The series' stripe is locked
+// Hours calls visit with a function that reports whether the series has a row of an hour. The stripe of the series is locked
 // meanwhile.
 func (h *Head) Hours(ref uint32, visit func(has func(hour int64) bool)) {
 	s := &h.stripes[h.Stripe(ref)]

@@ -32,8 +32,8 @@ type RowInfo struct {
 	Samples int
 	// Segment is the oldest segment of the log that the row needs.
 	Segment uint64
-	// MadeTick and LastTick are the ticks of the first and last append. The row keeps eight bits of LastTick. If LastTick is
-	// more than 255 ticks after MadeTick, it is too low by a multiple of 256.
+	// MadeTick and LastTick are the ticks of the first and last append. The row keeps only eight bits of LastTick. If
+	// LastTick is more than 255 ticks after MadeTick, it is too low by a multiple of 256.
 	MadeTick, LastTick uint32
 	// Frozen reports that an earlier flush failed, or that the row is full.
 	Frozen bool
@@ -42,8 +42,8 @@ type RowInfo struct {
 // freezeBatch is the number of rows visited under one lock of a stripe. It bounds the time that writers wait.
 const freezeBatch = 2048
 
-// SelectRows appends to dst the rows of a stripe for which pick returns true. It skips rows that a flush holds, and changes no
-// row. It calls pick under the stripe's lock.
+// SelectRows appends the rows of a stripe for which pick returns true to dst. It skips rows that a flush holds and changes
+// no row. It calls pick under the stripe's lock.
 func (h *Head) SelectRows(dst []Row, stripe int, pick func(RowInfo) bool) []Row {
 	s := &h.stripes[stripe]
 	for next := uint32(1); next != 0; {
@@ -71,10 +71,10 @@ func (s *stripe) selectRows(dst []Row, first uint32, pick func(RowInfo) bool) (r
 	return dst, last + 1
 }
 
-// Freeze freezes selected rows and appends them to dst, stripe by stripe, each stripe ordered by series, hour, kind and
-// creation. The rows of one stripe must be adjacent. Freeze adds older rows of the same series, hour and kind, so that the
-// table receives them in order, and omits rows that a flush holds. Frozen rows stay readable until Free. No row may have
-// been freed since the selection. Freeze sorts rows.
+// Freeze freezes selected rows and appends them to dst, stripe by stripe. It orders the rows of a stripe by series, hour,
+// kind and creation. The given rows of one stripe must be adjacent. Freeze adds older rows of the same series, hour and
+// kind, so that the table receives them in order. It omits rows that a flush holds. Frozen rows stay readable until Free. No
+// row may have been freed since the selection. Freeze sorts rows.
 func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 	for len(rows) > 0 {
 		at, some := h.Stripe(rows[0].Ref), 1
@@ -112,10 +112,10 @@ func (s *stripe) freezeRow(dst []Row, n uint32) []Row {
 	return append(dst, Row{Ref: r.ref, place: r.place(), n: n})
 }
 
-// freezeOlder is freeze for hours that may have older rows. It walks the series' list once, however many rows are selected:
+// freezeOlder is freeze for hours that may have older rows. It walks the series' list once for all selected rows, because
 // months of a series may wait for a flush.
 func (s *stripe) freezeOlder(dst []Row, at *slot, selected []Row) []Row {
-	from, reached := len(dst), map[place]bool{} // those whose newest selected row was visited
+	from, reached := len(dst), map[place]bool{} // hours and kinds whose newest selected row was visited
 	for n := at.row; n != 0; n = s.row(n).next {
 		r := s.row(n)
 		row := Row{Ref: r.ref, place: r.place(), n: n}
@@ -132,8 +132,8 @@ func (s *stripe) freezeOlder(dst []Row, at *slot, selected []Row) []Row {
 	return dst
 }
 
-// BytesByRowSize sums the memory of rows by size: sizes[i] is the memory of all rows with less than 2^i bytes and at least half
-// of that. A caller uses it to find the least size of rows whose flush frees enough memory.
+// BytesByRowSize sums the memory of rows by size: sizes[i] is the memory of all rows with less than 2^i bytes and at least
+// half of that. The caller derives how large the rows to flush must be to free enough memory.
 func (h *Head) BytesByRowSize() (sizes [32]int64) {
 	for i := range h.stripes {
 		s := &h.stripes[i]
@@ -168,7 +168,7 @@ func (h *Head) CopyRows(d *Reader, rows []Row) {
 // ascend without duplicates; the last written value wins. The columns are valid until the next call.
 func (d *Reader) Columns(from, to int) ([]int64, []float64, error) { return d.columns(d.rows[from:to]) }
 
-// PackedBytes is the packed size of copied row i in bytes, an estimate of the size of its chunk.
+// PackedBytes is the packed size of copied row i in bytes. It estimates the size of the row's chunk.
 func (d *Reader) PackedBytes(i int) int {
 	c := d.rows[i]
 	return c.packed - c.packedFrom + (c.tail-c.tailFrom)*(valueBytes+offsetBytes)

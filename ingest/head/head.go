@@ -22,18 +22,18 @@ type Sample struct {
 type Options struct {
 	// Stripes is the number of parts with a lock of their own, a power of two.
 	Stripes int
-	// RowBytesMax is the packed size in bytes beyond which a row is full: it takes no more samples and is due for a flush. It
-	// is at most RowBytesMost.
+	// RowBytesMax is the packed size in bytes above which a row is full. A full row takes no more samples and is due for a
+	// flush. RowBytesMax is at most RowBytesMost.
 	RowBytesMax int
-	// ExemplarsMax is the number of exemplars that the head keeps of a series and hour, the newest ones; ExemplarsDefault if it
-	// is 0. A row may hold a quarter more for a while.
+	// ExemplarsMax is the number of exemplars that the head keeps for a series and hour, the newest ones; 0 means
+	// ExemplarsDefault. A row may hold a quarter more for a while.
 	ExemplarsMax int
 }
 
 // ExemplarsDefault is the default of Options.ExemplarsMax.
 const ExemplarsDefault = 60
 
-// RowBytesMost is the largest RowBytesMax. The fields of a row have room for it and for the samples that fit into it.
+// RowBytesMost is the largest RowBytesMax. The fields of a row can hold it and the number of samples that fit into it.
 const RowBytesMost = 1 << 20
 
 // OpenedRow names a row that an Append has begun.
@@ -106,7 +106,7 @@ func (h *Head) Register(ref, log uint32) {
 		var grown []*slotChunk
 		if at < len(chunks) {
 			grown = slices.Clone(chunks)
-		} else { // readers stay within their loaded length
+		} else { // readers stay within the length that they loaded
 			grown = append(chunks, make([]*slotChunk, at+1-len(chunks))...)
 		}
 		grown[at] = new(slotChunk)
@@ -194,10 +194,10 @@ func (h *Head) LockStripe(stripe int) { h.stripes[stripe].mu.Lock() }
 func (h *Head) UnlockStripe(stripe int) { h.stripes[stripe].mu.Unlock() }
 
 // Append stores floats or start times of one stripe in their order. The value of a start time is the start timestamp, in
-// milliseconds since 1970, of the sample with the same series and time. The caller has locked the stripe and written the samples
-// to a segment of the log. All refs must be registered. Append adds the rows that it has begun to opened; the caller must mark
-// their series active before it acknowledges the samples. After an error some samples may be missing, although they are in the
-// log.
+// milliseconds since 1970, of the sample with the same series and time. The caller has locked the stripe and written the
+// samples to a log segment. All refs must be registered. Append adds the rows that it begins to opened. The caller must mark
+// their series active before it acknowledges the samples. After an error some samples may be missing, although they are in
+// the log.
 func (h *Head) Append(
 	stripe int, kind keyschema.SampleKind, samples []Sample, segment uint64, opened []OpenedRow,
 ) ([]OpenedRow, error) {
@@ -215,7 +215,7 @@ func segmentFault(segment uint64) error {
 	return fmt.Errorf("head: log segment %d has more than 32 bits", segment)
 }
 
-// addTotals adds the change of a stripe's totals since the given values to the totals of the head.
+// addTotals adds the change of a stripe's totals to the totals of the head. The arguments are the stripe's earlier totals.
 func (h *Head) addTotals(s *stripe, bytes, rows, samples int64) {
 	h.bytes.Add(s.bytes - bytes)
 	h.rows.Add(s.count - rows)
@@ -297,14 +297,14 @@ func (h *Head) SeriesBytes() int64 {
 	return h.chunks.Load()*int64(unsafe.Sizeof(slotChunk{})) + int64(len(*h.slots.Load()))*int64(unsafe.Sizeof(uintptr(0)))
 }
 
-// HasKind reports whether there may be rows of a kind. It considers every append that has returned, and takes no lock. Floats
-// are not counted: for them it returns true.
+// HasKind reports whether there may be rows of a kind. It considers every append that has returned, and takes no lock. The
+// head does not count rows of floats, so HasKind returns true for floats.
 func (h *Head) HasKind(kind keyschema.SampleKind) bool { return h.counts.has(kind) }
 
 // Rows is the number of rows.
 func (h *Head) Rows() int { return int(h.rows.Load()) }
 
-// Samples is the number of stored samples of all kinds; samples that were written again may count twice.
+// Samples is the number of stored samples of all kinds; rewritten samples may count twice.
 func (h *Head) Samples() int { return int(h.samples.Load()) }
 
 // Sealed is the number of rows that are full and wait for a flush.

@@ -91,8 +91,8 @@ func (d *Reader) appendRows(rows []rowCopy, tsMs []int64, values []float64) ([]i
 	return tsMs, values, nil
 }
 
-// copySeries copies the rows of a series and kind that reach into [mintMs, maxtMs], by hour and creation. It returns nil if
-// there are none. The caller calls put at the end.
+// copySeries copies the rows of a series and kind that overlap [mintMs, maxtMs], sorted by hour and creation. It returns nil
+// if there are none. The caller calls put at the end.
 func (h *Head) copySeries(ref uint32, kind keyschema.SampleKind, mintMs, maxtMs int64) *Reader {
 	at := h.slot(ref)
 	if at == nil || maxtMs < mintMs || !h.HasKind(kind) {

@@ -9,8 +9,8 @@ import (
 	"halite/keyschema/histchunk"
 )
 
-// AppendHistograms appends the histograms of a series in [mintMs, maxtMs] to dst. Timestamps ascend without duplicates; the last
-// written histogram wins. It sees what AppendSamples sees. If the head has no histograms, it costs nothing.
+// AppendHistograms appends the histograms of a series in [mintMs, maxtMs] to dst. Timestamps ascend without duplicates; the
+// last written histogram wins. It sees what AppendSamples sees. It is free if the head has no histograms.
 func (h *Head) AppendHistograms(ref uint32, mintMs, maxtMs int64, dst []histchunk.Sample) ([]histchunk.Sample, error) {
 	d := h.copySeries(ref, keyschema.Histograms, mintMs, maxtMs)
 	if d == nil {
@@ -31,8 +31,8 @@ func (h *Head) AppendHistograms(ref uint32, mintMs, maxtMs int64, dst []histchun
 	return dst, nil
 }
 
-// AppendExemplars appends the exemplars of a series in [mintMs, maxtMs] to dst, by time. No two of them are equal. It sees what
-// AppendSamples sees. If the head has no exemplars, it costs nothing.
+// AppendExemplars appends the exemplars of a series in [mintMs, maxtMs] to dst, sorted by time and without duplicates. It
+// sees what AppendSamples sees. It is free if the head has no exemplars.
 func (h *Head) AppendExemplars(ref uint32, mintMs, maxtMs int64, dst []exemplar.Exemplar) ([]exemplar.Exemplar, error) {
 	d := h.copySeries(ref, keyschema.Exemplars, mintMs, maxtMs)
 	if d == nil {
@@ -88,8 +88,8 @@ func (d *Reader) unpackHistograms(rows []rowCopy) ([]histchunk.Sample, error) {
 	return samples, nil
 }
 
-// unpackExemplars decodes the exemplars of rows of one hour, ordered by creation: by time, no two equal. The result is valid
-// until the next call.
+// unpackExemplars decodes the exemplars of rows of one hour, ordered by creation. The result is sorted by time, without
+// duplicates, and valid until the next call.
 func (d *Reader) unpackExemplars(rows []rowCopy) ([]exemplar.Exemplar, error) {
 	d.entries = d.entries[:0]
 	for _, c := range rows {
@@ -113,8 +113,8 @@ func (d *Reader) unpackExemplars(rows []rowCopy) ([]exemplar.Exemplar, error) {
 	return d.exemplars, nil
 }
 
-// Histograms unpacks the copied rows [from, to), which must be of one series, hour and kind. They ascend by time without
-// duplicates; the last written histogram wins. The result is valid until the next call.
+// Histograms unpacks the copied rows [from, to), which must be of one series, hour and kind. The histograms ascend by time
+// without duplicates; the last written one wins. The result is valid until the next call.
 func (d *Reader) Histograms(from, to int) ([]histchunk.Sample, error) {
 	return d.unpackHistograms(d.rows[from:to])
 }

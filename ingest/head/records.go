@@ -22,7 +22,7 @@ type Record struct {
 const (
 	// packedRecords is the number of histograms that are packed as one chunk.
 	packedRecords = 16
-	// ExemplarsMost is the largest Options.ExemplarsMax. The counter of a row's records has eight bits.
+	// ExemplarsMost is the largest Options.ExemplarsMax. The counter of a row's records has only eight bits.
 	ExemplarsMost = 128
 )
 
@@ -171,7 +171,7 @@ func decodeHistogram(e chainEntry, startMs int64) (histchunk.Sample, error) {
 	return sample, nil
 }
 
-// dropExemplars removes duplicate exemplars of a row, and the oldest ones above the limit.
+// dropExemplars removes duplicate exemplars of a row, and the oldest exemplars above the limit.
 func (s *stripe) dropExemplars(r *row, most int) error {
 	s.chain = s.appendPacked(s.chain[:0], r)
 	entries, err := sortedExemplars(nil, s.chain)
@@ -244,7 +244,7 @@ func sortHistograms(samples []histchunk.Sample) []histchunk.Sample {
 	return samples[:n]
 }
 
-// packRecords packs the records of a row that probably gets few further ones.
+// packRecords packs the records of a row that will probably get few more.
 func (s *stripe) packRecords(r *row) error {
 	if r.kind() != keyschema.Histograms || r.tailLen() < packedRecords/4 {
 		return nil

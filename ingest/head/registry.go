@@ -18,8 +18,8 @@ const (
 	tableSlotsMin   = 1 << 10
 )
 
-// entry is one encoding of one series' labels. A Cursor may guess the number of an entry while Insert fills it. So fill stores
-// the fields one by one, and ref last.
+// entry is one encoding of one series' labels. A Cursor may guess the number of an entry while Insert fills the entry. So
+// fill stores the fields one by one, and ref last.
 type entry struct {
 	hi, lo atomic.Uint64
 	ref    atomic.Uint32 // 0 if the entry is free
@@ -41,7 +41,7 @@ func (e *entry) clear() {
 }
 
 // table is a hash table with open addressing. A slot holds the number of an entry in its numberBits lowest bits, and bits of
-// the key in the others. 0 is a free slot.
+// the key in the other bits. 0 is a free slot.
 type table struct {
 	mask       uint64
 	numberBits int
@@ -51,8 +51,8 @@ type table struct {
 // Registry finds the ref of a series by a hash of its encoded labels. Several encodings may have one ref. Neither entries
 // nor table contain pointers.
 //
-// Find and Cursor.Find take no lock and may run beside one call of Insert. The caller serializes calls of Insert. A Removal
-// removes encodings.
+// Find and Cursor.Find take no lock and may run concurrently with one call of Insert. The caller serializes calls of Insert.
+// A Removal removes encodings.
 type Registry struct {
 	seed   uint64
 	chunks atomic.Pointer[[]*[entryChunkSize]entry]
@@ -62,7 +62,7 @@ type Registry struct {
 	live   atomic.Int64
 	// removal is the running Removal, nil if there is none.
 	removal *Removal
-	// tags has a tag for each entry; nil if there are none.
+	// tags has a tag for each entry; nil if the registry keeps no tags.
 	tags atomic.Pointer[[]*[entryChunkSize]atomic.Uint32]
 }
 
@@ -82,8 +82,8 @@ func NewTaggedRegistry() *Registry {
 	return g
 }
 
-// newTable returns a table. Its numbers have room for all existing entries, which may be reused, and for one entry for each
-// slot. A new number is allocated only if all entries are in use, and then the table is not full.
+// newTable returns a table. Its numbers cover all existing entries, which may be reused, and one entry for each slot. A new
+// number is allocated only if all entries are in use, and then the table is not full.
 func newTable(slots int, entries uint32) *table {
 	numberBits := max(bits.Len(uint(slots)), bits.Len32(entries))
 	return &table{mask: uint64(slots - 1), numberBits: numberBits, slots: make([]uint32, slots)}
@@ -103,7 +103,7 @@ func (t *table) mayMatch(slot uint32, k Key) bool { return (slot^uint32(k.Lo>>32
 // Hash returns the key of encoded labels.
 func (g *Registry) Hash(fields []byte) Key { return xxh3.Hash128Seed(fields, g.seed) }
 
-// Space returns what separates the keys of a tenant's series from the keys of others. It is zero for the empty prefix.
+// Space returns the value that separates the keys of a tenant's series from other keys. It is zero for the empty prefix.
 func (g *Registry) Space(tenantPrefix string) Key {
 	if tenantPrefix == "" {
 		return Key{}
@@ -120,7 +120,7 @@ func (g *Registry) Len() int { return int(g.live.Load()) }
 // SizeBytes is the memory of entries and table in bytes. Entries of removed encodings stay for reuse.
 func (g *Registry) SizeBytes() int64 {
 	entries := int64(len(*g.chunks.Load())) * int64(unsafe.Sizeof([entryChunkSize]entry{}))
-	unused := int64(g.count.Load()) - g.live.Load() // their numbers are in free
+	unused := int64(g.count.Load()) - g.live.Load() // free has their numbers
 	if tags := g.tags.Load(); tags != nil {
 		entries += int64(len(*tags)) * int64(unsafe.Sizeof([entryChunkSize]atomic.Uint32{}))
 	}
@@ -211,7 +211,7 @@ func (g *Registry) setTag(n, tag uint32) {
 	(*tags)[n>>entryChunkShift][n&(entryChunkSize-1)].Store(tag)
 }
 
-// tag returns the tag of an entry, 0 if the registry keeps none.
+// tag returns the tag of an entry, 0 if the registry keeps no tags.
 func (g *Registry) tag(n uint32) uint32 {
 	tags := g.tags.Load()
 	if tags == nil {
@@ -238,12 +238,12 @@ func (g *Registry) rebuild(slots int) *table {
 	return t
 }
 
-// Cursor looks up the series of one request in turn. It first tries the series that followed the previous one in the last
-// request, or that was inserted after it. In a steady stream this guess is right, and no look-up reads the table.
+// Cursor looks up the series of one request in turn. Its first guess is the series that followed the previous one in the
+// last request, or the series inserted after it. In a steady stream this guess is right, and no look-up reads the table.
 type Cursor struct {
 	g    *Registry
 	last uint32
-	// missed counts consecutive known series that the cursor did not guess.
+	// missed counts consecutive known series that the cursor guessed wrong.
 	missed int
 }
 
@@ -286,10 +286,10 @@ func (c *Cursor) Find(k Key) (ref uint32, ok bool) {
 	return g.entry(n).ref.Load(), true
 }
 
-// Tag returns the tag of the encoding that Find has found last.
+// Tag returns the tag of the encoding that the last Find found.
 func (c *Cursor) Tag() uint32 { return c.g.tag(c.last) }
 
-// Lost reports that the series come in a new order, in which FindAll is faster than Find.
+// Lost reports whether the series come in a new order, in which FindAll is faster than Find.
 func (c *Cursor) Lost() bool { return c.missed >= cursorMissesMax }
 
 // FindAll is Find for at most FindBatch keys. It looks up all keys in parallel, so that their cache misses overlap. It stops

@@ -2,15 +2,15 @@ package head
 
 import "slices"
 
-// Removal removes the encodings of many series from a registry in small steps, so that writers wait only briefly. Start it
-// with Registry.Remove. Call Scan until it is done, then Forget any number of times, then Close. Only one Removal may run
-// at a time.
+// Removal removes the encodings of many series from a registry in small steps, so that writers wait only briefly.
+// Registry.Remove starts it. The caller calls Scan until it is done, then Forget any number of times, then Close. Only one
+// Removal may run at a time.
 type Removal struct {
 	g             *Registry
 	wanted        []uint64 // bitmap of refs
 	next          uint32   // the next entry to scan
 	entries       []uint64 // ref << 32 | number of an entry
-	sorted        bool     // reports that Scan is done and entries are sorted
+	sorted        bool     // next entry to scan
 	insertedLater map[uint32][]uint32
 }
 
@@ -31,7 +31,7 @@ func (r *Removal) wants(ref uint32) bool {
 	return int(ref/64) < len(r.wanted) && r.wanted[ref/64]>>(ref%64)&1 != 0
 }
 
-// Scan searches some thousand entries for encodings of the refs. It reports whether there are more entries.
+// Scan searches a few thousand entries for encodings of the refs. It reports whether there are more entries.
 func (r *Removal) Scan() (more bool) {
 	end := min(r.next+entryChunkSize, r.g.count.Load())
 	for ; r.next < end; r.next++ {
@@ -49,7 +49,7 @@ func (r *Removal) inserted(ref, number uint32) {
 	}
 }
 
-// Forget removes all encodings of refs. Remove must have got these refs. Neither Find nor Insert may run meanwhile.
+// Forget removes all encodings of refs. The refs must be among those of Remove. Neither Find nor Insert may run meanwhile.
 func (r *Removal) Forget(refs []uint32) {
 	if !r.sorted {
 		slices.Sort(r.entries)

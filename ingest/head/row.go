@@ -12,14 +12,13 @@ import (
 	"halite/keyschema/chunk"
 )
 
-// row holds the unflushed samples of one kind, of one series in one hour. It has no pointers: blocks are numbers in the
-// stripe's slabs. A head has a row for each series, so some fields share a word. Most appends need only the first sixteen
-// bytes, which never lie in two cache lines.
+// row holds the unflushed samples of one kind, series and hour. It has no pointers: blocks are numbers in the stripe's
+// slabs. A head has a row for each series, so some fields share a word to save memory. Most appends need only the first
+// sixteen bytes, which never lie in two cache lines.
 type row struct {
 	// hourFlags is the hour, at most keyschema.HourMax, above two bits for the kind and six bits of flags.
 	hourFlags uint32
-	// counts is the number of all samples above eight bits for the number of samples in the tail, or of records that are not
-	// packed.
+	// counts is the number of all samples, above eight bits for the number of samples in the tail or of unpacked records.
 	counts uint32
 	tail   uint32 // 0 if there is none
 	// latest is the largest offset in the hour above the lowest eight bits of the last sample's tick.
@@ -66,7 +65,7 @@ const (
 	kindMask  = 3 << kindShift
 )
 
-// place is the hour and the kind of a row, in the bits that they have in row.hourFlags. Places of later hours are larger.
+// place is the hour and the kind of a row, at the same bits as in row.hourFlags. Places of later hours are larger.
 type place uint32
 
 const placeMask = ^uint32(lowMask) | kindMask
@@ -144,7 +143,7 @@ func (s *stripe) add(r *row, offset uint32, value float64) error {
 	return s.addSlow(r, offset, value)
 }
 
-// addSlow is add for a sample that begins a tail, breaks the interval, or goes into a tail with offsets.
+// addSlow implements add for a sample that begins a tail, breaks the interval, or goes into a tail with offsets.
 func (s *stripe) addSlow(r *row, offset uint32, value float64) error {
 	t, n := s.tail(r), r.tailLen()
 	if offset <= r.maxOffset() && r.counts != 0 {
@@ -176,7 +175,8 @@ func (s *stripe) addSlow(r *row, offset uint32, value float64) error {
 	return nil
 }
 
-// pack turns the tail into a chunk at the end of the chain. The length of the chunk follows it, see appendChunkLength.
+// pack turns the tail into a chunk at the end of the chain. The length of the chunk follows the chunk, see
+// appendChunkLength.
 func (s *stripe) pack(r *row) error {
 	tsMs, values := s.appendTail(r, s.tsMs[:0], s.values[:0])
 	if r.is(flagUnsorted) {
@@ -192,7 +192,7 @@ func (s *stripe) pack(r *row) error {
 	return nil
 }
 
-// packRow packs the tail of a row that probably gets few further samples, and frees the tail. It keeps a small tail of a
+// packRow packs the tail of a row that will probably get few more samples, and frees the tail. It keeps the small tail of a
 // row without chunks, because its chunk would hardly be smaller.
 func (s *stripe) packRow(r *row) error {
 	if !r.floats() {
@@ -225,7 +225,7 @@ func (s *stripe) appendToChain(r *row, b []byte) {
 	}
 }
 
-// extendChain adds a block for all or a part of sizeBytes. The last block of the chain is full.
+// extendChain adds a block for all or part of sizeBytes. The last block of the chain is full.
 func (s *stripe) extendChain(r *row, sizeBytes int) {
 	if r.blocks >= fittedBlocksMax {
 		sizeBytes = math.MaxInt
@@ -259,8 +259,8 @@ func (s *stripe) appendPacked(dst []byte, r *row) []byte {
 	return dst
 }
 
-// appendRecent appends the chunks of a sorted row to dst. It omits chunks whose samples are all before an offset in the
-// hour, and does not read them.
+// appendRecent appends the chunks of a sorted row to dst. It neither reads nor appends chunks whose samples are all before
+// an offset in the hour.
 func (s *stripe) appendRecent(dst []byte, r *row, offset uint32, d *chunk.Decoder) []byte {
 	from, startMs := len(dst), keyschema.HourStartMs(r.hour())
 	dst = slices.Grow(dst, r.packedBytes())[:from+r.packedBytes()]
@@ -335,8 +335,8 @@ type arrival struct {
 // insertionMovesPerSample is the average number of moves a sample above which a general sort is faster than insertion.
 const insertionMovesPerSample = 16
 
-// sortDedup sorts by time. Among samples with one timestamp it keeps the last to arrive. It uses insertion, because most late
-// or repeated samples are near their place.
+// sortDedup sorts by time. Among samples with one timestamp it keeps the last to arrive. It inserts samples one by one,
+// because most late or repeated samples are near their place.
 func (o *sorter) sortDedup(tsMs []int64, values []float64) ([]int64, []float64) {
 	o.tsMs, o.values = o.tsMs[:0], o.values[:0]
 	moves := insertionMovesPerSample * len(tsMs)

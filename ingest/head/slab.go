@@ -14,18 +14,18 @@ const (
 )
 
 // slab allocates blocks of one size from chunks of bytes without pointers. Blocks are numbered from 1. It allocates from the
-// first chunk with a free block. So the later chunks become empty after a burst and are freed.
+// first chunk with a free block. So later chunks become empty after a burst, and the slab frees them.
 type slab struct {
 	blockBytes int
 	chunks     []slabChunk
 	// withFree has a bit for each chunk with free blocks. All words before firstFree are zero.
 	withFree  []uint64
 	firstFree int
-	// spare is the number plus one of an empty chunk that is kept, or 0.
+	// spare is the number plus one of an empty chunk that the slab keeps, or 0.
 	spare int
 }
 
-// slabChunk is a part of a slab. A free block that was in use begins with the number of the next such block.
+// slabChunk is a part of a slab. A free block begins with the number of the next free block.
 type slabChunk struct {
 	bytes            []byte // nil while all blocks are free
 	free, made, used uint32 // free is a number in the chunk, from 1
@@ -47,7 +47,7 @@ func (s *slab) alloc() uint32 {
 	if s.spare == at+1 {
 		s.spare = 0
 	}
-	if c.used++; (int(c.used)+1)*s.blockBytes > slabChunkBytes { // it is full
+	if c.used++; (int(c.used)+1)*s.blockBytes > slabChunkBytes { // the chunk is full
 		s.withFree[at>>6] &^= 1 << (at & 63)
 	}
 	n := c.free
@@ -83,11 +83,11 @@ func (s *slab) release(n uint32) {
 	}
 }
 
-// reset drops all blocks. None may be in use.
+// reset drops all blocks. No block may be in use.
 func (s *slab) reset() { *s = slab{blockBytes: s.blockBytes} }
 
-// Size classes. A tail starts small, because many series have few samples. A packed block is the smallest with room for the
-// next chunk, so that little is wasted; rows of many chunks get large blocks.
+// Size classes. A tail starts small, because many series have few samples. A packed block is the smallest that holds the
+// next chunk, to waste little. Rows of many chunks get large blocks.
 const (
 	classTailSmall = iota
 	classTail
@@ -104,7 +104,7 @@ const (
 
 	linkBytes       = 4 // number of the next block of a chain
 	packedClasses   = 6
-	fittedBlocksMax = 6 // number of blocks of fitting size in a row before it gets large ones
+	fittedBlocksMax = 6 // number of best-fit blocks in a row before it gets large ones
 )
 
 func newSlabs() [classes]slab {

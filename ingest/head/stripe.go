@@ -50,10 +50,10 @@ func (s *stripe) row(n uint32) *row {
 // rowsWalked is the number of rows of a series that openRow visits before it uses a map.
 const rowsWalked = 16
 
-// openRow finds the row of a series that takes samples of the hour and kind, or makes one. The series' rows form a list, and
-// the last used row is its first: a stream stays in one hour for long. When a stream reaches its next hour, the search ends
-// as soon as only older rows remain, so a backfill of months does not visit all rows. If two streams backfill a series
-// concurrently, or the newest hours come first, a map replaces the search.
+// openRow finds or makes the row of a series that takes samples of the hour and kind. The series' rows form a list whose
+// first row is the last used one, because a stream stays in one hour for long. When a stream reaches its next hour, the
+// search ends as soon as only older rows remain. So a backfill of months does not visit all rows. If two streams backfill a
+// series concurrently, or the newest hours come first, a map replaces the search.
 func (s *stripe) openRow(at *slot, ref uint32, where place, segment uint64, tick uint32) (r *row, made bool) {
 	hour := where.hour()
 	newest := hour
@@ -192,7 +192,7 @@ func (s *stripe) unlink(at *slot, n uint32) {
 	}
 }
 
-// freeMemory frees the memory of a stripe without rows, so that a burst of series does not occupy it forever.
+// freeMemory frees the memory of a stripe without rows. Otherwise a burst of series would occupy it forever.
 func (s *stripe) freeMemory() {
 	s.rows, s.free, s.made, s.places = nil, 0, 0, nil
 	for i := range s.slabs {

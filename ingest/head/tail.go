@@ -8,8 +8,9 @@ import (
 	"halite/keyschema"
 )
 
-// tail is the block of a row's newest samples: first the values, then the offsets of the samples in the hour. Most series have
-// a fixed interval: then the first offset and the interval replace the offsets. The length of a tail determines its layout.
+// tail is the block of a row's newest samples: first the values, then the offsets of the samples in the hour. Most series
+// have a fixed interval. For them the tail stores only the first offset and the interval. The length of a tail determines
+// its layout.
 type tail []byte
 
 const (
@@ -19,7 +20,7 @@ const (
 	wideBytes              = 4 // of the first offset, and of the interval
 )
 
-// places is the number of samples for which the tail has room.
+// places is the capacity of the tail in samples.
 func (t tail) places() int {
 	switch len(t) {
 	case 0:
@@ -47,7 +48,8 @@ func (t tail) value(n int) float64 {
 	return math.Float64frombits(binary.LittleEndian.Uint64(t[valueBytes*n:]))
 }
 
-// offset returns the n-th offset. In a tail with a fixed interval, n may be the next sample after the last, unless n is 0.
+// offset returns the n-th offset. In a tail with a fixed interval, n may also be the position after the last sample, unless
+// n is 0.
 func (t tail) offset(n int) uint32 {
 	if t.fixedInterval() {
 		first, interval := t.firstAndInterval()
@@ -66,7 +68,8 @@ func (t tail) putFirstAndInterval(first, interval uint32) {
 	binary.LittleEndian.PutUint64(t[tailSamples*valueBytes:], uint64(interval)<<32|uint64(first))
 }
 
-// putOffset sets the n-th offset. In a tail with a fixed interval it sets only the first: the others follow from it.
+// putOffset sets the n-th offset. In a tail with a fixed interval it sets only the first offset, because the others follow
+// from it.
 func (t tail) putOffset(n int, offset uint32) {
 	switch {
 	case !t.fixedInterval():
@@ -129,7 +132,7 @@ func (s *stripe) intervalFlag(r *row) uint32 {
 // expandTail gives the row a tail with an offset for each sample.
 func (s *stripe) expandTail(r *row) tail { return s.changeTail(r, flagTailLarge) }
 
-// changeTail moves the tail to a large block of the layout that the flags name.
+// changeTail moves the tail to a large block. flags name its layout.
 func (s *stripe) changeTail(r *row, flags uint32) tail {
 	from, block, class := s.tail(r), r.tail, r.tailClass()
 	r.hourFlags = r.hourFlags&^(flagTailLarge|flagTailFixedInterval) | flags

@@ -29,11 +29,11 @@ type state struct {
 	Synced wal.SegmentID `json:"synced"`
 	// Reached is a position that the log has certainly reached.
 	Reached wal.SegmentID `json:"reached"`
-	// Starts is the number of times that the log was opened.
+	// Starts counts how often the log was opened.
 	Starts uint32 `json:"starts"`
 	// Clean: the server stopped after a flush, so nothing in the log is missing from the tables.
 	Clean bool `json:"clean"`
-	// At is the time of the last change, for people.
+	// At is the time of the last change, for operators.
 	At time.Time `json:"at"`
 }
 
@@ -77,7 +77,7 @@ type Verdict int
 const (
 	// Agreed: log and tables belong together, or both are new.
 	Agreed Verdict = iota
-	// KeepBoth: a loss was accepted. The server uses the rest of log and tables.
+	// KeepBoth: a loss was accepted. The server uses what remains of log and tables.
 	KeepBoth
 	// KeepOlderTables: like KeepBoth, and the tables are older than the log.
 	KeepOlderTables
@@ -102,8 +102,8 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Check compares tables and log. It changes nothing. The error is an *Error if they do not belong together and the loss is not
-// accepted, and a *wal.DamageError if files of the log are missing.
+// Check compares tables and log. It changes nothing. If they do not belong together and the loss is not accepted, it returns
+// an *Error. If files of the log are missing, it returns a *wal.DamageError.
 func Check(ctx context.Context, o Options) (Verdict, error) {
 	tables, err := read(ctx, o.Store)
 	if err != nil {
@@ -158,8 +158,8 @@ func Check(ctx context.Context, o Options) (Verdict, error) {
 	return verdict, nil
 }
 
-// compare returns the disagreement, and the verdict if that loss is accepted. tables is nil if the tables have no identity.
-// Then rows says whether they have samples.
+// compare returns the disagreement, and the verdict if that loss is accepted. tables is nil if the tables have no identity;
+// rows then reports whether they have samples.
 func compare(tables *state, rows bool, log *wal.Extent) (Verdict, *Error) {
 	switch {
 	case tables == nil && rows:
@@ -188,7 +188,7 @@ func compare(tables *state, rows bool, log *wal.Extent) (Verdict, *Error) {
 	case log.Last < tables.Reached.Segment || log.Starts < tables.Starts:
 		fault := &Error{Lost: LostLog, Reason: "the log is older than the tables", Missing: tables.behind(log.Last)}
 		if log.Last < tables.Synced.Segment {
-			return SetLogAside, fault // the tables hold all of it
+			return SetLogAside, fault // the tables hold all of the log
 		}
 		return KeepBoth, fault
 	case log.Contradicts(tables.Synced) || log.Contradicts(tables.Reached):
@@ -198,7 +198,7 @@ func compare(tables *state, rows bool, log *wal.Extent) (Verdict, *Error) {
 	return Agreed, nil
 }
 
-// gone reports whether the log of the tables is missing: there is none, or a new one.
+// gone reports whether the log of the tables is missing: there is no log, or only a new one.
 func gone(tables *state, log *wal.Extent) bool {
 	return log.Log == 0 || log.Empty && log.Log != tables.Synced.Log
 }

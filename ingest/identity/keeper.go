@@ -47,8 +47,8 @@ func Open(ctx context.Context, o Options, meta storage.Table, log *wal.Log, now 
 	return k, nil
 }
 
-// Bind makes the tables name the log. This start has begun the log's newest segment. Afterwards the caller may accept
-// writes.
+// Bind makes the tables name the log. This start has begun the log's newest segment. The caller accepts writes only after
+// Bind.
 func (k *Keeper) Bind(ctx context.Context) (err error) {
 	if k.state.Reached, err = k.log.SegmentID(k.log.Stats().Segment); err != nil {
 		return fmt.Errorf("name the log's newest segment: %w", err)
@@ -65,8 +65,8 @@ func (k *Keeper) Bind(ctx context.Context) (err error) {
 	return k.store.Sync(ctx)
 }
 
-// Advance records that the log has reached the segment cut, and that the tables hold all samples before the segment point. The
-// record takes effect with the next sync of the tables. drained means that no more samples will come.
+// Advance records that the log has reached the segment cut, and that the tables hold all samples before the segment point.
+// The record takes effect with the next sync of the tables. drained means that no more samples will arrive.
 func (k *Keeper) Advance(ctx context.Context, point, cut uint64, drained bool) (err error) {
 	if k.state.Reached, err = k.log.SegmentID(cut); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 type Options struct {
 	// Max is the number of samples per second; 0 means no limit. Warn is the number at which the limiter warns.
 	Max, Warn int64
-	// DryRun refuses nothing.
+	// DryRun accepts every request and only reports those over the limit.
 	DryRun bool
 }
 
@@ -58,8 +58,8 @@ func (l *Limiter) Check(now time.Time) (wait time.Duration, over, dryRun bool) {
 	return time.Duration((1 - l.tokens) / float64(l.opts.Max) * float64(time.Second)), true, l.opts.DryRun
 }
 
-// Add counts the samples of a request. A request over a limit with a dry run takes nothing from the bucket, because it would have
-// been refused.
+// Add counts the samples of a request. A dry run would refuse a request that is over the limit, so such a request takes
+// nothing from the bucket.
 func (l *Limiter) Add(samples int, over bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *Limiter) fill(now time.Time) {
 	}
 }
 
-// advance begins a new second if the time is in one.
+// advance begins a new second if now is after the current one.
 func (l *Limiter) advance(now time.Time) {
 	second := now.Unix()
 	if second == l.second {

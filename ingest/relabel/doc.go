@@ -1,4 +1,4 @@
-// Package relabel applies Prometheus's relabelling to series as they come in, whatever their protocol.
+// Package relabel applies Prometheus's relabelling to incoming series of any protocol.
 //
 // Rules cache their result for each series, by the hash of the labels as sent. So they cost nothing for a known series. The
 // result is the stored series, or that the rules drop the series. New rules begin with an empty cache.

@@ -22,12 +22,13 @@ const firstDropped = 1<<32 - 1<<16
 // Dropped returns the ref of all series that the rule with an index drops.
 func Dropped(rule int) (ref uint32) { return firstDropped + uint32(rule) }
 
-// DroppedBy returns the index of the rule that drops the series with a ref. ok is false if the ref is of a stored series.
+// DroppedBy returns the index of the rule that drops the series with a ref. ok is false if the ref belongs to a stored
+// series.
 func DroppedBy(ref uint32) (rule int, ok bool) {
 	return int(ref) - firstDropped, ref >= firstDropped
 }
 
-// Rules are relabelling rules in force. Its methods may be called concurrently.
+// Rules are relabelling rules in force. Their methods may be called concurrently.
 type Rules struct {
 	configs []*relabel.Config
 	text    string
@@ -35,12 +36,12 @@ type Rules struct {
 	Known *head.Registry
 	// HA elects replicas; nil if the server stores the samples of all replicas.
 	HA *hatracker.Tracker
-	// replicas have the tags from 1 on. Only Tag changes them.
+	// replicas holds the replica of each tag, from 1. Only Tag changes it.
 	replicas atomic.Pointer[[]*hatracker.Replica]
 	tags     map[*hatracker.Replica]uint32
 }
 
-// New returns rules without known series; nil if there is neither a config nor a tracker. The configs are valid.
+// New returns rules without known series. It returns nil if there is neither a config nor a tracker. The configs are valid.
 func New(configs []*relabel.Config, ha *hatracker.Tracker) (*Rules, error) {
 	if len(configs) == 0 && ha == nil {
 		return nil, nil
@@ -68,7 +69,7 @@ func (r *Rules) Fresh() *Rules {
 	return out
 }
 
-// Tracker returns HA; nil without rules.
+// Tracker returns HA, or nil if r is nil.
 func (r *Rules) Tracker() *hatracker.Tracker {
 	if r == nil {
 		return nil
@@ -116,7 +117,7 @@ func (r *Rules) SizeBytes() int64 {
 	return r.Known.SizeBytes()
 }
 
-// Apply relabels the labels in b. If keep is false, the rule with the index drops the series.
+// Apply relabels the labels in b. If keep is false, the rule with the returned index drops the series.
 func (r *Rules) Apply(b *labels.Builder) (rule int, keep bool) {
 	for n, config := range r.configs {
 		if !relabel.ProcessBuilder(b, config) {

@@ -18,8 +18,8 @@ func (w *WalkerV2) HashSymbols(hash func(symbol []byte) Key) {
 	}
 }
 
-// keySum combines the hashes of the symbols of labels into the key of a series. It is a sum with one product for each label, so
-// the order of the labels does not matter: a series is a set of labels. Each product multiplies each half of the name's hash with
+// keySum combines the hashes of the symbols of labels into the key of a series. It adds one product for each label. So the
+// order of the labels does not matter: a series is a set of labels. Each product multiplies one half of the name's hash with
 // the other half of the value's hash, so products of different labels are independent. The CPU can compute the products in
 // parallel. The hashes must depend on a secret seed, so that no sender can prepare collisions.
 type keySum struct{ lo, hi uint64 }
@@ -51,8 +51,9 @@ func (w *WalkerV2) Key(refs []uint32) Key {
 	return k.key()
 }
 
-// FastSeries reads the current series if it has the form that Prometheus writes: packed references, exactly one sample without a
-// start timestamp, and metadata. Its references must be right. Otherwise use Series. Call HashSymbols first.
+// FastSeries reads the current series if it has the form that Prometheus writes: packed references, exactly one sample
+// without a start timestamp, and metadata. All references must be right. Otherwise ok is false and the caller uses Series.
+// The caller calls HashSymbols first.
 func (w *WalkerV2) FastSeries() (key Key, s Sample, m MetadataRefs, ok bool) {
 	at := w.series[w.next-1]
 	b := w.b[at.from:at.to]
@@ -88,8 +89,8 @@ func (w *WalkerV2) FastSeries() (key Key, s Sample, m MetadataRefs, ok bool) {
 	return key, s, m, true
 }
 
-// FastValueRef returns the symbol of a label's value in a series that FastSeries has read, and the symbol of its name. valueRef
-// is 0 if the series lacks the label. guess is the symbol of the name in another series, or 0.
+// FastValueRef returns two symbols of a series that FastSeries has read: the symbol of a label's name and that of its value.
+// valueRef is 0 if the series lacks the label. guess is the symbol of the name in another series, or 0.
 func (w *WalkerV2) FastValueRef(guess uint32, name string) (nameRef, valueRef uint32) {
 	at := w.series[w.next-1]
 	pos, to, err := lengthDelimited(w.b, int(at.from)+1, int(at.to))
@@ -108,7 +109,7 @@ func (w *WalkerV2) FastValueRef(guess uint32, name string) (nameRef, valueRef ui
 	return guess, 0
 }
 
-// ValueRef is FastValueRef of a series that Series has read, without faults.
+// ValueRef is FastValueRef for a series without faults that Series has read.
 func (w *WalkerV2) ValueRef(refs []uint32, name string) uint32 {
 	for i := 0; i+1 < len(refs); i += 2 {
 		if string(w.Symbol(refs[i])) == name {

@@ -43,7 +43,7 @@ type histogramMessage struct {
 	negativeDeltas, positiveDeltas []int64
 	negativeCounts, positiveCounts []float64
 	customValues                   []float64
-	starting                       bool // the message may have a start timestamp
+	starting                       bool // start timestamps are allowed in the message
 }
 
 func (m *histogramMessage) reset(starts bool) {
@@ -80,7 +80,7 @@ func (d *histogramDecoder) next() {
 	d.ints, d.floats, d.spans, d.deltas, d.counts = d.ints[:0], d.floats[:0], d.spans[:0], d.deltas[:0], d.counts[:0]
 }
 
-// decode reads the Histogram in b[from:to]. starts says that the message has start timestamps.
+// decode reads the Histogram in b[from:to]. starts means that the message may have start timestamps.
 func (d *histogramDecoder) decode(b []byte, from, to int, starts bool) (Histogram, error) {
 	m := &d.message
 	m.reset(starts)
@@ -163,7 +163,7 @@ func (m *histogramMessage) list(b []byte, field int32, wire, at, pos, end int) (
 	return next, err
 }
 
-// build makes the histogram of the message. Its slices are parts of the decoder's.
+// build makes the histogram of the message. Its slices alias those of the decoder.
 func (d *histogramDecoder) build() Histogram {
 	m := &d.message
 	h := Histogram{TsMs: m.tsMs, StartMs: m.startMs}
@@ -189,8 +189,8 @@ func (d *histogramDecoder) build() Histogram {
 	return h
 }
 
-// keep copies a list into memory that outlives it and returns the copy; nil if the list is empty. When the memory grows, earlier
-// copies stay in the old array.
+// keep copies a list into memory that outlives the list. It returns the copy, or nil if the list is empty. When the memory
+// grows, earlier copies stay in the old array.
 func keep[T any](memory *[]T, list []T) []T {
 	if len(list) == 0 {
 		return nil

@@ -131,8 +131,8 @@ func (m MetadataRefs) TypeName() string {
 	return string(model.MetricTypeUnknown)
 }
 
-// Family returns the metric family of a series's metric: 1.0 describes families, and a classic histogram or summary has several
-// metrics.
+// Family returns the name of the metric family of a series' metric. Remote write 1.0 describes families, and a classic
+// histogram or summary has several metrics.
 func (m MetadataRefs) Family(metric []byte) []byte {
 	var suffixes []string
 	switch writev2.Metadata_MetricType(m.Type) {

@@ -8,7 +8,7 @@ import (
 )
 
 // Series is one TimeSeries of either version. Samples and Refs are valid until the next call of the walker's Series.
-// Histograms, what they point to, and Exemplars are valid until its next Reset or Series.
+// Exemplars and Histograms, with the memory that they refer to, are valid until the walker's next Reset or Series.
 type Series struct {
 	// Labels are the label fields of 1.0 as sent, tags and lengths included, one after the other. They are valid as long as
 	// the body.
@@ -86,7 +86,7 @@ func (v *values) into(s *Series) {
 	s.Samples, s.Histograms, s.Exemplars = v.samples, v.histograms, v.exemplars
 }
 
-// sample reads the Sample in b[pos:end]. starts says that the message has start timestamps.
+// sample reads the Sample in b[pos:end]. starts means that the message may have start timestamps.
 func (v *values) sample(b []byte, pos, end int, starts bool) error {
 	var s Sample
 	for pos < end {

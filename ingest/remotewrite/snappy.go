@@ -9,23 +9,24 @@ import (
 )
 
 var (
-	// ErrTooLarge: the declared decoded size is over the limit.
+	// ErrTooLarge means that the declared decoded size is over the limit.
 	ErrTooLarge = errors.New("decoded size over the limit")
-	// ErrCorrupt: the bytes are not snappy's block format.
+	// ErrCorrupt means that the bytes are not snappy's block format.
 	ErrCorrupt = errors.New("corrupt snappy block")
 )
 
-// Buffer holds a decoded body. Call Release when nothing uses its bytes any more.
+// Buffer holds a decoded body. The caller calls Release when nothing uses its bytes any more.
 type Buffer struct {
 	b []byte
 }
 
-// keepBytesMax is the largest buffer that goes back to the pool, so that rare large bodies do not fill the pool of every CPU.
+// keepBytesMax is the largest buffer that goes back to the pool. Otherwise rare large bodies would fill the pool of every
+// CPU.
 const keepBytesMax = 8 << 20
 
 var buffers = sync.Pool{New: func() any { return new(Buffer) }}
 
-// DecodedLen returns the size that a snappy block declares, or ErrCorrupt. Nothing is decoded.
+// DecodedLen returns the size that a snappy block declares, or ErrCorrupt. It decodes nothing.
 func DecodedLen(body []byte) (int, error) {
 	n, err := snappy.DecodedLen(body)
 	if err != nil {

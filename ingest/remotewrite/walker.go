@@ -62,7 +62,7 @@ func (w *Walker) Offset() int { return w.from }
 // Mark returns the position of the current message for Rewind.
 func (w *Walker) Mark() int { return w.at }
 
-// Rewind makes Next return again the message that was current when Mark returned mark.
+// Rewind makes Next return the message that was current when Mark returned mark.
 func (w *Walker) Rewind(mark int) { w.pos = mark }
 
 // Next goes to the next message. It does not check the inside of a message; the methods that read the message do.
@@ -107,9 +107,9 @@ const (
 	fastBytes     = 2 + 9 + fastTimeBytes
 )
 
-// FastSample reads the current TimeSeries if it looks like label fields followed by exactly one sample, as Prometheus writes it.
-// It does not parse the label fields. So the result is right only if Series has returned the same label bytes before. Otherwise
-// use Series.
+// FastSample reads the current TimeSeries if it looks like label fields followed by exactly one sample, as Prometheus writes
+// it. It does not parse the label fields. So the result is right only if Series has returned the same label bytes before. If
+// ok is false, the caller uses Series.
 func (w *Walker) FastSample() (labels []byte, s Sample, ok bool) {
 	m := w.b[w.from:w.to]
 	n := len(m)

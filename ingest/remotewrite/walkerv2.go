@@ -24,7 +24,7 @@ type ReferenceError struct {
 
 func (e *ReferenceError) Error() string { return e.Reason }
 
-// BoundsV2 bound the memory that a request needs besides its body.
+// BoundsV2 bounds the memory that a request needs besides its body.
 type BoundsV2 struct {
 	SymbolsMax, SeriesMax int
 }
@@ -43,7 +43,7 @@ type WalkerV2 struct {
 	refs    []uint32
 }
 
-// Reset begins a walk over a decoded body. It finds all symbols and series, and checks the form of the request outside of the
+// Reset begins a walk over a decoded body. It finds all symbols and series and checks the form of the request outside the
 // series. The error is a *FormatError or wraps ErrTooLarge.
 func (w *WalkerV2) Reset(body []byte, bounds BoundsV2) error {
 	w.b, w.next = body, 0
@@ -136,10 +136,10 @@ func (w *WalkerV2) Next() bool {
 // Mark returns the position of the current series for Rewind.
 func (w *WalkerV2) Mark() int { return w.next - 1 }
 
-// Rewind makes Next return again the series that was current when Mark returned mark.
+// Rewind makes Next return the series that was current when Mark returned mark.
 func (w *WalkerV2) Rewind(mark int) { w.next = mark }
 
-// Series reads the current series. The error is a *FormatError or of Reserve.
+// Series reads the current series. The error is a *FormatError or comes from Reserve.
 func (w *WalkerV2) Series() (Series, error) {
 	at := w.series[w.next-1]
 	s := Series{Offset: int(at.from)}
@@ -192,7 +192,7 @@ func (w *WalkerV2) Series() (Series, error) {
 	return s, nil
 }
 
-// checkRefs sets the fault of a series with wrong references of labels or metadata.
+// checkRefs sets the fault of a series if a reference of its labels or metadata is wrong.
 func (w *WalkerV2) checkRefs(s *Series) {
 	most := uint32(0)
 	for _, ref := range s.Refs {
@@ -213,7 +213,7 @@ func (w *WalkerV2) checkRefs(s *Series) {
 }
 
 func (w *WalkerV2) outside(what string, ref uint32) error {
-	return &ReferenceError{fmt.Sprintf("reference %d of %s is outside of the table of %d symbols", ref, what, len(w.symbols))}
+	return &ReferenceError{fmt.Sprintf("reference %d of %s is outside the table of %d symbols", ref, what, len(w.symbols))}
 }
 
 // exemplar reads an exemplar. A wrong reference is a fault of the series.

@@ -31,8 +31,8 @@ func formatError(offset int, format string, args ...any) error {
 	return &FormatError{Offset: offset, Reason: fmt.Sprintf(format, args...)}
 }
 
-// uvarint reads a varint in b[pos:end]. Like the generated decoders it takes at most ten bytes and drops the bits above the
-// 64th. protowire.ConsumeVarint refuses such a varint, and Prometheus does not.
+// uvarint reads a varint in b[pos:end]. Like the generated decoders it accepts at most ten bytes and drops the bits above
+// the 64th. protowire.ConsumeVarint would refuse such a varint, but Prometheus accepts it.
 func uvarint(b []byte, pos, end int) (v uint64, next int, err error) {
 	if pos < end && b[pos] < 0x80 {
 		return uint64(b[pos]), pos + 1, nil
@@ -59,7 +59,7 @@ func tag(b []byte, pos, end int) (field int32, wire, next int, err error) {
 	}
 	field, wire = int32(v>>3), int(v&7)
 	if wire == wireEnd {
-		return 0, 0, 0, formatError(pos, "end of a group that was not begun")
+		return 0, 0, 0, formatError(pos, "end of a group that has not begun")
 	}
 	if field <= 0 {
 		return 0, 0, 0, formatError(pos, "field number %d", field)
@@ -79,7 +79,7 @@ func lengthDelimited(b []byte, pos, end int) (from, to int, err error) {
 	return from, from + int(n), nil
 }
 
-// skip skips the value of a field with an unknown number, whose tag has been read. It skips a group with its fields.
+// skip skips the value of a field with an unknown number, after the field's tag. It skips a group with its fields.
 func skip(b []byte, wire, pos, end int) (next int, err error) {
 	for depth := 0; ; {
 		at := pos

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// batchSeries and batchSamples bound a batch. A batch may exceed batchSamples, because one record of
-	// samples stays in one batch.
+	// batchSeries and batchSamples bound a batch. A batch may exceed batchSamples, because the samples of one record stay in
+	// one batch.
 	batchSeries  = 4096
 	batchSamples = 16384
 	// batchBytes bounds the encoded histograms and exemplars of a batch.
@@ -36,8 +36,8 @@ type Batch struct {
 	Payload []byte                 // content of a record of another kind
 
 	entries []entry
-	labels  []labels.Label // of all series
-	data    []byte         // of Encoded
+	labels  []labels.Label // labels of all series
+	data    []byte         // memory of Encoded
 }
 
 // entry is the position of a record in the log, and the end of its samples in the batch.
@@ -89,19 +89,19 @@ func (b *Batch) Position(n int) wal.Position {
 // Reader decodes records of the log into batches, while another goroutine applies earlier ones.
 type Reader struct {
 	ctx      context.Context
-	registry *head.Registry // for its hash
+	registry *head.Registry // for its hash function
 	packer   *record.SeriesPacker
 	batch    *Batch
 	fields   []byte
 	finished bool
 
 	batches chan *Batch
-	used    chan *Batch   // applied, for reuse
+	used    chan *Batch   // applied batches, for reuse
 	stopped chan struct{} // closed when the consumer stops
 	err     error         // the consumer's error; valid after stopped is closed
 }
 
-// NewReader returns a reader that hashes labels as registry does. Close it at the end.
+// NewReader returns a reader that hashes labels like registry. The caller closes it.
 func NewReader(ctx context.Context, registry *head.Registry) (*Reader, error) {
 	packer, err := record.NewSeriesPacker()
 	if err != nil {
@@ -128,7 +128,7 @@ func (r *Reader) Reuse(b *Batch) {
 	}
 }
 
-// Stop ends the reader. The consumer applies no further batch.
+// Stop ends the reader. The consumer applies no further batch. err becomes the reader's error.
 func (r *Reader) Stop(err error) {
 	r.err = err
 	close(r.stopped)
@@ -194,7 +194,7 @@ func (r *Reader) parse(
 	})
 }
 
-// key returns the key under which writers find a series: the hash of the labels as the tenant sends them.
+// key returns the key under which writers find a series: the hash of the labels in the form that the tenant sends.
 func (r *Reader) key(ls []labels.Label) head.Key {
 	tenant := ""
 	r.fields = r.fields[:0]
@@ -246,7 +246,7 @@ func (r *Reader) encoded(kind byte, payload []byte, pos wal.Position) error {
 			return err
 		}
 		from := len(b.data)
-		b.data = append(b.data, it.Data...) // older samples keep the memory of the smaller slice
+		b.data = append(b.data, it.Data...) // older samples keep the memory of the smaller array
 		sample := it.EncodedSample
 		sample.Data = b.data[from:len(b.data):len(b.data)]
 		b.Encoded = append(b.Encoded, sample)

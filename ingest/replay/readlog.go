@@ -11,11 +11,11 @@ import (
 	"halite/keyschema"
 )
 
-// SeriesHours adds a series and returns a function that adds an hour in which the series has samples. *index.Index
-// does that with Add and MarkActive.
+// SeriesHours adds a series. It returns touch, which adds an hour in which the series has samples. *index.Index does that
+// with Add and MarkActive.
 type SeriesHours func(ls labels.Labels) (touch func(hour int64), err error)
 
-// ReadLog reads the log of a stopped server and passes its series and their hours to take. It returns the damaged places and
+// ReadLog reads the log of a stopped server and passes its series and their hours to take. It returns the damaged parts. It
 // changes nothing.
 func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err error) {
 	packer, err := record.NewSeriesPacker()

@@ -31,9 +31,9 @@ type Control struct {
 
 // Options configure a Control.
 type Options struct {
-	// SlotsMax bounds the concurrent requests of one tenant, BytesMax their memory.
+	// SlotsMax bounds the concurrent requests of one tenant, and BytesMax bounds their memory.
 	SlotsMax int
-	// SharedMax bounds them while other tenants are active.
+	// SharedMax bounds the concurrent requests while other tenants are active.
 	SharedMax int
 	BytesMax  int64
 	// EachMetric calls fn with the stored name of each metric and the number of its active series.
@@ -100,7 +100,7 @@ func (c *Control) Forget(prefix string) {
 	delete(c.tenants, prefix)
 }
 
-// Use is what a tenant uses of its limits.
+// Use is a tenant's usage of its limits.
 type Use struct {
 	// Series and SamplesPerSecond have the use of a limit; their Max is 0 if there is none.
 	Series, SamplesPerSecond ratelimit.Use
@@ -108,7 +108,7 @@ type Use struct {
 	Samples int64
 }
 
-// Uses returns the use of each tenant with series, or with writes since the start, and of other tenants, by their names.
+// Uses returns the usage by tenant name: for others, and for each tenant with series or with writes since the start.
 func (c *Control) Uses(others ...string) map[string]Use {
 	series := c.count()
 	c.mu.Lock()
@@ -138,7 +138,7 @@ func (c *Control) Uses(others ...string) map[string]Use {
 	return out
 }
 
-// countEvery is the age from which the active series of tenants are counted again.
+// countEvery is the age above which the counts of active series are stale.
 const countEvery = time.Second
 
 // count counts the active series of all tenants.
@@ -176,7 +176,7 @@ func (c *Control) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// Tenant is what the writes of one tenant use. A nil Tenant, of a server without tenants, has no limits.
+// Tenant is the state of one tenant's writes. A nil Tenant, on a server without tenants, has no limits.
 type Tenant struct {
 	Name    string
 	control *Control
@@ -218,8 +218,8 @@ type Slot struct {
 	shared    bool
 }
 
-// Enter reserves a slot and memory in the tenant's share, which is smaller if shares is set, because other tenants are active. ok
-// is false if the memory is used up, if no slot becomes free within the wait, if ctx ends first, or after Close.
+// Enter reserves a slot and memory in the tenant's share. The share is smaller if shares is set, because other tenants are
+// active. ok is false if the memory is used up, if no slot becomes free within wait, if ctx ends first, or after Close.
 func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration, shares bool) (slot Slot, ok bool) {
 	if t == nil {
 		return Slot{}, true
@@ -247,7 +247,7 @@ func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration, s
 	return slot, true
 }
 
-// enter takes one of the slots. It reports false if none becomes free within the wait, or if ctx ends first.
+// enter takes a slot. It returns false if no slot becomes free within wait, or if ctx ends first.
 func enter(ctx context.Context, slots chan struct{}, wait time.Duration) bool {
 	select {
 	case slots <- struct{}{}:
@@ -278,7 +278,7 @@ func (s Slot) Leave() {
 	t.bytes.Add(int64(-s.sizeBytes))
 }
 
-// Close lets no more requests enter, and waits until all have left. After an error some may not have left.
+// Close refuses new requests and waits until all have left. After an error some may still run.
 func (t *Tenant) Close(ctx context.Context) error {
 	t.closed.Store(true)
 	taken := 0
@@ -298,7 +298,7 @@ func (t *Tenant) Close(ctx context.Context) error {
 	return nil
 }
 
-// Series returns the limit of active series and their number, with the series that were added since they were counted.
+// Series returns the limit of active series and their number: the last count plus the series added since.
 func (t *Tenant) Series() (limit ratelimit.Options, used int64) {
 	limit = *t.seriesLimit.Load()
 	if limit.Max == 0 {

@@ -1,3 +1,3 @@
 // Package tenantlimits bounds the writes of each tenant: samples per second, active series, and its share of the concurrent
-// requests. It counts the samples of each tenant.
+// requests. It also counts the samples of each tenant.
 package tenantlimits

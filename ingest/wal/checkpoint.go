@@ -101,12 +101,12 @@ func (c *checkpointWriter) publish() error {
 	return nil
 }
 
-// Truncate replaces all segments before the given one by a checkpoint. The function checkpoint emits the frames of these segments
-// that replay still needs. Truncate waits until the given segment exists, and may run beside Append. If there is no earlier
-// segment, it does nothing and does not call checkpoint.
+// Truncate replaces all segments before the given one by a checkpoint. The function checkpoint emits the frames of these
+// segments that replay still needs. Truncate waits until the given segment exists, and may run concurrently with Append. If
+// there is no earlier segment, it does nothing and does not call checkpoint.
 //
-// If checkpoint or the write of its file fails, the log stays as it was; see storage.Exhausted. If the log cannot tell
-// whether the checkpoint took effect, it fails (ErrFailed).
+// If checkpoint or the write of its file fails, the log does not change; see storage.Exhausted. If it is unknown whether the
+// checkpoint took effect, the log fails (ErrFailed).
 func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, payload []byte) error) error) error {
 	l.truncating.Lock()
 	defer l.truncating.Unlock()

@@ -8,11 +8,11 @@ import (
 	"halite/storage"
 )
 
-// spareBytesMax is the size of the largest buffer that the log reuses. A larger one, left by a burst, is freed.
+// spareBytesMax is the size of the largest buffer that the log reuses. The log frees larger buffers, which bursts leave.
 const spareBytesMax = 8 << 20
 
 // commitLoop commits when kicked, at most once in CommitDelay unless the group is large. While a commit runs, the next group
-// gathers.
+// gathers frames.
 func (l *Log) commitLoop() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -45,7 +45,7 @@ func (l *Log) shouldDelay() bool {
 	return len(l.gathering.data) < l.opts.CommitBytes && (l.lastWaiters > 1 || l.gathering.waiters != 1)
 }
 
-// commit makes the gathering group durable.
+// commit makes the current group durable.
 func (l *Log) commit() {
 	l.mu.Lock()
 	g := l.gathering
@@ -118,7 +118,7 @@ func (l *Log) writeSync(b []byte) (operation string, err error) {
 	return "", nil
 }
 
-// maintain advances the watermark, commits frames for which nobody waits and creates the file of the next segment.
+// maintain advances the watermark, commits frames for which nobody waits, and creates the file of the next segment.
 func (l *Log) maintain(context.Context) {
 	l.mu.Lock()
 	at, err := l.durable, l.err
@@ -130,7 +130,7 @@ func (l *Log) maintain(context.Context) {
 		return
 	}
 	err = l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq})
-	if err != nil && !storage.Exhausted(err) { // these errors end; the next call tries again
+	if err != nil && !storage.Exhausted(err) { // these errors are temporary; the next call tries again
 		l.fail("watermark", err)
 		return
 	}

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Errors of the log. A caller chooses its reaction by them. They wrap their cause.
+// Errors of the log. A caller decides by them what to do. They wrap their cause.
 var (
-	// ErrFailed: a write or sync failed. The log takes and acknowledges no more frames. Repair the disk, then open the log
-	// again.
+	// ErrFailed means that a write or sync failed. The log accepts and acknowledges no more frames. The operator repairs the
+	// disk, then opens the log again.
 	ErrFailed = errors.New("write-ahead log failed")
-	// ErrOverload: the disk is too slow, or space or descriptors are exhausted (see storage.Exhausted); retry later.
+	// ErrOverload means that the disk is too slow, or that space or descriptors are exhausted (see storage.Exhausted); retry
+	// later.
 	ErrOverload = errors.New("write-ahead log overloaded")
-	// ErrClosed: Close was called.
+	// ErrClosed means that Close was called.
 	ErrClosed = errors.New("write-ahead log closed")
-	// ErrTooLarge: the payload exceeds PayloadBytesMax; split it.
+	// ErrTooLarge means that the payload exceeds PayloadBytesMax; the caller splits it.
 	ErrTooLarge = errors.New("payload too large for the write-ahead log")
-	// ErrNotReplayed: Replay has not succeeded yet.
+	// ErrNotReplayed means that Replay has not succeeded yet.
 	ErrNotReplayed = errors.New("write-ahead log not replayed")
-	// ErrLocked: another process or Log has the directory open.
+	// ErrLocked means that another process or Log has the directory open.
 	ErrLocked = errors.New("write-ahead log locked")
-	// ErrVersion: a newer version of this program wrote the files; only that version can read them.
+	// ErrVersion means that a newer version of this program wrote the files. Only that version can read them.
 	ErrVersion = errors.New("unknown version of the write-ahead log")
 )
 
-// DamageError reports bytes that once were durable and cannot be read back. Replay fails with it unless Options.AcceptLoss is
-// set.
+// DamageError reports bytes that once were durable and cannot be read. Replay returns it unless Options.AcceptLoss is set.
 type DamageError struct {
 	// File is the damaged or missing file, relative to the log's directory.
 	File string

@@ -10,8 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// SegmentID identifies a segment of one log. The headers of segments are chained, so two copies of a log that were written
-// separately differ in Sum.
+// SegmentID identifies a segment of one log. The headers of segments are chained. So two copies of a log that were written
+// independently differ in Sum.
 type SegmentID struct {
 	Log     uint64 `json:"log"`
 	Segment uint64 `json:"segment"`
@@ -22,14 +22,14 @@ type SegmentID struct {
 type Extent struct {
 	// Log is the salt of the log, which all its files share; 0 if there is no log.
 	Log uint64
-	// Empty reports that no frame was ever appended.
+	// Empty reports whether no frame was ever appended.
 	Empty bool
 	// FlushedBefore is the number of a segment. Frames of earlier segments are only in the tables. It is 0 if the log was never
 	// truncated.
 	FlushedBefore uint64
 	// Damage is the error that Replay would return for missing files and damaged headers; nil if there are none.
 	Damage error
-	// Starts is how often the log was opened.
+	// Starts counts how often the log was opened.
 	Starts uint32
 	// First and Last are the first and last segment of the log. Last counts a missing segment if the watermark names it.
 	First, Last uint64
@@ -37,7 +37,7 @@ type Extent struct {
 	sums map[uint64]uint64
 }
 
-// Contradicts reports whether the log has a segment with the number of id and different frames before it.
+// Contradicts reports whether the log has a segment with id's number but with different frames before it.
 func (e *Extent) Contradicts(id SegmentID) bool {
 	sum, ok := e.sums[id.Segment]
 	return ok && sum != id.Sum
@@ -105,9 +105,9 @@ func (l *Log) Starts() uint32 {
 	return l.mark.last.starts
 }
 
-// Checkpoint makes a log in dir with all frames of the segments before the given one. Rotate has returned the given segment. The
-// new log has hard links to the segments, or copies. Checkpoint may run beside Append. After an error the caller removes dir.
-// Errors: as Wait; errors of the file system.
+// Checkpoint makes a log in dir with all frames of the segments before the given one, which Rotate has returned. The new log
+// has hard links to the segments, or copies. Checkpoint may run concurrently with Append. After an error the caller removes
+// dir. Errors: those of Wait and of the file system.
 func (l *Log) Checkpoint(dir string, before uint64) error {
 	l.truncating.Lock()
 	defer l.truncating.Unlock()
@@ -157,8 +157,8 @@ func (l *Log) namesBefore(before uint64) (names []string) {
 	return names
 }
 
-// SetAside moves the whole log to damaged/, so that a new one begins. Call it before Replay. After a crash, the next call
-// completes it.
+// SetAside moves the whole log to damaged/, so that a new one begins. The caller calls it before Replay. After a crash, the
+// next call completes it.
 func (l *Log) SetAside() error {
 	names, err := l.fs.List(l.opts.Dir)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A frame is a header of 32 bytes and the payload; FORMAT.md draws it. Two checksums guard it. The short one covers the
-// header only: a reader verifies the length before it uses it, and can skip a frame with a damaged payload. The long one
-// covers header and payload. It has 64 bits because after damage the reader tries it at every byte of a segment; a CRC of
-// 32 bits would accept garbage once in about thirty segments. The log's salt seeds both, so that neither frames of
-// another log nor bytes that a client puts into a label verify.
+// A frame is a header of 32 bytes and the payload; FORMAT.md draws it. Two checksums guard it. The short one covers only the
+// header: a reader verifies the length before it uses it, and can skip a frame with a damaged payload. The long one covers
+// header and payload. It has 64 bits because after damage the reader tries it at every byte of a segment. A CRC of 32 bits
+// would accept garbage once in about thirty segments. The log's salt seeds both checksums. So frames of another log do not
+// verify, nor do bytes that a client puts into a label.
 const (
 	frameHeaderBytes = 32
 
@@ -23,7 +23,7 @@ const (
 	frameGroupAt = 24
 	frameHeadAt  = 28
 
-	// KindMax is the largest kind that Append takes. The log itself uses those above.
+	// KindMax is the largest kind that Append accepts. The log itself uses larger kinds.
 	KindMax byte = 0xef
 	// kindEnd ends a checkpoint. Its payload is the number of frames before it.
 	kindEnd byte = 0xff
@@ -34,7 +34,7 @@ type frame struct {
 	kind byte
 	// seq is the number of the frame in the log, from 1, without gaps.
 	seq uint64
-	// sum is the checksum of this frame, prev the low half of the sum of the preceding frame or file header.
+	// sum is the checksum of this frame. prev is the low half of the checksum of the preceding frame or file header.
 	sum  uint64
 	prev uint32
 	// groupOffset is the distance in bytes from the first frame of the commit group. Everything before the group was durable

@@ -17,8 +17,8 @@ const (
 
 var headerMagic = [8]byte{'H', 'A', 'L', 'I', 'T', 'W', 'A', 'L'}
 
-// header begins a segment or checkpoint. It names what precedes the file, so that replay detects a lost, swapped or shortened
-// neighbor.
+// header begins a segment or checkpoint. It describes what precedes the file, so that replay detects a lost, swapped or
+// shortened neighbor.
 type header struct {
 	typ    byte
 	salt   uint64
@@ -26,12 +26,12 @@ type header struct {
 	// firstSeq is the sequence number of the segment's first frame. In a checkpoint it is the firstSeq of the segment with the
 	// same number; the checkpoint's own frames count from 1.
 	firstSeq uint64
-	// prevBytes is the valid size of the preceding segment, prevSum the sum of its last valid frame. Bytes behind that size are
-	// the torn tail of an earlier run. Both are 0 if a checkpoint or nothing precedes the segment.
+	// prevBytes is the valid size of the preceding segment, and prevSum is the checksum of its last valid frame. Bytes after
+	// that size are the torn tail of an earlier run. Both are 0 if a checkpoint or nothing precedes the segment.
 	prevBytes int64
 	prevSum   uint64
-	// flushedBefore replaces prevBytes in a checkpoint. Samples of the segments before it are only in the tables. A checkpoint
-	// that a salvage wrote keeps the flushedBefore of the previous checkpoint.
+	// flushedBefore replaces prevBytes in a checkpoint. Samples of the segments before it are only in the tables. A
+	// checkpoint of a salvage keeps the flushedBefore of the previous checkpoint.
 	flushedBefore uint64
 	// syncedBytes is the size up to which the file was synced before it got its name.
 	syncedBytes int64
@@ -55,7 +55,7 @@ func (h *header) append(dst []byte) []byte {
 }
 
 // parseHeader parses the header at the start of a file. reason describes a damaged header. The error is ErrVersion for an
-// intact header of another version; magic, version and sum have the same place in all versions.
+// intact header of another version. Magic, version and checksum are at the same offsets in all versions.
 func parseHeader(b []byte) (h header, reason string, err error) {
 	if len(b) < headerBytes {
 		return h, fmt.Sprintf("file header is truncated to %d bytes", len(b)), nil
@@ -86,7 +86,7 @@ func parseHeader(b []byte) (h header, reason string, err error) {
 	return h, "", nil
 }
 
-// unknownVersion describes bytes that name a later version and fail the checksum of this version.
+// unknownVersion describes bytes that name a later version but fail the checksum of this version.
 func unknownVersion(version uint16) string {
 	return fmt.Sprintf("the file names version %d of the format, and this program reads version %d: "+
 		"a newer program wrote the file, or it is damaged", version, formatVersion)

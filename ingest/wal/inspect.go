@@ -13,8 +13,9 @@ import (
 	"halite/ingest/wal/record"
 )
 
-// Inspect writes a listing of the log in dir for people: watermark, files, damage, torn tail and, if verbose, every frame. It
-// changes nothing and takes no lock; the end of a running log may look torn. Damage is part of the listing, not an error.
+// Inspect writes a listing of the log in dir for operators: watermark, files, damage, torn tail and, if verbose, every
+// frame. It changes nothing and takes no lock, so the end of a running log may look torn. Damage is part of the listing, not
+// an error.
 func Inspect(fs vfs.FS, dir string, w io.Writer, verbose bool) error {
 	layout, err := readLayout(fs, dir)
 	if err != nil {
@@ -35,7 +36,7 @@ type inspection struct {
 	walker
 	out     *bufio.Writer
 	verbose bool
-	// kinds and payloadBytes count the frames of the current file, lossesShown the losses written so far.
+	// kinds and payloadBytes count the frames of the current file. lossesShown counts the losses written so far.
 	kinds        map[byte]int64
 	payloadBytes int64
 	first, last  uint64
@@ -70,7 +71,7 @@ func (in *inspection) file(file walkedFile) {
 	in.showLosses()
 	fmt.Fprintf(in.out, "%s  %d B", file.name, file.sizeBytes)
 	if abandoned := file.sizeBytes - file.endOffset; abandoned > 0 {
-		fmt.Fprintf(in.out, " (%d B behind the end)", abandoned)
+		fmt.Fprintf(in.out, " (%d B after the end)", abandoned)
 	}
 	fmt.Fprintf(in.out, "  %d frames", file.frames)
 	if len(in.kinds) > 0 {
@@ -116,8 +117,8 @@ func (in *inspection) tail() {
 	}
 }
 
-// Scan reads the log in dir, calls visit for each readable frame and returns the damage. The payload is valid during the call.
-// Scan changes nothing and takes no lock, so the log's server must have stopped.
+// Scan reads the log in dir, calls visit for each readable frame and returns the damage. The payload is valid during the
+// call. Scan changes nothing and takes no lock, so the server must be stopped.
 func Scan(
 	fs vfs.FS, dir string, visit func(kind byte, payload []byte, at Position) error,
 ) (losses []Loss, err error) {

@@ -29,8 +29,8 @@ func checkpointName(number uint64) string {
 	return fmt.Sprintf("%0*d%s", nameDigits, number, checkpointSuffix)
 }
 
-// parseName returns the number in the name of a segment or checkpoint. It accepts only the spelling that segmentName and
-// checkpointName produce, so that no two files have the same number.
+// parseName returns the number in the name of a segment or checkpoint. It accepts only the spelling of segmentName and
+// checkpointName, so no two files have the same number.
 func parseName(name, suffix string) (uint64, bool) {
 	digits, ok := strings.CutSuffix(name, suffix)
 	if !ok {

@@ -31,14 +31,14 @@ type Log struct {
 	// kick wakes the committer. full makes it skip CommitDelay. Both hold one token.
 	kick, full chan struct{}
 	stop       chan struct{}
-	background sync.WaitGroup // of the committer
+	background sync.WaitGroup // goroutines of the committer
 	jobs       periodic.Jobs
 
-	// truncating serializes calls of Truncate, replaying calls of Replay.
+	// truncating serializes calls of Truncate, and replaying serializes calls of Replay.
 	truncating sync.Mutex
 	replaying  sync.Mutex
 	replayed   bool
-	// replayedBytes is how much of replayBytes Replay has read.
+	// replayedBytes counts how much of replayBytes Replay has read.
 	replayedBytes, replayBytes atomic.Int64
 
 	// file is the newest segment. Only the committer uses it.
@@ -50,14 +50,14 @@ type Log struct {
 	nextFile vfs.File
 
 	mu sync.Mutex
-	// err is the reason for which the log accepts no more frames; nil while it works.
+	// err is the reason why the log accepts no more frames; nil while it works.
 	err error
 	// salt seeds the checksums. next is the end of the appended frames.
 	salt uint64
 	next logEnd
 	// durable is the end of the synced frames.
 	durable logEnd
-	// groupStart is the offset at which the gathering group begins in segment next.pos.Segment.
+	// groupStart is the offset in segment next.pos.Segment at which the current group begins.
 	groupStart int64
 	// gathering receives appended frames. writing is the group of the running commit; nil if none is running. spare is a buffer
 	// to reuse.
@@ -72,7 +72,7 @@ type Log struct {
 	stallErr error
 	// refused is the last error for a full buffer. The end of a commit resets it.
 	refused error
-	// commitBegan is the start of the commit of writing, slowLogged the time of the last warning about a slow one.
+	// commitBegan is the start of the running commit. slowLogged is the time of the last warning about a slow commit.
 	commitBegan, slowLogged time.Time
 	// lastWaiters is the number of waiters of the last commit.
 	lastWaiters    int
@@ -102,7 +102,7 @@ type group struct {
 	end       logEnd
 	// waiters counts the calls of Wait that share the sync.
 	waiters int
-	// done is closed when the group is durable. It is also closed when the group can no longer become durable; err then says why.
+	// done is closed when the group is durable or can no longer become durable. In the second case err says why.
 	done chan struct{}
 	err  error
 }
@@ -114,7 +114,7 @@ type rotation struct {
 	header header
 }
 
-// Open locks the directory. Call Replay before Append. Errors: ErrLocked; errors of the file system.
+// Open locks the directory. The caller calls Replay before Append. Errors: ErrLocked, and those of the file system.
 func Open(opts Options) (*Log, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -251,7 +251,7 @@ func (l *Log) Wait(ctx context.Context, pos Position) error {
 	}
 }
 
-// stallError is the error for a caller that a stall interrupted. The stall may have ended since.
+// stallError is the error for a caller whose wait a stall interrupted. The stall may have ended since.
 func (l *Log) stallError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -262,7 +262,7 @@ func (l *Log) stallError() error {
 }
 
 // Refusing returns the error with which the log refuses frames now, nil if it accepts them. ErrFailed lasts until the log is
-// opened again; ErrOverload ends by itself.
+// opened again. ErrOverload ends without intervention.
 func (l *Log) Refusing() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -280,14 +280,14 @@ type Stats struct {
 	SizeBytes int64
 	// BufferBytes is the size of the frames that are not yet durable.
 	BufferBytes int
-	// Appended is the end of the appended frames, Durable the end of the synced ones, Watermark the end that the watermark
-	// file names.
+	// Appended is the end of the appended frames, Durable the end of the synced ones. Watermark is the end that the
+	// watermark file names.
 	Appended, Durable, Watermark Position
 	// FramesAppended, Commits and BytesWritten count since Open.
 	FramesAppended, Commits, BytesWritten uint64
 	// CommitAge is the time since the running commit began; 0 if none is running.
 	CommitAge time.Duration
-	// Err is the reason for which the log accepts no frames; nil while it works.
+	// Err is the reason why the log accepts no frames; nil while it works.
 	Err error
 }
 
@@ -326,7 +326,7 @@ func (l *Log) Close() error {
 		return nil
 	}
 	l.closed = true
-	// No frame is appended from here on: the last commit writes all of them.
+	// No frame is appended after this point, so the last commit writes all of them.
 	err := l.err
 	if err == nil {
 		l.err = ErrClosed

@@ -37,16 +37,16 @@ type Options struct {
 	// CommitDelay is the least time between the starts of two commits (2 ms); negative means none. It bounds the rate of
 	// syncs under many clients. A lone client and the first request after a pause do not wait for it.
 	CommitDelay time.Duration
-	// CommitBytes is the size of the buffer from which a commit ignores CommitDelay (256 KiB).
+	// CommitBytes is the size of the buffer above which a commit ignores CommitDelay (256 KiB).
 	CommitBytes int
-	// BufferBytesMax bounds the bytes that wait for the disk (64 MiB). Beyond it Append fails with ErrOverload.
+	// BufferBytesMax bounds the bytes that wait for the disk (64 MiB). Above it Append fails with ErrOverload.
 	BufferBytesMax int
 	// BlockWhenFull makes Append wait for room instead of failing with ErrOverload.
 	BlockWhenFull bool
 	// WatermarkInterval is the time between two updates of the watermark (1 s). Damage to frames acknowledged within the last
 	// interval may look like a torn tail.
 	WatermarkInterval time.Duration
-	// SlowAfter is the duration from which on a commit counts as slow (1 s).
+	// SlowAfter is the duration above which a commit counts as slow (1 s).
 	SlowAfter time.Duration
 	// AcceptLoss makes Replay continue after damage, report it in ReplayStats.Losses and move the damaged files to damaged/.
 	AcceptLoss bool

@@ -15,8 +15,8 @@ const (
 	badBlockBytes = 4096
 )
 
-// fileReader reads a file through one window. Blocks that cannot be read appear as zeros, which no checksum accepts; err keeps
-// the first read error.
+// fileReader reads a file through one window. Unreadable blocks appear as zeros, which no checksum accepts; err keeps the
+// first read error.
 type fileReader struct {
 	file vfs.File
 	size int64

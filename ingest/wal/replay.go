@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// Replay passes every frame of the log to fn, the newest checkpoint first. Then it calls done, which may be nil, and
-// makes the log ready for Append. It runs once.
+// Replay passes every frame of the log to fn, the newest checkpoint first. Then it calls done, which may be nil, and makes
+// the log ready for Append. It runs once.
 //
 // The payload is valid during the call of fn. fn may start work in other goroutines; done waits for them. Frames of the
-// checkpoint have its number as segment and offset 0. Replay returns a *DamageError for a damaged log, unless Options.AcceptLoss
-// is set, and changes nothing on disk then. It stops at an error of fn or done and returns it.
+// checkpoint have its number as segment and offset 0. For a damaged log Replay returns a *DamageError and changes nothing on
+// disk, unless Options.AcceptLoss is set. It stops at an error of fn or done and returns it.
 func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, done func() error) (ReplayStats, error) {
 	l.replaying.Lock()
 	defer l.replaying.Unlock()
@@ -22,7 +22,7 @@ func (l *Log) Replay(fn func(kind byte, payload []byte, pos Position) error, don
 	err := l.err
 	l.mu.Unlock()
 	if l.replayed {
-		return ReplayStats{}, errors.New("wal: Replay runs once")
+		return ReplayStats{}, errors.New("wal: Replay was called twice")
 	}
 	if !errors.Is(err, ErrNotReplayed) {
 		return ReplayStats{}, err
@@ -96,7 +96,7 @@ func (l *Log) report(stats *ReplayStats) {
 	}
 }
 
-// resume begins a new segment behind an undamaged log. It writes those frames again that may not be on disk. The page cache can
+// resume begins a new segment after an undamaged log. It rewrites those frames that may not be on disk. The page cache can
 // show frames whose sync failed, and no later frame may depend on such a frame.
 func (l *Log) resume(w *walker) error {
 	if err := l.beginWatermark(w); err != nil {
@@ -108,7 +108,7 @@ func (l *Log) resume(w *walker) error {
 	if n := len(w.files); n > 0 {
 		last := &w.files[n-1]
 		if w.end.off == headerBytes {
-			// The last segment is empty. The new file replaces it. It has the same header, because the watermark may name this
+			// The last segment is empty. The new file replaces it with the same header, because the watermark may name this
 			// header.
 			h = last.header
 			n--
@@ -160,7 +160,7 @@ func (w *walker) unsyncedFrames(h *header) (frames []byte, at logEnd, err error)
 	return frames, at, nil
 }
 
-// beginWatermark opens the watermark file, creates it if needed, and records that the log is open and was started once more.
+// beginWatermark opens the watermark file or creates it. It records that the log is open and counts the start.
 func (l *Log) beginWatermark(w *walker) error {
 	if !w.markOK {
 		w.mark = mark{salt: w.salt, nextSeq: w.cur.seq}
@@ -210,7 +210,8 @@ func (l *Log) begin(w *walker, h header, frames []byte, at logEnd) error {
 	return l.continueAt(w.salt, h.firstSeq, at, obsolete, checkpoint)
 }
 
-// continueAt makes at the end of the log, in an existing segment that begins with firstSeq. Then it removes obsolete files.
+// continueAt makes at the end of the log. at lies in an existing segment that begins with firstSeq. Then continueAt removes
+// obsolete files.
 func (l *Log) continueAt(salt, firstSeq uint64, at logEnd, obsolete []string, checkpoint segmentMeta) error {
 	if err := l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}); err != nil {
 		return err
@@ -234,10 +235,10 @@ type ReplayStats struct {
 	Segments   int
 	// Frames and PayloadBytes count what the callback received.
 	Frames, PayloadBytes int64
-	// Clean reports that the log was closed cleanly.
+	// Clean reports whether the log was closed cleanly.
 	Clean bool
-	// TornAt is the start of the torn tail after a crash, TornBytes its size, TornFrames the number of whole frames in it.
-	// No such frame was acknowledged, except perhaps within the last Options.WatermarkInterval.
+	// TornAt is the start of the torn tail after a crash, and TornBytes is its size. TornFrames counts the whole frames in
+	// it. No such frame was acknowledged, except perhaps within the last Options.WatermarkInterval.
 	TornAt     Position
 	TornBytes  int64
 	TornFrames int64

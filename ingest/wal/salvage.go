@@ -6,8 +6,8 @@ import (
 	"os"
 )
 
-// salvage repairs a damaged log: a new checkpoint takes all readable frames, an empty segment follows, and the damaged files
-// move to damaged/. If a crash interrupts it, the log is as damaged as before.
+// salvage repairs a damaged log. A new checkpoint takes all readable frames, an empty segment follows, and the damaged files
+// move to damaged/. If a crash interrupts it, the log is damaged as before.
 func (l *Log) salvage(w *walker, frames int64) error {
 	if err := l.quarantineDamaged(w); err != nil {
 		return err

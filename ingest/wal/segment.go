@@ -31,8 +31,8 @@ func (l *Log) Rotate() (segment uint64, err error) {
 	return l.next.pos.Segment, nil
 }
 
-// FirstSegmentWithin returns the first segment from which on the log has at most sizeBytes bytes. It counts neither the
-// checkpoint nor unsynced frames. If the newest segment alone is larger, it returns the number after it.
+// FirstSegmentWithin returns the first segment such that the log from there on has at most sizeBytes bytes. It counts
+// neither the checkpoint nor unsynced frames. If the newest segment alone is larger, it returns the number after it.
 func (l *Log) FirstSegmentWithin(sizeBytes int64) (segment uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *Log) beginSegment(h header) error {
 	}
 	l.file = f
 	at := logEnd{Position{h.number, headerBytes}, h.firstSeq, h.sum}
-	// From here on replay detects if the whole segment is lost.
+	// After this point replay detects the loss of the whole segment.
 	err = l.retry(func() error { return l.mark.advance(mark{pos: at.pos, sum: at.sum, nextSeq: at.seq}) })
 	if err != nil {
 		return err

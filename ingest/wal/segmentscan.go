@@ -11,8 +11,8 @@ type segmentScan struct {
 	*walker
 	file *segmentFile
 	r    *fileReader
-	// limit is the end of the segment's frames. If limitKnown, it comes from the header of the next segment; otherwise it is
-	// the end of the file.
+	// limit is the end of the segment's frames. If limitKnown is set, it comes from the header of the next segment;
+	// otherwise it is the end of the file.
 	limit      int64
 	limitKnown bool
 	last       bool
@@ -54,7 +54,7 @@ func (w *walker) walkSegment(i int) (err error) {
 	return nil
 }
 
-// begin moves the cursor behind the file header.
+// begin moves the cursor after the file header.
 func (sc *segmentScan) begin() error {
 	w := sc.walker
 	if sc.file.damage != "" {
@@ -63,14 +63,14 @@ func (sc *segmentScan) begin() error {
 	}
 	h := &sc.file.header
 	if h.firstSeq != w.cur.seq && w.cur.seq > 0 {
-		// Either the segment before ends as this header says, or the walk has reported damage there.
+		// Either the previous segment ends as this header says, or the walk has reported damage there.
 		if err := w.reportDamageUntil(sc.damage("the segment does not follow the one before it", nil), headerBytes,
 			h.firstSeq); err != nil {
 			return err
 		}
 	}
 	if h.firstSeq < w.cur.seq {
-		// Yield no frame twice, even if files were exchanged.
+		// Yield no frame twice, even if files were swapped.
 		w.cur.off = headerBytes
 	} else {
 		w.cur = cursor{off: headerBytes, seq: h.firstSeq, sum: h.sum, linked: true}
@@ -131,7 +131,7 @@ func (c *cursor) mismatch(f *frame) string {
 	return ""
 }
 
-// checkMark compares the cursor with the watermark when it passes it.
+// checkMark compares the cursor with the watermark when the cursor passes it.
 func (sc *segmentScan) checkMark() error {
 	w := sc.walker
 	if w.cur.off == w.syncedOffset && w.cur.linked {
@@ -150,14 +150,14 @@ func (sc *segmentScan) checkMark() error {
 	return err
 }
 
-// atEnd reports whether the log's frames end at the cursor. It returns false if the bytes there are damage.
+// atEnd reports whether the log's frames end at the cursor. If it returns false, the bytes there are damage.
 func (sc *segmentScan) atEnd() bool {
 	w := sc.walker
 	if sc.limitKnown {
 		return false
 	}
 	if !sc.last {
-		// Only the next segment names the end of this one. The walk reports its loss there.
+		// Only the next segment names the end of this one. The walk reports the loss there.
 		_, _, found := sc.r.nextFrame(w.cur.off+1, sc.limit, w.salt, max(w.cur.seq, 1))
 		return !found && sc.r.err == nil
 	}

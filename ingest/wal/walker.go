@@ -13,10 +13,11 @@ type walker struct {
 	fs  vfs.FS
 	dir string
 	layout
-	// accept makes the walk continue after damage and collect it in losses. Otherwise the first damage ends the walk.
+	// accept makes the walk continue after damage and collect the damage in losses. Otherwise the first damage ends the
+	// walk.
 	accept bool
-	// visit receives each frame; its payload is valid during the call. at is the frame's place in its file, also for frames of
-	// a checkpoint, which have no Position in the log.
+	// visit receives each frame; its payload is valid during the call. at is the frame's place in its file. That holds also
+	// for frames of a checkpoint, which have no Position in the log.
 	visit func(f *frame, inCheckpoint bool, at Position) error
 	// fileDone, if set, is called after the last frame of each file.
 	fileDone func(file walkedFile)
@@ -31,18 +32,18 @@ type walker struct {
 	cur     cursor
 	losses  []Loss
 	torn    tornTail
-	// syncedOffset is the offset in the last segment up to which the disk certainly holds it.
+	// syncedOffset is an offset in the last segment. The disk certainly holds everything before it.
 	syncedOffset int64
-	// synced is the cursor at syncedOffset, end the cursor behind the last valid frame.
+	// synced is the cursor at syncedOffset. end is the cursor after the last valid frame.
 	synced, end cursor
 }
 
 // cursor is a position between two frames.
 type cursor struct {
 	off int64
-	// seq is the sequence number of the next frame, sum the sum of the previous one.
+	// seq is the sequence number of the next frame. sum is the checksum of the previous one.
 	seq, sum uint64
-	// linked reports that sum is known, so that the next frame must refer to it. It is false behind damage.
+	// linked means that sum is known, so that the next frame must refer to it. It is false after damage.
 	linked bool
 }
 
@@ -198,7 +199,7 @@ func (w *walker) readHeader(s *segmentFile) error {
 		return nil
 	}
 	s.size = r.size
-	// Read the header only: the walk reports unreadable pages behind it.
+	// Read only the header: the walk reports unreadable pages after it.
 	b := make([]byte, min(headerBytes, r.size))
 	s.readErr = r.readFull(b, 0)
 	s.header, s.damage, err = parseHeader(b)
@@ -230,8 +231,8 @@ func (w *walker) judgeHeader(s *segmentFile, typ byte) {
 	}
 }
 
-// orphan reports whether s is the empty segment of an interrupted salvage: a crash came before the checkpoint got its name. Only
-// a checkpoint of the same number can precede such a segment, which is then the first one.
+// orphan reports whether s is the empty segment of an interrupted salvage: a crash came before the checkpoint got its name.
+// Only a checkpoint of the same number can precede such a segment, so it is the first one.
 func (s *segmentFile) orphan() bool {
 	return s.damage == "" && s.size == headerBytes && s.number > 1 && s.header.prevBytes == 0
 }
@@ -279,7 +280,7 @@ func (w *walker) reportMissing(number, resumeSeq uint64) error {
 		LostFrames: -1}, resumeSeq)
 }
 
-// reportDamage records damage, or returns it as the error that ends the walk. The next readable frame is resumeSeq; 0 if
+// reportDamage records damage, or returns it as the error that ends the walk. resumeSeq is the next readable frame, 0 if
 // unknown.
 func (w *walker) reportDamage(d DamageError, resumeSeq uint64) error {
 	return w.reportDamageUntil(d, 0, resumeSeq)

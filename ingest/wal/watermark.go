@@ -12,7 +12,7 @@ import (
 )
 
 // The watermark file names the end of the frames that the next Open must be able to read. It has two slots in separate
-// pages. The log writes them in turn, so that a torn write damages the older one only.
+// pages. The log writes them alternately, so a torn write damages only the older one.
 const (
 	slotBytes      = 72
 	slotSpacing    = 4096
@@ -26,14 +26,14 @@ var watermarkMagic = [8]byte{'H', 'A', 'L', 'I', 'T', 'W', 'M', 'K'}
 type mark struct {
 	salt       uint64
 	generation uint64
-	// pos is the end of the durable frames, sum the sum of the last frame before it or of the segment's header, and nextSeq the
-	// sequence number of the next frame.
+	// pos is the end of the durable frames. sum is the checksum of the last frame before it, or of the segment's header.
+	// nextSeq is the sequence number of the next frame.
 	pos     Position
 	sum     uint64
 	nextSeq uint64
-	// clean reports that the log was closed and nothing lies behind pos.
+	// clean means that the log was closed and nothing lies after pos.
 	clean bool
-	// starts is how often the log was opened. It reveals a copy of the log from before a start.
+	// starts counts how often the log was opened. It reveals a copy of the log from before a start.
 	starts uint32
 }
 

@@ -41,15 +41,15 @@ type Options struct {
 	Data, Meta storage.Table
 	Index      Index
 	Schema     *keyschema.Schema
-	// Sequence returns the first of n chunk numbers above a given one. No two callers get the same number.
+	// Sequence reserves n chunk numbers above a given one and returns the first. No two callers get the same number.
 	Sequence func(ctx context.Context, n int, above uint32) (uint32, error)
-	// Tombstones is the shared set of deletions; nil if nothing can be deleted. Data must not hide the deleted samples.
+	// Tombstones is the shared set of deletions; nil if deletions are not supported. Data must not hide the deleted samples.
 	Tombstones *tombstone.Set
-	// Delay is the time from the end of an hour until it is packed. It is also the age from which a deletion removes samples
-	// from rows. 0 means 15 minutes.
+	// Delay is the time from the end of an hour until the hour is packed. It is also the age at which a deletion's samples
+	// leave the rows. 0 means 15 minutes.
 	Delay time.Duration
-	// MarkAfter is the time from the end of an hour until writers mark rows. It also bounds the time from reading a row to
-	// writing it. It must be less than Delay; 0 means 5 minutes.
+	// MarkAfter is the time from the end of an hour after which writers mark rows. It also bounds the time between reading
+	// and writing a row. It must be less than Delay; 0 means 5 minutes.
 	MarkAfter time.Duration
 	// Concurrency is the number of rows written in parallel; 0 means 16.
 	Concurrency int
@@ -57,9 +57,9 @@ type Options struct {
 	ReadRowsMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger takes messages for operators; nil discards them.
+	// Logger logs for operators; nil discards all lines.
 	Logger *slog.Logger
-	// Registerer takes the metrics tsdb_compactor_…; nil means they are not registered.
+	// Registerer registers the metrics tsdb_compactor_…; nil means no registration.
 	Registerer prometheus.Registerer
 }
 
@@ -118,13 +118,14 @@ func New(opts Options) (*Compactor, error) {
 	}, nil
 }
 
-// Run packs all hours that are due. An hour with an error stays due.
+// Run packs all hours that are due. An hour whose packing failed stays due.
 func (p *Compactor) Run(ctx context.Context) error {
 	due, err := p.due(ctx)
 	if err != nil || len(due) == 0 {
 		return err
 	}
-	// Writers announce series to the index before they write notes. A refresh that ran during an announcement may miss it.
+	// Writers add series to the index before they write notes. A refresh that already runs may miss a series, so refresh
+	// twice.
 	for range 2 {
 		if err := p.opts.Index.Refresh(ctx); err != nil {
 			return err
@@ -191,7 +192,7 @@ func (p *Compactor) hour(ctx context.Context, n noted) error {
 	if left > 0 && !n.inTime {
 		return nil
 	}
-	if left > 0 { // the next run finds the other rows by their single samples
+	if left > 0 { // the single samples of the other rows show them to the next run
 		if err := p.opts.Meta.Apply(ctx, []storage.RowMutation{Note(n.hour, true)}); err != nil {
 			return err
 		}

@@ -4,15 +4,15 @@
 // end of an hour the compactor reads the rows of the hour. One conditional mutation per row replaces its single samples by a
 // chunk.
 //
-// The following holds for any number of writers and compactors, which may sleep, crash or lose answers at any point:
+// The following holds for any number of writers and compactors, which may pause, crash or lose replies at any point:
 //
-//   - No sample is lost. The mutation deletes exactly the cells whose samples the chunk holds, and only if the row has no mark
-//     and no chunk that the compactor has not read. A writer of samples that come more than [Options.MarkAfter] after the end
-//     of their hour adds a mark to the row in the same mutation. Marks are removed in a mutation of their own that adds a new
-//     chunk. So a compactor that read the row before the late samples finds a mark or a chunk that it does not know.
+//   - No sample is lost. The mutation deletes exactly the cells whose samples the chunk holds. It fails if the row has a mark or
+//     a chunk that the compactor has not read. A write that comes more than [Options.MarkAfter] after the end of the hour adds
+//     a mark to the row in the same mutation. A separate mutation removes marks and adds a new chunk. So a compactor that read
+//     the row before the late samples finds a mark or an unknown chunk.
 //   - No sample is doubled: one mutation writes the chunk and deletes the samples.
-//   - The later write of a sample wins. A chunk has a higher number than all other chunks left in the row. A single sample wins
-//     over chunks. It was written after the compactor read the row, or its value is in the chunk.
+//   - The later write of a sample wins. A new chunk has a higher number than all other chunks left in the row. A single sample
+//     wins over chunks. Either it was written after the compactor read the row, or the chunk holds the same value.
 //
 // A writer also leaves a note of the hour (see [Note]), so that the compactor packs it: before it acknowledges the first
 // samples of the hour, and again after it has written late ones.

@@ -10,8 +10,8 @@ import (
 	"halite/storage"
 )
 
-// A note is a cell of the meta table. It says that an hour has single samples. Its row is pack#hour, with the hour in its
-// reversed form. The qualifier is 'o' for samples in time or 'l' for late ones, and 8 random bytes.
+// A note is a cell of the meta table that says that an hour has single samples. Its row is pack#hour, with the hour in
+// reversed form. Its qualifier is 'o' for samples in time or 'l' for late ones, followed by 8 random bytes.
 const (
 	notePrefix = "pack#"
 	noteEnd    = "pack$"
@@ -20,9 +20,9 @@ const (
 	noteBytes  = 9
 )
 
-// Note returns the mutation of TableMeta that makes the compactor pack an hour. Each process writes one note for samples in time,
-// before it acknowledges its first sample of the hour. After each request with late samples it writes a late note. Late samples
-// also have a mark.
+// Note returns the mutation of TableMeta that makes the compactor pack an hour. Each process writes one note for samples in
+// time, before it acknowledges its first sample of the hour. After each request with late samples it writes a late note.
+// Late samples also have a mark.
 func Note(hour int64, late bool) storage.RowMutation {
 	kind := byte(noteInTime)
 	if late {
@@ -56,7 +56,7 @@ func parseNote(row storage.Row) (noted, error) {
 	return n, nil
 }
 
-// done returns the mutation that removes the notes that were read. Later notes stay.
+// done returns the mutation that removes the notes read. Later notes stay.
 func (n *noted) done() storage.RowMutation {
 	m := storage.RowMutation{Key: n.key}
 	for _, q := range n.qualifiers {

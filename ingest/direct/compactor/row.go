@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// rowSinglesMax bounds the single samples that go into a chunk at once, because one mutation deletes all of them.
+	// rowSinglesMax bounds the single samples that one pass packs into a chunk, because one mutation deletes all of them.
 	rowSinglesMax = 50_000
 	// chunkSamplesMax bounds a chunk.
 	chunkSamplesMax = 1 << 18
@@ -24,21 +24,21 @@ type row struct {
 	hour   int64
 	tsMs   []int64
 	values []float64
-	// remove deletes the chunks and single samples whose samples are in tsMs and values. It also deletes chunks without samples
-	// left.
+	// remove deletes the chunks and single samples whose samples are in tsMs and values. It also deletes chunks that have no
+	// samples left.
 	remove  []storage.Entry
 	bytes   int // size of their values
 	deleted bool
-	recent  bool // a recent deletion removed samples; running queries may not know it
+	recent  bool // a recent deletion removed samples, and running queries may not know the deletion
 	chunks  bool
-	lastSeq uint32 // largest number of a chunk, if there is one
+	lastSeq uint32 // highest number of a chunk, if there is one
 	after   uint32 // number of the last deletion before a single sample
 	singles int
 	more    bool // the row has more than rowSinglesMax single samples
 	unmark  []storage.Entry
 }
 
-// read takes the cells of a row: all stored cells, and the cells left after deletions.
+// read takes the cells of a row. stored has all cells, and left has the cells that remain after deletions.
 func (r *row) read(stored, left storage.Row) error {
 	for _, c := range stored.Cells {
 		q, err := keyschema.ParseQualifier(c.Qualifier)
@@ -82,8 +82,8 @@ func (r *row) read(stored, left storage.Row) error {
 	return nil
 }
 
-// replace writes the samples of a row as chunks and deletes their former cells. It does nothing if somebody has written to the
-// row.
+// replace writes the samples of a row as chunks and deletes their former cells. It does nothing if another process has
+// written to the row.
 func (s *pass) replace(ctx context.Context, r *row) error {
 	chunks, size, err := s.chunks(r)
 	if err != nil {
@@ -107,11 +107,11 @@ func (s *pass) replace(ctx context.Context, r *row) error {
 }
 
 // fence removes the marks of a row, so that the next pass can pack it. Another compactor may have read the row before the
-// marked samples came, and must not find it without marks. So fence also writes a chunk with the samples of the row. The
+// marked samples came. It must not find the row without marks. So fence also writes a chunk with the samples of the row. The
 // chunk does no harm: single samples win over it while they exist, and only a later chunk replaces them.
 //
-// A row without samples gets no chunk, and no other compactor can write one: a compactor that does not know the deletion has
-// given up by now.
+// A row without samples gets no chunk. No other compactor can write one, because a compactor that does not know the deletion
+// has given up by now.
 func (s *pass) fence(ctx context.Context, r *row) error {
 	chunks, _, err := s.chunks(r)
 	if err != nil {
@@ -142,8 +142,8 @@ func (s *pass) chunks(r *row) (cells []storage.Entry, sizeBytes int, err error) 
 	return cells, sizeBytes, nil
 }
 
-// unless changes a row, unless the row has a cell between the chunks that were read and end. done is true if the change took
-// effect. If the answer is lost, done is false.
+// unless changes a row if the row has no cell between the chunks read and end. done is true if the change took effect. If
+// the reply is lost, done is false.
 func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []storage.Entry) (done bool, err error) {
 	since := filter(r.hour, keyschema.AppendChunkQualifier(nil, 0))
 	if r.chunks {
@@ -152,7 +152,7 @@ func (p *Compactor) unless(ctx context.Context, r *row, end []byte, entries []st
 	since.QualifierEnd = end
 	changed, err := p.opts.Data.CheckAndApply(ctx, r.key, since, storage.RowMutation{}, storage.RowMutation{Entries: entries})
 	switch {
-	case errors.Is(err, storage.ErrUnavailable): // the next run reads whether the change took effect
+	case errors.Is(err, storage.ErrUnavailable): // the next run finds out whether the change took effect
 		return false, nil
 	case changed:
 		p.beat.Inc()

@@ -35,18 +35,18 @@ type work struct {
 
 	leaving sync.Mutex
 	left    [][]byte // keys of rows for the next run
-	// done counts the rows written. gone counts the rows among them without samples left. freed is the number of bytes saved.
+	// done counts the written rows, and gone those that had no samples left. freed is the number of bytes saved.
 	done, gone, freed atomic.Int64
 }
 
-// pass reads rows once and writes them. Its deletions are a snapshot.
+// pass reads rows once and writes them. It uses a snapshot of the deletions.
 type pass struct {
 	*work
-	seq    uint32          // number of the chunks to write
-	view   *tombstone.View // nil if nothing can be deleted
+	seq    uint32          // number of the new chunks
+	view   *tombstone.View // nil if deletions are not supported
 	filter *tombstone.Filter
-	// old is the view of the deletions that all queries know, and byOld its filter. Both are nil if no recent deletion affects
-	// the hour.
+	// old is the view of the deletions that all queries know, and byOld is its filter. Both are nil if no recent deletion
+	// affects the hour.
 	old   *tombstone.View
 	byOld *tombstone.Filter
 }
@@ -164,7 +164,7 @@ func (s *pass) knows(r *row) bool {
 	return s.view == nil || r.after <= s.view.Floor()
 }
 
-// giveUp removes the announcements of deletions whose servers died, because packing waits for announcements.
+// giveUp removes unfinished deletions of dead servers, because packing waits for unfinished deletions.
 func (p *Compactor) giveUp(ctx context.Context) error {
 	if p.opts.Tombstones == nil {
 		return nil
@@ -185,12 +185,12 @@ func (p *Compactor) Delay() time.Duration { return p.opts.Delay }
 
 // Cleaned is the result of Clean.
 type Cleaned struct {
-	// Rows counts the rewritten rows. Removed counts the rows among them without samples left.
+	// Rows counts the rewritten rows, and Removed those that had no samples left.
 	Rows, Removed int64
-	// Left has the keys of rows to clean later: somebody was writing to them, or a deletion younger than Options.Delay has
+	// Left has the keys of rows to clean later. A process was writing to them, or a deletion younger than Options.Delay has
 	// removed samples from them.
 	Left [][]byte
-	// Bytes is the reduction of the size of all values.
+	// Bytes is the reduction in size of all values.
 	Bytes int64
 }
 

@@ -2,8 +2,8 @@ package record
 
 import "encoding/binary"
 
-// countedEncoder is the common part of the encoders of counted payloads: the payload so far, and the last sample, from which the
-// next one is encoded as a difference.
+// countedEncoder is the common part of the encoders of counted payloads: the payload so far, and the last sample. The next
+// sample is encoded as a difference from it.
 type countedEncoder struct {
 	buf   []byte
 	start int
@@ -20,13 +20,13 @@ func (e *countedEncoder) Reset(dst []byte) {
 // Len is the length of Bytes. The caller keeps the payload below BytesMax.
 func (e *countedEncoder) Len() int { return len(e.buf) }
 
-// Bytes returns the slice given to Reset with the payload behind it. It is valid until the next call of Add or Reset.
+// Bytes returns the slice given to Reset, with the payload appended. It is valid until the next call of Add or Reset.
 func (e *countedEncoder) Bytes() []byte {
 	binary.LittleEndian.PutUint32(e.buf[e.start:], e.count)
 	return e.buf
 }
 
-// countedPayload is a payload that begins with the number of its samples, with the position of an iterator.
+// countedPayload is a payload that begins with the number of its samples. It also holds the position of an iterator.
 type countedPayload struct {
 	rest      []byte
 	left      uint32
@@ -50,13 +50,13 @@ func readCount(payload []byte, sampleBytesMin uint64) countedPayload {
 	return p
 }
 
-// Left is the number of samples not yet returned. It never exceeds the number for which the payload has bytes.
+// Left is the number of samples not yet returned. It never exceeds the number that the remaining bytes can hold.
 func (p *countedPayload) Left() int { return int(p.left) }
 
 // Err returns nil, or ErrMalformed with the offset of the first error in the payload.
 func (p *countedPayload) Err() error { return p.err }
 
-// end is Next of an iterator without samples left: it returns false. Bytes behind the last sample are an error.
+// end implements Next for an iterator without samples left: it returns false. Bytes after the last sample are an error.
 func (p *countedPayload) end() bool {
 	if len(p.rest) > 0 && p.err == nil {
 		p.err = malformed("bytes after the last sample", p.sizeBytes-len(p.rest))

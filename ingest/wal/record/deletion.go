@@ -6,7 +6,7 @@ import (
 )
 
 // Deletion is a KindDeletion payload: samples of some series were deleted from memory. A deletion of many series takes
-// several records, one after the other in the log. It takes effect with the last of them.
+// several consecutive records. It takes effect with the last record.
 type Deletion struct {
 	// Tombstone is the encoded tombstone. Only the last record of a deletion has it.
 	Tombstone []byte

@@ -22,12 +22,12 @@ const (
 	KindExemplars byte = 6
 	// KindDeletion deletes samples of records before it; see AppendDeletion.
 	KindDeletion byte = 7
-	// KindSeriesColumns gives numbers to series, too. SeriesColumns encodes it and SeriesPacker compresses it. Only
+	// KindSeriesColumns also gives numbers to series. SeriesColumns encodes it and SeriesPacker compresses it. Only
 	// checkpoints have it.
 	KindSeriesColumns byte = 9
 )
 
-// BytesMax is the size of the largest record in bytes: a frame has 24 bits for it.
+// BytesMax is the size of the largest record in bytes: a frame stores it in 24 bits.
 const BytesMax = 1<<24 - 1
 
 // ErrMalformed reports a payload that does not parse as a record of its kind.
@@ -37,7 +37,7 @@ func malformed(what string, offset int) error {
 	return fmt.Errorf("%w: %s at byte %d of the payload", ErrMalformed, what, offset)
 }
 
-// fieldReader reads a payload of varints and length-prefixed strings. After the first error it returns zero values only.
+// fieldReader reads a payload of varints and length-prefixed strings. After the first error it returns only zero values.
 type fieldReader struct {
 	rest string
 	bad  bool

@@ -10,12 +10,12 @@ import (
 )
 
 // SeriesColumns collects series and encodes them column by column, one column for each label name. SeriesPacker compresses
-// the result into a KindSeriesColumns payload. The label sets of a fleet repeat their values in few patterns, so a
-// compressed payload takes a tenth of the bytes of a compressed KindSeries payload. It is not for concurrent use.
+// the result into a KindSeriesColumns payload. The label sets of a fleet repeat their values in few patterns. So a
+// compressed payload takes a tenth of the bytes of a compressed KindSeries payload. SeriesColumns is not for concurrent use.
 type SeriesColumns struct {
 	refs    []uint32
 	shapes  []seriesShape
-	shapeOf []uint32          // of each series
+	shapeOf []uint32          // shape of each series
 	byNames map[string]uint32 // indexes of shapes by their encoded names
 	columns []seriesColumn
 	byName  map[string]int // indexes of columns
@@ -35,8 +35,8 @@ type seriesColumn struct {
 	name   string
 	values []string
 	ids    map[string]uint32
-	cells  []uint32 // one for each series that has the label: an index of values
-	last   uint32   // the index used last
+	cells  []uint32 // for each series that has the label, an index of values
+	last   uint32   // the last used index
 	at     int      // the next cell, while parsing
 }
 
@@ -45,7 +45,7 @@ func NewSeriesColumns() *SeriesColumns {
 	return &SeriesColumns{byNames: map[string]uint32{}, byName: map[string]int{}}
 }
 
-// Add adds the entry that gives the number ref to the series ls. It keeps no reference to the labels' memory.
+// Add adds the entry that gives the number ref to the series ls. It does not keep the labels' memory.
 func (c *SeriesColumns) Add(ref uint32, ls labels.Labels) {
 	c.scratch = binary.AppendUvarint(c.scratch[:0], uint64(ls.Len()))
 	ls.Range(func(l labels.Label) { c.scratch = appendString(c.scratch, l.Name) })
@@ -162,13 +162,14 @@ func ParseSeriesColumns(payload []byte, fn func(ref uint32, ls []labels.Label) e
 	return nil
 }
 
-// seriesParser reads a payload of series in columns. Each number takes a byte at least, so the bytes left bound each count.
+// seriesParser reads a payload of series in columns. Each number takes at least a byte, so the remaining bytes bound each
+// count.
 type seriesParser struct {
 	r fieldReader
 	c *SeriesColumns
 }
 
-// count reads the number of entries that follow. Each takes a byte or more.
+// count reads the number of entries that follow. Each takes at least a byte.
 func (p *seriesParser) count() (n int, ok bool) {
 	u := p.r.uvarint()
 	return int(u), !p.r.bad && u <= uint64(len(p.r.rest))

@@ -9,8 +9,8 @@ import (
 // packWindowBytes is the window of the compressor. It bounds the memory of a packer.
 const packWindowBytes = 1 << 20
 
-// SeriesPacker compresses what SeriesColumns encodes into KindSeriesColumns payloads, and back. A checkpoint holds every
-// series, and the label sets of a fleet repeat each other. It is not for concurrent use.
+// SeriesPacker compresses the output of SeriesColumns into KindSeriesColumns payloads, and decompresses them. A checkpoint
+// holds every series, and the label sets of a fleet repeat each other. SeriesPacker is not for concurrent use.
 type SeriesPacker struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -38,8 +38,8 @@ func (p *SeriesPacker) Pack(payload []byte) []byte {
 	return p.buffer
 }
 
-// Unpack returns the payload, valid until the next call. The error is ErrMalformed if the input does not unpack, or
-// unpacks to more than BytesMax.
+// Unpack returns the payload, valid until the next call. The error is ErrMalformed if the input cannot be unpacked, or its
+// payload exceeds BytesMax.
 func (p *SeriesPacker) Unpack(packed []byte) ([]byte, error) {
 	payload, err := p.decoder.DecodeAll(packed, p.buffer[:0])
 	if err != nil {
