@@ -8,21 +8,21 @@ import (
 
 // Errors that say what a caller can do. Engines wrap them with context.
 var (
-	// ErrNoTable: call EnsureTable first.
+	// ErrNoTable means that the table does not exist; the caller calls EnsureTable first.
 	ErrNoTable = errors.New("no such table")
-	// ErrSchemaMismatch: the table on disk has other families; no retry helps.
+	// ErrSchemaMismatch means that the table on disk has other families; no retry helps.
 	ErrSchemaMismatch = errors.New("table schema mismatch")
-	// ErrBadKey, ErrBadMutation: the request breaks a rule or limit of the contract; no retry helps.
+	// ErrBadKey and ErrBadMutation mean that the request breaks a rule or limit of the contract; no retry helps.
 	ErrBadKey      = errors.New("bad row key")
 	ErrBadMutation = errors.New("bad mutation")
-	// ErrCorrupt: stored data failed a checksum or did not parse.
+	// ErrCorrupt means that stored data failed a checksum or did not parse.
 	ErrCorrupt = errors.New("corrupt data")
-	// ErrLocked: another process has the store open; stop it or choose another directory.
+	// ErrLocked means that another process has the store open. The operator stops it or chooses another directory.
 	ErrLocked = errors.New("storage locked by another process")
-	// ErrUnavailable: the engine cannot take the request now (no space, stalled, closing, or a service without an answer or
-	// quota); retry later. The request may have taken effect nevertheless.
+	// ErrUnavailable means that the engine cannot serve the request now. It has no space, is stalled or closing, or is a
+	// service without a reply or quota. The caller retries later. The request may have taken effect nevertheless.
 	ErrUnavailable = errors.New("storage unavailable")
-	// ErrFailed: the engine takes no writes until it is opened again. It is joined with ErrUnavailable.
+	// ErrFailed means that the engine accepts no writes until it is opened again. It is joined with ErrUnavailable.
 	ErrFailed = errors.New("storage failed")
 )
 

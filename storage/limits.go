@@ -89,7 +89,7 @@ func (s *TableSchema) Family(name string) (Family, bool) {
 	return Family{}, false
 }
 
-// CheckKey reports, wrapping ErrBadKey, whether the key may name a row of the table.
+// CheckKey returns an error that wraps ErrBadKey if the key cannot name a row of the table.
 func CheckKey(schema *TableSchema, key []byte) error {
 	switch {
 	case len(key) == 0:
@@ -157,7 +157,7 @@ func checkEntry(schema *TableSchema, e *Entry) error {
 	switch e.Kind {
 	case SetCell, AddToCell:
 		if (e.Kind == SetCell) != (f.Kind == Plain) {
-			return fmt.Errorf("%w: SetCell needs a plain, AddToCell an aggregate family, %q is of kind %d",
+			return fmt.Errorf("%w: SetCell needs a plain family, AddToCell an aggregate; %q is of kind %d",
 				ErrBadMutation, f.Name, f.Kind)
 		}
 		if e.TsMs < 0 || e.TsMs > TsMsMax {
@@ -207,7 +207,7 @@ func CheckLoad(schema *TableSchema, muts []RowMutation) error {
 	return nil
 }
 
-// Validate reports, wrapping ErrBadMutation, negative numbers in the options.
+// Validate returns an error that wraps ErrBadMutation if an option is negative.
 func (o ReadOptions) Validate() error {
 	f := o.Filter
 	if o.RowsMax < 0 || f.VersionsMax < 0 || f.FromMs < 0 || f.ToMs < 0 {
@@ -235,7 +235,7 @@ func (p GCPolicy) Garbage(tsMs, cutoffMs int64, newer int) bool {
 	tooOld := tsMs < cutoffMs
 	tooMany := p.MaxVersions > 0 && newer >= p.MaxVersions
 	if p.Intersection {
-		// A limit that is not set never objects, so with one limit the intersection is that limit.
+		// A limit that is not set accepts every cell as garbage, so with one limit the intersection is that limit.
 		return (tooOld || p.MaxAge <= 0) && (tooMany || p.MaxVersions <= 0) && (tooOld || tooMany)
 	}
 	return tooOld || tooMany

@@ -65,8 +65,8 @@ type ReadOptions struct {
 	Reverse bool
 	// RowsMax bounds the number of rows; 0 means no limit.
 	RowsMax int
-	// Deletions are the deletions that the data table hides from the read; nil means those in force at the call. Engines
-	// ignore it.
+	// Deletions are the deletions that the data table hides from the read; nil means the deletions in force at the call.
+	// Engines ignore it.
 	Deletions Deletions
 }
 
@@ -74,7 +74,7 @@ type ReadOptions struct {
 type Deletions interface {
 	// Current reports whether the deletions in force are still the same.
 	Current() bool
-	// Release frees the view, which the caller no longer uses.
+	// Release frees the view. The caller must not use it afterwards.
 	Release()
 }
 
@@ -85,10 +85,10 @@ type Filter struct {
 	// QualifierStart ≤ qualifier < QualifierEnd; an empty end is unbounded.
 	QualifierStart, QualifierEnd []byte
 	// FromMs ≤ cell timestamp < ToMs; ToMs 0 is unbounded. An engine that places cells by time reads only the days in
-	// between. So a caller that knows the time of its cells should set the bounds, even if the row key alone is enough.
+	// between. So a caller that knows the time of its cells sets the bounds, even if the row key alone would suffice.
 	FromMs, ToMs int64
-	// VersionsMax bounds the cells of each column: of the cells that pass all other fields, the newest VersionsMax pass. 0
-	// means all.
+	// VersionsMax bounds the cells of each column. Among the cells that pass all other fields, the newest VersionsMax pass.
+	// 0 means all.
 	VersionsMax int
 	// KeysOnly returns cells with empty values.
 	KeysOnly bool
@@ -99,9 +99,9 @@ type TabletChange struct {
 	// Kind is TabletSplit, TabletMerge or TabletMove.
 	Kind  string
 	Table string
-	// Key is where a tablet begins since the split, began before the merge, or has moved.
+	// Key is the first row of the tablet that a split created, a merge removed or a move affected.
 	Key []byte
-	// Reason says why, with figures, for people.
+	// Reason says why, with figures, for operators.
 	Reason string
 }
 

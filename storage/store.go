@@ -15,7 +15,7 @@ type Store interface {
 	Sync(ctx context.Context) error
 	// CollectGarbage frees the space of cells that GC policies already hide from reads. It may take long.
 	CollectGarbage(ctx context.Context) error
-	// Close syncs and releases the store. No other call may be under way.
+	// Close syncs and releases the store. No other call may run.
 	Close() error
 }
 
@@ -23,22 +23,22 @@ type Store interface {
 type Table interface {
 	// Apply applies each mutation atomically. Rows are independent: if some rows fail, Apply applies the others and returns
 	// an *ApplyError that names the failed rows. A row whose error wraps ErrUnavailable may have been applied, which matters
-	// only if it adds to a sum. The caller may reuse the mutations after Apply returns. Reads that start later see them. They
-	// are durable only after Store.Sync.
+	// only if it adds to a sum. The caller may reuse the mutations after Apply returns. Later reads see them. They are
+	// durable only after Store.Sync.
 	Apply(ctx context.Context, muts []RowMutation) error
-	// Load writes many whole rows: muts are sorted by key with unique keys, and all entries are SetCell in plain families. If
-	// it can, an engine writes the rows as sorted files, without a memtable or log. All rows become visible together or not
-	// at all, unless the engine's documentation says that it cannot promise that. Then each row becomes visible by itself,
-	// and a failed Load may leave some rows behind. A caller that must run on every engine keeps its own copy readable until
-	// Load returns, and may repeat a failed Load.
+	// Load writes many whole rows. muts are sorted by key with unique keys, and all entries are SetCell in plain families.
+	// If it can, an engine writes the rows as sorted files, without a memtable or log. All rows become visible together or
+	// not at all, unless the engine documents a weaker promise: each row becomes visible separately, and a failed Load may
+	// leave some rows behind. A caller that must run on every engine keeps its own copy readable until Load returns, and may
+	// repeat a failed Load.
 	Load(ctx context.Context, muts []RowMutation) error
-	// ReadRows returns the rows of the set in key order, descending if opts.Reverse. It reads about the state at the call.
-	// With respect to each mutation, it sees a row whole or not at all.
+	// ReadRows returns the rows of the set in key order, descending if opts.Reverse is set. It reads approximately the state
+	// at the call. It sees the effect of each mutation on a row completely or not at all.
 	ReadRows(ctx context.Context, set RowSet, opts ReadOptions) RowIter
 	// CheckAndApply atomically tests whether the row has a cell that passes cond, and applies then or otherwise; either may
 	// be empty. It reports whether cond matched. After ErrUnavailable, the row may or may not have changed.
 	CheckAndApply(ctx context.Context, key []byte, cond Filter, then, otherwise RowMutation) (matched bool, err error)
-	// DropRows removes all rows of the range. Reads no longer find them when it returns. It does not read them.
+	// DropRows removes all rows of the range without reading them. When it returns, reads no longer find them.
 	DropRows(ctx context.Context, r RowRange) error
 	// Tablets lists contiguous row ranges that cover all keys, with size and load.
 	Tablets(ctx context.Context) ([]Tablet, error)
@@ -46,8 +46,8 @@ type Table interface {
 	Schema() TableSchema
 }
 
-// RowIter returns rows one by one. Call Next until it returns false, then Err, then Close. Call Close also after stopping
-// early.
+// RowIter returns rows one by one. The caller calls Next until it returns false, then Err, then Close. A caller that stops
+// early also calls Close.
 type RowIter interface {
 	Next() bool
 	// Row is valid until the next call of Next or Close. Copy what must live longer.

@@ -28,8 +28,8 @@ const (
 	FamilyStartTimes = "t"
 	// FamilyIndex holds the columns and dictionaries of the series index.
 	FamilyIndex = "c"
-	// FamilyHours and FamilyDays hold the rollups of a series: of its hours, one cell per day, and of its days, one cell per
-	// month.
+	// FamilyHours and FamilyDays hold the rollups of a series: one cell per day with its hours, and one cell per month with
+	// its days.
 	FamilyHours = "h"
 	FamilyDays  = "d"
 	// FamilyMeta holds everything in TableMeta.
@@ -76,7 +76,7 @@ func IndexSchema(name string, retention time.Duration) TableSchema {
 }
 
 // RollupSchema is the schema of TableRollup with the retention of hours and days; 0 keeps them forever. The timestamp of a
-// cell is the last millisecond of its day (hours) or month (days), so a cell lives until all of it has expired.
+// cell is the last millisecond of its day (hours) or month (days). So a cell lives until all of it has expired.
 func RollupSchema(hours, days time.Duration) TableSchema {
 	return TableSchema{Name: TableRollup, Families: []Family{
 		{Name: FamilyHours, GC: GCPolicy{MaxAge: hours, MaxVersions: 1}},

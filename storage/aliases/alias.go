@@ -29,17 +29,17 @@ const NameBytesMax = 1024
 var (
 	// ErrBad means that an alias is not valid.
 	ErrBad = errors.New("bad alias")
-	// ErrLoop means that a name would lead back to itself.
+	// ErrLoop means that a name would become an alias of itself.
 	ErrLoop = errors.New("the aliases form a loop")
 	// ErrExists means that a name has another alias already.
 	ErrExists = errors.New("the name has an alias already")
-	// ErrTooMany means that there are as many aliases as allowed.
+	// ErrTooMany means that the number of aliases has reached the limit.
 	ErrTooMany = errors.New("the number of aliases has reached its limit")
 	// ErrConfigured means that an alias belongs to the configuration file.
 	ErrConfigured = errors.New("the alias is in the configuration file; change it there")
 )
 
-// Refused reports whether an error is about the alias that was given, and not about the store.
+// Refused reports whether an error concerns the given alias and not the store.
 func Refused(err error) bool {
 	for _, refusal := range []error{ErrBad, ErrLoop, ErrExists, ErrTooMany, ErrConfigured} {
 		if errors.Is(err, refusal) {
@@ -51,16 +51,16 @@ func Refused(err error) bool {
 
 // Alias gives a name a new one.
 type Alias struct {
-	// Tenant is whose series it concerns; "" means keyschema.DefaultTenant.
+	// Tenant is the owner of the series; "" means keyschema.DefaultTenant.
 	Tenant string `json:"tenant,omitempty"`
 	Kind   Kind   `json:"kind"`
-	// Label is the label whose value is renamed; "" means every label but the metric's name. Only a LabelValue has it.
+	// Label is the label whose value is renamed; "" means every label except the metric's name. Only a LabelValue has it.
 	Label string `json:"label,omitempty"`
 	Old   string `json:"old"`
 	New   string `json:"new"`
 	// FromMs is the start of the first hour in which the alias holds, in milliseconds since 1970.
 	FromMs int64 `json:"fromMs"`
-	// CreatedMs is when it was made, in milliseconds since 1970; 0 if it is in the configuration file.
+	// CreatedMs is the time of creation, in milliseconds since 1970; 0 for an alias of the configuration file.
 	CreatedMs int64 `json:"createdMs,omitempty"`
 }
 
@@ -74,10 +74,10 @@ func (a Alias) String() string {
 	if a.FromMs > 0 {
 		from = " from " + model.Time(a.FromMs).Time().UTC().Format("2006-01-02T15:04Z") + " on"
 	}
-	return fmt.Sprintf("%s %q answers as %q%s", what, a.Old, a.New, from)
+	return fmt.Sprintf("%s %q has the new name %q%s", what, a.Old, a.New, from)
 }
 
-// key names what an alias renames. No two aliases of a tenant have one key.
+// key identifies the renamed name. No two aliases of a tenant have the same key.
 type key struct {
 	kind       Kind
 	label, old string
@@ -140,13 +140,13 @@ func (a Alias) Check() error {
 	return errors.Join(faults...)
 }
 
-// compare sorts aliases by what they rename.
+// compare orders aliases by the names that they rename.
 func compare(a, b Alias) int {
 	return cmp.Or(cmp.Compare(a.tenant(), b.tenant()), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Label, b.Label),
 		cmp.Compare(a.Old, b.Old))
 }
 
-// checkLoops refuses aliases of a tenant that lead a name back to itself, whatever hours they hold in.
+// checkLoops refuses aliases of a tenant that lead a name back to itself, whatever their hours.
 func checkLoops(list []Alias) error {
 	next := func(a Alias) (out []Alias) {
 		for _, b := range list {
@@ -181,7 +181,7 @@ func checkLoops(list []Alias) error {
 	return nil
 }
 
-// CheckTogether returns what is wrong with valid aliases together. The error wraps ErrExists or ErrLoop.
+// CheckTogether returns an error if valid aliases conflict with each other. The error wraps ErrExists or ErrLoop.
 func CheckTogether(list []Alias) error {
 	byTenant, seen := map[string][]Alias{}, map[string]bool{}
 	for _, a := range list {
@@ -200,7 +200,7 @@ func CheckTogether(list []Alias) error {
 	return nil
 }
 
-// oneClass reports whether aliases of label names may make the labels of two aliases of values one label.
+// oneClass reports whether aliases of label names may turn the labels of two aliases of values into one label.
 func oneClass(list []Alias, a, b Alias) bool {
 	reached := map[string]bool{a.Label: true}
 	for grown := true; grown; {

@@ -40,12 +40,12 @@ type Registry struct {
 	opts Options
 	meta storage.Table
 
-	mu         sync.Mutex // of changes
+	mu         sync.Mutex // serialises changes
 	configured []Alias
 	known      atomic.Pointer[state]
 }
 
-// state is what readers see.
+// state is the immutable state that readers see.
 type state struct {
 	list       []Alias // sorted
 	configured map[string]map[key]bool
@@ -87,8 +87,8 @@ func (x *Registry) Generation() uint64 {
 	return x.known.Load().generation
 }
 
-// List returns the aliases of a tenant, sorted by what they rename. configured tells for each whether the configuration file has
-// it.
+// List returns the aliases of a tenant, sorted by the names that they rename. configured[i] is set if alias i is in the
+// configuration file.
 func (x *Registry) List(tenant string) (list []Alias, configured []bool) {
 	known := x.known.Load()
 	for _, a := range known.list {
@@ -110,7 +110,7 @@ func (x *Registry) Refresh(ctx context.Context) error {
 	return x.publish(stored, x.configured)
 }
 
-// Configure replaces the aliases of the configuration file. They win over those in table meta. Nothing changes on an error.
+// Configure replaces the aliases of the configuration file. They win over those in table meta. On an error nothing changes.
 func (x *Registry) Configure(ctx context.Context, list []Alias) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -215,7 +215,7 @@ func (x *Registry) publish(stored, configured []Alias) error {
 	return err
 }
 
-// compile checks aliases together.
+// compile checks that the aliases are consistent.
 func (x *Registry) compile(stored, configured []Alias) (*state, error) {
 	before := x.known.Load()
 	out := &state{configured: map[string]map[key]bool{}, sets: map[string]*Set{}, generation: before.generation + 1}
@@ -276,7 +276,7 @@ func (x *Registry) read(ctx context.Context) (list []Alias, err error) {
 				return nil, at.Corrupt(err)
 			}
 			if cellOf(a).Row != at.Row {
-				return nil, at.Corrupt(fmt.Errorf("it is of another name: %s", a))
+				return nil, at.Corrupt(fmt.Errorf("the cell is of another name: %s", a))
 			}
 			list = append(list, a)
 		}

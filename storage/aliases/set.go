@@ -10,7 +10,7 @@ import (
 	"halite/keyschema"
 )
 
-// Set is the aliases of a tenant. Nil has none. It does not change.
+// Set is the immutable set of a tenant's aliases. Nil has none.
 type Set struct {
 	list    []Alias
 	periods []Period
@@ -25,10 +25,10 @@ type Period struct {
 
 // Names are the aliases that hold in a Period.
 type Names struct {
-	prefix  string // of the tenant's stored metrics
+	prefix  string // prefix of the tenant's stored metrics
 	metrics renames
 	keys    renames
-	// values are the renames of a label's values, every the renames of all other labels.
+	// values are the renames of each label's values. every holds the renames for all other labels.
 	values map[string]renames
 	every  renames
 }
@@ -37,7 +37,7 @@ type Names struct {
 type renames struct {
 	// last is the name at the end of the chain.
 	last map[string]string
-	// all are all names that a name at the end of a chain has, itself included.
+	// all maps the name at the end of a chain to all of its names, itself included.
 	all map[string][]string
 }
 
@@ -48,7 +48,7 @@ func (r renames) name(old string) string {
 	return old
 }
 
-// namesOf returns all names of a name; nil if it has no other.
+// namesOf returns all names of a name, or nil if it has no alias.
 func (r renames) namesOf(name string) []string { return r.all[r.name(name)] }
 
 func newRenames(next map[string]string) renames {
@@ -93,7 +93,7 @@ func newSet(tenant string, list []Alias) *Set {
 
 func newNames(prefix string, list []Alias) *Names {
 	metrics, keys, every := map[string]string{}, map[string]string{}, map[string]string{}
-	single := map[string]map[string]string{} // by label
+	single := map[string]map[string]string{} // renames by label
 	for _, a := range list {
 		switch {
 		case a.Kind == Metric:
@@ -148,7 +148,7 @@ func (s *Set) Between(firstHour, lastHour int64) []Period {
 	return out
 }
 
-// Metrics returns all stored names that a stored metric has at any time, itself included.
+// Metrics returns all stored names that a stored metric has had or will have, itself included.
 func (s *Set) Metrics(stored string) []string {
 	out := []string{stored}
 	if s != nil {
@@ -179,7 +179,7 @@ func (n *Names) Value(label, stored string) string { return n.valuesOf(label).na
 // RenamesValues reports whether values of a label may have new names.
 func (n *Names) RenamesValues(label string) bool { return len(n.valuesOf(label).last) > 0 }
 
-// LabelNames returns all names that a label has, nil if it has only one, and the newest of them.
+// LabelNames returns all names of a label, or nil if it has only one, and the newest of them.
 func (n *Names) LabelNames(label string) (all []string, newest string) {
 	return n.keys.namesOf(label), n.keys.name(label)
 }
@@ -187,7 +187,7 @@ func (n *Names) LabelNames(label string) (all []string, newest string) {
 // RenamesLabels reports whether labels, or values other than metrics, have new names.
 func (n *Names) RenamesLabels() bool { return len(n.keys.last)+len(n.values)+len(n.every.last) > 0 }
 
-// Renamed returns stored labels with their new names. changed is false if they are the same. b is overwritten.
+// Renamed returns stored labels with their new names. changed is false if no name changes. b is overwritten.
 func (n *Names) Renamed(stored labels.Labels, b *labels.ScratchBuilder) (renamed labels.Labels, changed bool) {
 	if metric := stored.Get(model.MetricNameLabel); n.RenamesLabels() {
 		// The server itself may see the series of all tenants.
@@ -213,7 +213,7 @@ func (n *Names) Renamed(stored labels.Labels, b *labels.ScratchBuilder) (renamed
 	return b.Labels(), true
 }
 
-// alone reports whether labels have none of the other names of a label.
+// alone reports whether labels contain no other name of a label.
 func (n *Names) alone(label string, stored labels.Labels) bool {
 	return !slices.ContainsFunc(n.keys.namesOf(label), func(other string) bool { return other != label && stored.Has(other) })
 }

@@ -11,18 +11,19 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// Selection says how to find in stored series what a selector selects among series with all of their names.
+// Selection selects among stored series what a selector selects among series with all of their names.
 type Selection struct {
 	// Selectors are matchers of stored series. A series is selected if it matches all matchers of one of them.
 	Selectors [][]*labels.Matcher
-	// Own are matchers that a series must match with its new names. If there are any, Selectors may select more.
+	// Own are matchers that a series must match by its new names. If there are any, Selectors may select too many series.
 	Own []*labels.Matcher
-	// Unchanged is set if the only selector is the one that was given, and no series that it selects has a new name.
+	// Unchanged is set if the only selector is the given one and no series that it selects has a new name.
 	Unchanged bool
 }
 
-// Select widens a selector. A series matches a matcher of asked if it matches with any of its names; a negative matcher, if the
-// opposite does not match. It matches a matcher of own if it matches with its new names only. Metrics are stored names.
+// Select widens a selector. A series matches a positive matcher of asked if any of its names matches. It matches a negative
+// matcher if none of its names matches the opposite. It matches a matcher of own only by its new names. Metrics are stored
+// names.
 func (n *Names) Select(asked, own []*labels.Matcher) Selection {
 	var widened, keys []*labels.Matcher // keys are matchers of labels with several names
 	same := true
@@ -41,7 +42,7 @@ func (n *Names) Select(asked, own []*labels.Matcher) Selection {
 		s.Selectors = [][]*labels.Matcher{slices.Concat(widened, own)}
 		return s
 	}
-	// Matchers of the principal cannot be widened. What they select is a part of what they select among all names.
+	// Matchers of the principal cannot be widened. They select a subset of what they select among all names.
 	s.Own = own
 	for _, m := range own {
 		if all, _ := n.LabelNames(m.Name); all == nil && !n.RenamesValues(m.Name) {
@@ -64,7 +65,7 @@ func (n *Names) renamesMetric(matchers []*labels.Matcher) bool {
 	return false
 }
 
-// divide adds matchers of labels with several names: a selector for each name that a series can have.
+// divide adds matchers of labels with several names. The result has a selector for each name that a series can have.
 func (n *Names) divide(matchers, keys []*labels.Matcher) [][]*labels.Matcher {
 	out := [][]*labels.Matcher{matchers}
 	for len(keys) > 0 {
@@ -88,8 +89,8 @@ func (n *Names) divide(matchers, keys []*labels.Matcher) [][]*labels.Matcher {
 	return out
 }
 
-// choices returns the ways in which a series can match matchers of one label with several names: with one of its names, with
-// none, or with two and more, which keep their meaning.
+// choices returns the ways in which a series can match matchers of one label with several names. It has one of the names,
+// none, or two or more, which keep their meaning.
 func (n *Names) choices(all []string, mine []*labels.Matcher) (out [][]*labels.Matcher) {
 	on := func(name string) (list []*labels.Matcher) {
 		for _, m := range mine {
@@ -121,8 +122,8 @@ func has(label string) *labels.Matcher { return labels.MustNewMatcher(labels.Mat
 
 func lacks(label string) *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, label, "") }
 
-// Divide returns the selectors that select the series with each of the names of a label: alone[i] for the i-th name, and both for
-// series that have the label beside another of its names.
+// Divide returns the selectors for the series with each name of a label: alone[i] for the i-th name, and both for series
+// that have the label and another of its names.
 func (n *Names) Divide(selector []*labels.Matcher, label string) (alone, both [][]*labels.Matcher) {
 	all, _ := n.LabelNames(label)
 	for _, name := range all {
@@ -140,8 +141,8 @@ func (n *Names) Divide(selector []*labels.Matcher, label string) (alone, both []
 	return alone, both
 }
 
-// widen returns a matcher that accepts all names of a value if m accepts one of them; a negative one refuses all of them if the
-// opposite of m accepts one. It returns m if that is the same.
+// widen returns a matcher that accepts all names of a value if m accepts one of them. If m is negative, the result refuses
+// all names of a value if the opposite of m accepts one. It returns m itself if that makes no difference.
 func widen(m *labels.Matcher, r renames) *labels.Matcher {
 	positive := m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp
 	var more []string
@@ -161,7 +162,7 @@ func widen(m *labels.Matcher, r renames) *labels.Matcher {
 	return labels.MustNewMatcher(t, m.Name, pattern(m, more))
 }
 
-// pattern is a regular expression of what a matcher names and of some more names.
+// pattern is a regular expression for the names that a matcher accepts and for more names.
 func pattern(m *labels.Matcher, more []string) string {
 	literals := m.SetMatches()
 	if m.Type == labels.MatchEqual || m.Type == labels.MatchNotEqual {
@@ -169,10 +170,10 @@ func pattern(m *labels.Matcher, more []string) string {
 	}
 	var parts []string
 	if len(literals) == 0 {
-		// The text of the syntax tree is closed in itself: it ends each quotation and group that it begins.
+		// The text of a syntax tree is self-contained: it ends each quotation and group that it begins.
 		tree, err := syntax.Parse(m.Value, syntax.Perl|syntax.DotNL)
 		if err != nil {
-			panic(err) // the matcher was made of it
+			panic(err) // the matcher was compiled from it
 		}
 		parts = append(parts, "(?:"+tree.String()+")")
 	}

@@ -12,7 +12,7 @@ import (
 	"halite/storage"
 )
 
-// pending is one row of an Apply that is not finished.
+// pending is one unfinished row of an Apply.
 type pending struct {
 	index     int // index in the request
 	key       string
@@ -82,8 +82,7 @@ func (t *table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	return nil
 }
 
-// waves splits rows into waves, so that no key occurs twice in a wave: the service applies the rows of a request in any
-// order.
+// waves splits rows into waves without duplicate keys, because the service applies the rows of a request in any order.
 func waves(rows []pending) [][]pending {
 	if len(rows) == 0 {
 		return nil
@@ -130,8 +129,8 @@ func waves(rows []pending) [][]pending {
 	return out
 }
 
-// skipAfterFailure skips the rows of a wave whose key failed in an earlier wave. The earlier mutation may still take effect,
-// and must not do so after a later one. skipAfterFailure returns the other rows.
+// skipAfterFailure skips the rows of a wave whose key failed in an earlier wave, and returns the other rows. The earlier
+// mutation may still take effect, which must not happen after a later one.
 func skipAfterFailure(before [][]pending, wave []pending) []pending {
 	failed := map[string]error{}
 	for _, rows := range before {
@@ -203,7 +202,7 @@ func (t *table) send(ctx context.Context, rows []pending) {
 	t.load.wrote(rows)
 }
 
-// sendBulk writes rows with one request. The client repeats it for the rows that may still succeed.
+// sendBulk writes rows with one request. The client retries the rows that may still succeed.
 func (t *table) sendBulk(ctx context.Context, rows []pending) {
 	keys, muts, sizeBytes := make([]string, len(rows)), make([]*gcp.Mutation, len(rows)), 0
 	for i := range rows {
@@ -224,8 +223,8 @@ func (t *table) sendBulk(ctx context.Context, rows []pending) {
 	}
 }
 
-// sendOnce writes rows that must not be written twice. The client repeats bulk requests and plain mutations, whatever they
-// contain, but never conditional mutations. So each row goes as a mutation whose condition cannot hold.
+// sendOnce writes rows that must not be written twice. The client retries bulk requests and plain mutations, whatever they
+// contain, but never conditional mutations. So sendOnce sends each row as a mutation whose condition is never true.
 func (t *table) sendOnce(ctx context.Context, rows []pending) {
 	for i := range rows {
 		call, cancel := context.WithTimeout(ctx, t.s.opts.WriteTimeout)
@@ -253,8 +252,8 @@ func encodeRow(schema *storage.TableSchema, m *storage.RowMutation, index int) p
 	return row
 }
 
-// addsSafely reports whether an addition may run twice. A minimum or maximum may. A sum may if the same mutation has emptied
-// its cell before.
+// addsSafely reports whether an addition may run twice. A minimum or maximum may. A sum may if an earlier entry of the same
+// mutation empties its cell.
 func addsSafely(schema *storage.TableSchema, before []storage.Entry, e *storage.Entry) bool {
 	if f, _ := schema.Family(e.Family); f.Kind != storage.SumInt64 {
 		return true

@@ -11,7 +11,7 @@ import (
 	"halite/storage"
 )
 
-// CheckAndApply implements storage.Table. It runs once. If the answer is lost, the error says that the outcome is unknown.
+// CheckAndApply implements storage.Table. It runs once. If the reply is lost, the error says that the outcome is unknown.
 func (t *table) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (bool, error) {
@@ -83,7 +83,7 @@ func encodeBranch(schema *storage.TableSchema, key []byte, m *storage.RowMutatio
 	return row.mutation, nil
 }
 
-// matches evaluates the condition only.
+// matches evaluates only the condition.
 func (t *table) matches(ctx context.Context, key []byte, cond storage.Filter) (bool, error) {
 	it := t.ReadRows(ctx, storage.RowSet{Keys: [][]byte{key}}, storage.ReadOptions{Filter: cond})
 	found := it.Next()

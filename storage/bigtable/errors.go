@@ -14,8 +14,8 @@ import (
 // errClosed is the error of every call after Close.
 var errClosed = fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
 
-// mapError turns an error of the client into one of package storage that tells the caller what to do. doing names the call. A
-// cancellation by the caller stays unchanged.
+// mapError turns an error of the client into one of package storage, which tells the caller what to do. doing names the
+// call. It returns a cancellation by the caller unchanged.
 func mapError(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -33,7 +33,7 @@ func mapError(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("bigtable: %s: %w: %s: %w", doing, sentinel, advice, err)
 }
 
-// advise returns the meaning of a status. A nil sentinel marks an error that no caller can handle.
+// advise returns advice for a status, and its sentinel error. The sentinel is nil if no caller can handle the error.
 func advise(code codes.Code) (advice string, sentinel error) {
 	switch code {
 	case codes.NotFound:
@@ -53,14 +53,14 @@ func advise(code codes.Code) (advice string, sentinel error) {
 	case codes.DataLoss:
 		return "the service reports lost data", storage.ErrCorrupt
 	}
-	// Unavailable, DeadlineExceeded, Aborted, Internal, Unknown, and Canceled by the server may all be temporary.
+	// Unavailable, DeadlineExceeded, Aborted, Internal and Unknown may be temporary, and so may Canceled by the server.
 	return "the service did not answer in time or failed: repeat later", storage.ErrUnavailable
 }
 
-// unknownOutcome is added to errors of calls that are not retried because they must not run twice.
+// unknownOutcome is added to errors of calls that run only once.
 func unknownOutcome(err error) error {
 	if errors.Is(err, storage.ErrUnavailable) {
-		return fmt.Errorf("%w (the row may have been changed or not: read it before repeating)", err)
+		return fmt.Errorf("%w (the row may or may not have changed: read it before repeating)", err)
 	}
 	return err
 }

@@ -21,11 +21,11 @@ const (
 // scanPlan says which part of a filter the service applies, and which part the engine applies.
 type scanPlan struct {
 	filter gcp.Filter // nil passes all
-	// empty: no cell can pass.
+	// empty means that no cell can pass.
 	empty bool
-	// exact: the service returns exactly the rows with a passing cell, so it may count them.
+	// exact means that the service returns exactly the rows with a passing cell, so it may count them.
 	exact bool
-	// raw: cells go to the caller as the service returns them.
+	// raw means that cells go to the caller as the service returns them.
 	raw bool
 	// rules by family name. Cells of a family without a rule do not pass.
 	rules map[string]familyRule
@@ -176,7 +176,7 @@ func (p *scanPlan) decodeRow(row gcp.Row) storage.Row {
 	return out
 }
 
-// visible filters the cells of one family in place, exactly as the contract says. The service has done most of the work.
+// visible filters the cells of one family in place, exactly as the contract requires. The service has filtered most of them.
 func (p *scanPlan) visible(family string, cells []storage.Cell) []storage.Cell {
 	rule, ok := p.rules[family]
 	if !ok {
@@ -194,7 +194,7 @@ func (p *scanPlan) visible(family string, cells []storage.Cell) []storage.Cell {
 		case i == 0 || lastMs < 0 || !bytes.Equal(c.Qualifier, column):
 			column, newer, passed = c.Qualifier, 0, 0
 		case c.TsMs == lastMs:
-			continue // a cell that passed two branches of the filter, or that an emulator returned twice
+			continue // a cell passed two branches of the filter, or an emulator returned it twice
 		default:
 			newer++
 		}

@@ -43,8 +43,8 @@ type Options struct {
 	// TablePrefix is a prefix of all table names, so that several databases can share an instance. It has up to 20 characters
 	// of [a-z0-9_.-].
 	TablePrefix string
-	// EmulatorHost is HOST:PORT of an emulator, reached without credentials. Empty means the host in BIGTABLE_EMULATOR_HOST,
-	// or else the service.
+	// EmulatorHost is HOST:PORT of an emulator, which needs no credentials. If empty, the host in BIGTABLE_EMULATOR_HOST
+	// applies, and without one the service.
 	EmulatorHost string
 	// CheckTablesOnly is for accounts that may not administer tables. EnsureTable then fails with storage.ErrNoTable instead
 	// of creating a table, and with storage.ErrSchemaMismatch instead of replacing a GC policy. The error contains the

@@ -22,7 +22,7 @@ func (s span) isKey() bool {
 	return len(s.end) == len(s.start)+1 && s.end[:len(s.start)] == s.start && s.end[len(s.start)] == 0
 }
 
-// keyBytes and rangeBytes are the approximate sizes of the span in a request, as a key and as a range.
+// keyBytes and rangeBytes are the approximate sizes of the span in a request: as a key, and as a range.
 func (s span) keyBytes() int   { return len(s.start) + spanOverheadBytes }
 func (s span) rangeBytes() int { return len(s.start) + len(s.end) + 2*spanOverheadBytes }
 
@@ -77,7 +77,7 @@ func batchesOf(spans []span, bytesMax int, reverse bool) [][]span {
 	return out
 }
 
-// restOf returns the spans that a scan has not read yet, after the row last.
+// restOf returns the spans, or parts of them, that a scan has not read after the row last.
 func restOf(spans []span, last string, reverse bool) []span {
 	var out []span
 	for _, s := range spans {

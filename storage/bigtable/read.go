@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// readBatchRows and readBatchBytes bound the rows that are handed over at once.
+	// readBatchRows and readBatchBytes bound a batch of rows for the reader.
 	readBatchRows  = 64
 	readBatchBytes = 256 << 10
 	// readBatchesAhead is the number of batches that a request may be ahead of its reader.
@@ -62,7 +62,7 @@ func (t *table) scan(ctx context.Context, set storage.RowSet, plan scanPlan, opt
 	return it
 }
 
-// iterator returns the rows of its requests in order. The next requests are already under way.
+// iterator returns the rows of its requests in order. It starts the next requests ahead.
 type iterator struct {
 	parent   context.Context
 	ctx      context.Context

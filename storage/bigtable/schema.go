@@ -21,7 +21,7 @@ const (
 	neverCollects = "never"
 )
 
-// markName is the name of the marking family.
+// markName returns the name of the marking family.
 func markName(schema *storage.TableSchema) string {
 	if schema.HourKeys {
 		return markPrefix + layoutVersion + markHourKeys
@@ -71,8 +71,8 @@ func decodeKind(t gcp.Type) (storage.FamilyKind, error) {
 	return 0, fmt.Errorf("%w: unknown aggregate %T", storage.ErrSchemaMismatch, aggregate.Aggregator)
 }
 
-// encodePolicy converts a policy for the service, which frees such cells. The service counts in whole seconds, so ages are
-// rounded up, and reads hide the rest.
+// encodePolicy converts a policy for the service, which frees garbage by it. The service counts in whole seconds. So ages
+// are rounded up, and reads hide the remaining garbage.
 func encodePolicy(gc storage.GCPolicy) gcp.GCPolicy {
 	var rules []gcp.GCPolicy
 	if gc.MaxAge > 0 {
@@ -93,7 +93,7 @@ func encodePolicy(gc storage.GCPolicy) gcp.GCPolicy {
 	return gcp.UnionPolicy(rules...)
 }
 
-// decodePolicy is the inverse of encodePolicy. It fails for a policy of another shape, which somebody else has set.
+// decodePolicy is the inverse of encodePolicy. It fails for a policy of another shape, which another program has set.
 func decodePolicy(p gcp.GCPolicy) (storage.GCPolicy, error) {
 	var gc storage.GCPolicy
 	rules := []gcp.GCPolicy{p}
@@ -111,7 +111,7 @@ func decodePolicy(p gcp.GCPolicy) (storage.GCPolicy, error) {
 			gc.MaxVersions = int(rule)
 		default:
 			if gcp.GetPolicyType(rule) != gcp.PolicyUnspecified {
-				return gc, fmt.Errorf("%w: GC policy %q is not one of this server's", storage.ErrSchemaMismatch, rule)
+				return gc, fmt.Errorf("%w: GC policy %q is not from this server", storage.ErrSchemaMismatch, rule)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func decodePolicy(p gcp.GCPolicy) (storage.GCPolicy, error) {
 }
 
 // decodeSchema reads the schema of a table from the service's description. It fails with storage.ErrSchemaMismatch for a
-// table of somebody else or of another version.
+// table of another program or version.
 func decodeSchema(name string, info *gcp.TableInfo) (storage.TableSchema, error) {
 	schema := storage.TableSchema{Name: name}
 	mark := ""

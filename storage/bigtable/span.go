@@ -11,9 +11,9 @@ import (
 
 var _ storage.SpanTable = (*table)(nil)
 
-// DropCells implements storage.SpanTable. The service drops rows only by prefix and with all their cells, so it would also
-// drop rows that are written meanwhile. So DropCells looks for the cells, without their values, and deletes them by mutations
-// that name their days.
+// DropCells implements storage.SpanTable. The service drops rows only by prefix and with all their cells, including rows
+// that are written meanwhile. So DropCells finds the cells, without their values, and deletes them by mutations that name
+// their days.
 func (t *table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	if t.s.closed.Load() {
 		return errClosed
@@ -60,7 +60,7 @@ func (t *table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	return flush()
 }
 
-// Reclaim implements storage.SpanTable. It does nothing, because the service reclaims space by itself.
+// Reclaim implements storage.SpanTable. It does nothing, because the service frees space on its own.
 func (t *table) Reclaim(context.Context, storage.CellSpan) error { return nil }
 
 // SpanBytes implements storage.SpanTable. The service has no such figure.

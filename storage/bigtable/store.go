@@ -24,7 +24,7 @@ import (
 const (
 	// messageBytesMax is the largest message in either direction, which is the service's limit.
 	messageBytesMax = 1 << 28
-	// openTimeoutMax bounds the first call, so that a wrong name or address fails soon.
+	// openTimeoutMax bounds the first call, so that a wrong name or address fails early.
 	openTimeoutMax = 15 * time.Second
 	emulatorEnv    = "BIGTABLE_EMULATOR_HOST"
 	userAgent      = "halite"
@@ -131,7 +131,7 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 		return nil, err
 	}
 	if err := checkSchema(&have, &schema); err != nil {
-		return nil, fmt.Errorf("%w; an empty table of that shape is made by: %s", err, s.createCommand(&schema))
+		return nil, fmt.Errorf("%w; this command makes an empty table of that shape: %s", err, s.createCommand(&schema))
 	}
 	if err := s.replacePolicies(ctx, &have, &schema); err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 	return s.handle(schema), nil
 }
 
-// errExists says that another server created the table first.
+// errExists means that another server created the table first.
 var errExists = errors.New("the table exists by now")
 
 // lookUp asks the service for the schema of a table.
@@ -173,7 +173,7 @@ func (s *Store) create(ctx context.Context, schema *storage.TableSchema) error {
 	case status.Code(err) == codes.AlreadyExists:
 		return errExists
 	case err != nil:
-		return fmt.Errorf("%w; or let an administrator create it with: %s", mapError(ctx, "create table "+s.tableID(schema.Name), err),
+		return fmt.Errorf("%w; or ask an administrator to run: %s", mapError(ctx, "create table "+s.tableID(schema.Name), err),
 			command)
 	}
 	s.opts.Logger.Info("created table", "table", s.tableID(schema.Name), "instance", s.instanceName())
@@ -197,7 +197,7 @@ func (s *Store) replacePolicies(ctx context.Context, have, want *storage.TableSc
 		err := s.admin.UpdateFamily(call, s.tableID(want.Name), f.Name, gcp.Family{GCPolicy: policy}, gcp.IgnoreWarnings())
 		cancel()
 		if err != nil {
-			return fmt.Errorf("%w; or let an administrator run: %s",
+			return fmt.Errorf("%w; or an administrator can run: %s",
 				mapError(ctx, "change the GC policy of "+s.tableID(want.Name), err), command)
 		}
 		s.opts.Logger.Info("changed GC policy", "table", s.tableID(want.Name), "family", f.Name, "policy", policy.String())
@@ -205,7 +205,7 @@ func (s *Store) replacePolicies(ctx context.Context, have, want *storage.TableSc
 	return nil
 }
 
-// handle returns the only handle of a table and sets its schema. The caller holds mu.
+// handle returns the shared handle of a table and sets its schema. The caller holds mu.
 func (s *Store) handle(schema storage.TableSchema) *table {
 	t, ok := s.tables[schema.Name]
 	if !ok {
@@ -233,7 +233,7 @@ func (s *Store) Table(ctx context.Context, name string) (storage.Table, error) {
 	return s.handle(schema), nil
 }
 
-// Tables implements storage.Store. It leaves out tables of others in the instance.
+// Tables implements storage.Store. It omits tables of other programs in the instance.
 func (s *Store) Tables(ctx context.Context) ([]storage.TableSchema, error) {
 	if s.closed.Load() {
 		return nil, errClosed
@@ -276,7 +276,7 @@ func (s *Store) Sync(context.Context) error {
 	return nil
 }
 
-// CollectGarbage implements storage.Store. It does nothing: the service frees garbage by itself.
+// CollectGarbage implements storage.Store. It does nothing, because the service frees garbage on its own.
 func (s *Store) CollectGarbage(context.Context) error {
 	if s.closed.Load() {
 		return errClosed

@@ -67,7 +67,7 @@ func successor(prefix []byte) []byte {
 }
 
 func (t *table) dropRowByRow(ctx context.Context, r storage.RowRange) error {
-	// Ignore GC policies, so that rows with garbage only are found too.
+	// Ignore GC policies, to find also rows that have only garbage.
 	keys := gcp.ChainFilters(gcp.CellsPerRowLimitFilter(1), gcp.StripValueFilter())
 	it := t.scan(ctx, storage.RowSet{Ranges: []storage.RowRange{r}}, scanPlan{filter: keys, raw: true}, storage.ReadOptions{})
 	defer it.Close()

@@ -8,8 +8,8 @@ import (
 	"halite/storage"
 )
 
-// load counts what this process wrote and read, by tablet. When tablets split or merge, the counts of an old tablet go to the
-// new tablet with its start, so sums stay right.
+// load counts what this process wrote and read, by tablet. When tablets split or merge, the counts of an old tablet go to
+// the new tablet that contains its start. So sums stay right.
 type load struct {
 	mu     sync.Mutex
 	starts []string // of all tablets but the first, ascending

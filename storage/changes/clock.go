@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// bucketsMax bounds the buckets with a version of their own. They take about 10 MB. Beyond it the clock forgets the bucket
+// bucketsMax bounds the buckets with a version of their own. They take about 10 MB. Above it the clock forgets the bucket
 // that has not changed for the longest time.
 const bucketsMax = 1 << 16
 
 // Clock holds a version per bucket. The zero value is ready for use: every bucket has version 0.
 type Clock struct {
 	mu      sync.Mutex
-	buckets map[int64]*list.Element // of order
-	order   list.List               // of *bucket, those that changed last first
+	buckets map[int64]*list.Element // elements of order
+	order   list.List               // of *bucket, the latest change first
 	last    uint64                  // highest version so far
 	floor   uint64                  // version of all other buckets
 }
@@ -44,8 +44,8 @@ func (c *Clock) Latest() uint64 {
 	return c.last
 }
 
-// Since calls visit for each bucket with a version above the given one. It looks only at these buckets. It returns false and
-// visits nothing if it does not know all of them, because buckets with such versions were forgotten.
+// Since calls visit for each bucket with a version above the given one, without looking at other buckets. It returns false
+// and visits nothing if it has forgotten such a bucket.
 func (c *Clock) Since(version uint64, visit func(bucket int64)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -36,14 +36,14 @@ func (s span) with(o span) span { return span{min(s.first, o.first), max(s.last,
 // state is the state of one metric.
 type state struct {
 	hours  span
-	stored span // in table meta; valid if kept is set
+	stored span // span in table meta; valid if kept is set
 	kept   bool
 }
 
 // Set is the set of metrics with histograms; see the package comment.
 type Set struct {
 	meta  storage.Table
-	count atomic.Int64 // metrics
+	count atomic.Int64 // number of metrics
 
 	mu      sync.RWMutex
 	metrics map[string]*state
@@ -74,7 +74,7 @@ func (s *Set) load(ctx context.Context) (err error) {
 			}
 			hours, ok := parseHours(cell.Value)
 			if !ok {
-				return fmt.Errorf("%w: row %q of table %s: hours of histograms of %d bytes", storage.ErrCorrupt, row.Key,
+				return fmt.Errorf("%w: row %q of table %s: the hours of histograms have %d bytes", storage.ErrCorrupt, row.Key,
 					storage.TableMeta, len(cell.Value))
 			}
 			s.metrics[metric] = &state{hours: hours, stored: hours, kept: true}
@@ -176,8 +176,8 @@ func (s *Set) Persist(ctx context.Context) error {
 	return nil
 }
 
-// Expire removes the metrics without histograms from firstHour on. The caller no longer marks hours before firstHour. Expire
-// first deletes a metric's cell in table meta, so a failure keeps the metric in the set.
+// Expire removes the metrics that have no histograms in firstHour or later. The caller no longer marks hours before
+// firstHour. Expire first deletes a metric's cell in table meta, so a failure keeps the metric in the set.
 func (s *Set) Expire(ctx context.Context, firstHour int64) error {
 	s.persisting.Lock()
 	defer s.persisting.Unlock()
@@ -196,8 +196,8 @@ func (s *Set) Expire(ctx context.Context, firstHour int64) error {
 	return nil
 }
 
-// DropTenant removes the metrics whose stored names begin with a tenant's prefix, which is not empty. The caller no longer marks
-// hours of them. It is durable after the next Sync of the store.
+// DropTenant removes the metrics whose stored names begin with a tenant's prefix, which is not empty. The caller no longer
+// marks their hours. The removal is durable after the next Sync of the store.
 func (s *Set) DropTenant(ctx context.Context, prefix string) error {
 	s.persisting.Lock()
 	defer s.persisting.Unlock()
@@ -217,7 +217,7 @@ func (s *Set) DropTenant(ctx context.Context, prefix string) error {
 	return nil
 }
 
-// before returns the metrics without histograms from firstHour on, sorted.
+// before returns the metrics that have no histograms in firstHour or later, sorted.
 func (s *Set) before(firstHour int64) (metrics []string) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -230,7 +230,8 @@ func (s *Set) before(firstHour int64) (metrics []string) {
 	return metrics
 }
 
-// remove forgets metrics whose cells were deleted. A metric that was marked meanwhile stays, and its cell is written again.
+// remove forgets metrics whose cells were deleted. A metric that was marked meanwhile stays, and Persist writes its cell
+// again.
 func (s *Set) remove(metrics []string, firstHour int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,7 +265,7 @@ func (s *Set) unstored() map[string]span {
 	return changed
 }
 
-// keep notes the hours that table meta now holds.
+// keep records the hours that table meta now holds.
 func (s *Set) keep(metrics []string, stored map[string]span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// OpenReadOnly restores the index from tables that are open for reading only. It rebuilds unreadable days in memory, from the
+// OpenReadOnly restores the index from tables that are open for reading only. It rebuilds unreadable days in memory from the
 // data rows, and returns the days with damaged journals. It returns nil if there are no tables.
 func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64, err error) {
 	if err := opts.Validate(); err != nil {
@@ -38,7 +38,7 @@ func OpenReadOnly(ctx context.Context, opts Options) (x *Index, damaged []int64,
 	return x, damaged, nil
 }
 
-// Days returns the unix days that the index knows, ascending.
+// Days returns the unix days in the index, ascending.
 func (x *Index) Days() []int64 {
 	days := map[int64]struct{}{}
 	for _, d := range x.open.All() {
@@ -50,7 +50,7 @@ func (x *Index) Days() []int64 {
 	return slices.Sorted(maps.Keys(days))
 }
 
-// CheckCell verifies the checksum of a cell of the index. It passes cells of other tables.
+// CheckCell verifies the checksum of a cell of the index. It accepts cells of other tables.
 func CheckCell(table string, row, qualifier, value []byte) error {
 	if table != storage.TableSeries && table != storage.TableLabels &&
 		(table != storage.TableMeta || !bytes.HasPrefix(row, []byte(segment.LabelSetPrefix))) {
@@ -58,7 +58,7 @@ func CheckCell(table string, row, qualifier, value []byte) error {
 	}
 	ofRoot := bytes.HasPrefix(row, []byte(segment.ManifestPrefix)) || bytes.HasPrefix(row, []byte(segment.MonthManifestPrefix))
 	if table == storage.TableSeries && ofRoot && string(qualifier) != string(rune(segment.QualManifest)) {
-		return nil // intents and reservations; some are empty
+		return nil // intents and reservations may be empty
 	}
 	if _, _, err := envelope.OpenUpTo(envelope.FormatV3, value, row, qualifier); err != nil {
 		return envelope.Corrupt(table, row, qualifier, err)

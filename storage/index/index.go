@@ -31,7 +31,7 @@ type Ref = memory.Ref
 // Loader adds many series in turn, faster than Index.Add. It is for one goroutine.
 type Loader = memory.Loader
 
-// ErrBadLabels reports a label set that cannot be indexed; it must be rejected.
+// ErrBadLabels reports a label set that the index cannot hold. The caller must reject it.
 var ErrBadLabels = memory.ErrBadLabels
 
 // cacheBytesDefault suffices for almost 30 closed days of a million series.
@@ -53,14 +53,14 @@ type Options struct {
 	Writer string
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
-	// MonthSeriesMax bounds the series of a month's segment, because a compaction holds their label values in memory. Look-ups
-	// read one by one the days that the month omits. 0 means no limit.
+	// MonthSeriesMax bounds the series of a month's segment, because a compaction holds their label values in memory.
+	// Look-ups read the days that the month omits one by one. 0 means no limit.
 	MonthSeriesMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
-	// Logger takes messages for the operator; nil discards them.
+	// Logger logs for operators; nil discards all lines.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil means they are not registered.
+	// Registerer registers the metrics; nil means no registration.
 	Registerer prometheus.Registerer
 }
 
@@ -119,8 +119,8 @@ type Index struct {
 	// maint serialises everything that writes to the tables or moves rows of the active index. Add, MarkActive, Retire and reads
 	// never take it.
 	maint sync.Mutex
-	// sharedMu admits one operation with a collector. compactedAt holds the last compaction of each partition by a
-	// collector.
+	// sharedMu admits one operation with a separate Compactor at a time. compactedAt holds the last compaction of each
+	// partition by such a Compactor.
 	sharedMu    sync.Mutex
 	compactedAt map[presence.Partition]time.Time
 }
@@ -128,8 +128,8 @@ type Index struct {
 // tables are the index's tables.
 type tables struct{ series, labels, meta storage.Table }
 
-// Open ensures the index's tables and restores the days that are not compacted yet from their journals. It rebuilds a damaged
-// journal from the data rows. Open starts no goroutine: the caller calls Persist and Maintain.
+// Open ensures the index's tables and restores the days that are not yet compacted from their journals. It rebuilds a
+// damaged journal from the data rows. Open starts no goroutine: the caller calls Persist and Maintain.
 func Open(ctx context.Context, opts Options) (*Index, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -160,8 +160,8 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// newIndex makes an empty Index over the tables. nil metrics mean new ones. With collect, the Index notes the keys of the
-// journal records of all writers, for compactions.
+// newIndex makes an empty Index over the tables. nil metrics mean new ones. If collect is set, the Index records the keys of
+// the journal records of all writers, for compactions.
 func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Index {
 	x := &Index{
 		opts: opts, tables: t, metrics: metrics, active: memory.New(), open: memory.NewOpenDays(),
@@ -196,7 +196,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 	return x
 }
 
-// newCompactor returns a Compactor of the index that remembers compactions in compactedAt.
+// newCompactor returns a Compactor of the index that records its compactions in compactedAt.
 func (x *Index) newCompactor(compactedAt map[presence.Partition]time.Time) *compaction.Compactor {
 	return compaction.New(x.active, x.open, x.store, x.journal, x.lookup, compaction.Options{
 		Sync: x.opts.Store.Sync, Lock: &x.maint, Shared: x.opts.shared(), CompactedAt: compactedAt, Retention: x.opts.Retention,

@@ -26,7 +26,7 @@ type Difference = recovery.Difference
 // NewWriter returns a random name for Options.Writer.
 func NewWriter() string { return segment.NewWriter() }
 
-// annotate adds to an error that it comes from the index.
+// annotate prefixes an error of the index with the operation.
 func annotate(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("index: %s%w", what, err)
@@ -34,9 +34,9 @@ func annotate(what string, err error) error {
 	return nil
 }
 
-// Persist writes the series and hours marked before the call that the tables do not hold yet: new series of a day once, hours
-// whenever there are new ones. They are durable after the caller's Store.Sync. After an error, the next call writes the
-// remaining records.
+// Persist writes the series and hours that were marked before the call and are not in the tables yet. It writes new series
+// of a day once, and hours whenever there are new ones. They are durable after the caller's Store.Sync. After an error, the
+// next call writes the remaining records.
 func (x *Index) Persist(ctx context.Context) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
@@ -44,8 +44,8 @@ func (x *Index) Persist(ctx context.Context) error {
 }
 
 // Maintain compacts the closed days and their months, deletes the cells of interrupted compactions, forgets days beyond
-// retention, and frees the memory of retired series. A failed compaction leaves its day as it was. The others go on, and
-// Maintain returns the first error. With Options.Writer it compacts nothing: see Compact.
+// retention, and frees the memory of retired series. A failed compaction leaves its day unchanged. Maintain continues with
+// the other days and returns the first error. With Options.Writer it compacts nothing: see Compact.
 func (x *Index) Maintain(ctx context.Context) (err error) {
 	if x.opts.shared() {
 		x.maint.Lock()
@@ -58,7 +58,7 @@ func (x *Index) Maintain(ctx context.Context) (err error) {
 	return err
 }
 
-// Compact compacts the closed days and their months where several processes share the tables; without Options.Writer it does
+// Compact compacts the closed days and their months if several processes share the tables. Without Options.Writer it does
 // nothing. One process at a time should call it; if two do, the work of one is lost. No other operation waits for it. This
 // Index and other processes see the result after Refresh.
 func (x *Index) Compact(ctx context.Context) error {
@@ -86,7 +86,8 @@ func (x *Index) RemoveHours(ctx context.Context, r HourRemoval) error {
 	return annotate("remove hours: ", x.collect(func(c *compaction.Compactor) error { return c.RemoveHoursShared(ctx, r) }))
 }
 
-// FenceShared makes every earlier RemoveHours of the hours from first to last fail or call Held, in any process.
+// FenceShared stops every earlier RemoveHours that concerns the hours from first to last, in any process. Such a RemoveHours
+// fails or calls Held.
 func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 	return annotate("fence days: ", x.collect(func(c *compaction.Compactor) error { return c.FenceShared(ctx, first, last) }))
 }
@@ -94,9 +95,9 @@ func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 // StartDrop begins a drop in an index with one writing process. The caller closes it.
 func (x *Index) StartDrop() MetricDrop { return x.compactor.StartDrop() }
 
-// Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the keys
-// of the rollup rows for series without samples. If a segment is damaged, flush the active series first: Rebuild may not find
-// them.
+// Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the
+// keys of the rollup rows for series without samples. If a segment is damaged, the caller first flushes the active series,
+// because Rebuild may not find them.
 func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	return annotate("", x.recovery.Rebuild(ctx, fromDay, toDay))
 }
@@ -108,7 +109,7 @@ func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 }
 
 // IsPersisted reports whether the index's tables list the hour of the series. A result of false may be out of date.
-// MarkActive and Persist make it true, unless the day is compacted meanwhile.
+// MarkActive and Persist make it true, unless a compaction of the day comes in between.
 func (x *Index) IsPersisted(ref memory.Ref, hour int64) bool {
 	d := x.open.Get(presence.DayOf(hour))
 	return d != nil && d.IsPersisted(ref, presence.HourBit(hour))
@@ -125,13 +126,12 @@ func (x *Index) Reannounce(ref memory.Ref, hour int64) {
 	}
 }
 
-// LabelSet returns the label set whose hash stands in the row keys of a metric. It looks in the tables and in
-// the active index.
+// LabelSet returns the label set whose hash is in the row keys of a metric. It looks in the tables and in the active index.
 func (x *Index) LabelSet(ctx context.Context, metric, hash string) ([]keyschema.Tag, error) {
 	return journal.LabelSet(ctx, x.tables.meta, x.active, metric, hash)
 }
 
-// StoredLabelSet reads from table meta the label set whose hash stands in row keys.
+// StoredLabelSet reads the label set whose hash is in row keys from table meta.
 func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]keyschema.Tag, error) {
 	return journal.StoredLabelSet(ctx, meta, hash)
 }

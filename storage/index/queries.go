@@ -11,14 +11,14 @@ import (
 // Series is one label set found by a query.
 type Series = lookup.Series
 
-// Tenant says how the labels of a series differ from the stored ones.
+// Tenant describes how the labels of a series differ from the stored ones.
 type Tenant = lookup.Tenant
 
-// Alias says what stands behind a series with names of aliases.
+// Alias describes the stored series behind a series with alias names.
 type Alias = lookup.Alias
 
-// Select returns the series that match and have samples in an hour that overlaps [mintMs, maxtMs], both inclusive, sorted by
-// labels, each label set once. Without matchers it returns all series of the window.
+// Select returns the series that match and have samples in an hour that overlaps [mintMs, maxtMs], both inclusive. They are
+// sorted by labels, and each label set occurs once. Without matchers it returns all series of the window.
 func (x *Index) Select(
 	ctx context.Context, budget Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
@@ -26,15 +26,15 @@ func (x *Index) Select(
 }
 
 // SelectProjected is Select for callers that need few labels. The Labels of a series hold at least the metric's name and the
-// named labels. Series with equal values of these labels mostly share one Labels.
+// named labels. Most series with equal values of these labels share one Labels.
 func (x *Index) SelectProjected(
 	ctx context.Context, budget Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
 	return x.lookup.SelectProjected(ctx, budget, names, mintMs, maxtMs, matchers...)
 }
 
-// SelectJoin is Select without series that have no partner in keys. It omits those that it recognises before it builds and
-// sorts labels, and returns their number.
+// SelectJoin is Select without series that have no partner in keys. It omits those that it can recognise before it builds
+// and sorts labels, and returns their number.
 func (x *Index) SelectJoin(
 	ctx context.Context, budget Budget, keys *JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (found []Series, omitted int, err error) {
@@ -54,8 +54,8 @@ const (
 	AnswerValues = lookup.AnswerValues
 )
 
-// Explain looks up series as Select, LabelNames or LabelValues do, and returns the work instead of the answer. label is the label
-// of AnswerValues.
+// Explain looks up series like Select, LabelNames or LabelValues, and returns the work instead of the answer. label is the
+// label of AnswerValues.
 func (x *Index) Explain(
 	ctx context.Context, budget Budget, answer Answer, label string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (Work, error) {
@@ -78,8 +78,8 @@ func (x *Index) LabelValues(
 	return x.lookup.LabelValues(ctx, name, mintMs, maxtMs, limit, matchers...)
 }
 
-// Estimate returns how many active series the matchers select at most. It evaluates the metric name and matchers that
-// list their values. It ignores other regular expressions, the time range and closed days, so it is cheap.
+// Estimate returns an upper bound of the active series that the matchers select. It evaluates the metric name and matchers
+// that list their values. It ignores other regular expressions, the time range and closed days, so it is cheap.
 func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
 	return x.lookup.Estimate(ctx, matchers...)
 }

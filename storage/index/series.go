@@ -10,15 +10,15 @@ import (
 	"halite/storage/index/presence"
 )
 
-// Idle returns the active series that Retire would forget now if none is busy, ascending.
+// Idle returns the active series, ascending, that Retire would forget now if busy returned false for all.
 func (x *Index) Idle(idleBeforeHour int64) []memory.Ref { return x.active.Idle(x.open, idleBeforeHour) }
 
 // Retire removes idle series from the active index and returns them. A series is idle if it was neither added nor active in
-// idleBeforeHour or later, all its days are in segments, and busy returns false. Once busy has returned false, the caller
-// no longer marks the series active; after Retire it no longer uses the refs. busy must not call the Index. Retired series
-// stay in the segments of their days; Maintain frees their memory.
+// idleBeforeHour or later, all its days are in segments, and busy returns false. Once busy has returned false, the caller no
+// longer marks the series active; after Retire it no longer uses the refs. busy must not call the Index. Retired series stay
+// in the segments of their days; Maintain frees their memory.
 //
-// Retire takes about 100 ns a series and does not wait for compactions. An Add beside it waits for less than a millisecond.
+// Retire takes about 100 ns a series and does not wait for compactions. A concurrent Add waits for less than a millisecond.
 func (x *Index) Retire(refs []memory.Ref, idleBeforeHour int64, busy func(memory.Ref) bool) []memory.Ref {
 	gone := x.active.Retire(x.open, refs, idleBeforeHour, busy)
 	x.metrics.retired.Add(float64(len(gone)))
@@ -32,8 +32,8 @@ func (x *Index) FreeRetired() {
 	x.active.FreeRetired()
 }
 
-// SizeBytes is the memory of active series and open days: the part of the index that grows with series. The Index
-// maintains the sum, so a call is cheap.
+// SizeBytes is the memory of active series and open days: the part of the index that grows with the number of series. The
+// Index maintains the sum, so a call is cheap.
 func (x *Index) SizeBytes() int64 { return x.active.SizeBytes() + x.open.SizeBytes() }
 
 // ActiveSeries returns the number of active series of a metric.
@@ -61,9 +61,9 @@ func (x *Index) Add(ls labels.Labels) (ref memory.Ref, created bool, err error) 
 	return ref, created, err
 }
 
-// MarkActive records that the series has samples in the unix hour. Readers see it when MarkActive returns. Call it for each
-// series and hour before the sample is acknowledged. Repeated calls are cheap. MarkActive ignores an unknown ref and an hour
-// that row keys cannot hold.
+// MarkActive records that the series has samples in the unix hour. Readers see it when MarkActive returns. The caller calls
+// it for each series and hour before it acknowledges the sample. Repeated calls are cheap. MarkActive ignores an unknown ref
+// and an hour that row keys cannot hold.
 func (x *Index) MarkActive(ref memory.Ref, hour int64) {
 	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
 		return
@@ -92,13 +92,13 @@ func (x *Index) Metric(ref memory.Ref) string {
 	return metric
 }
 
-// ReadLabels is Labels for many series in turn. It builds the labels in b and overwrites the memory of into, which nobody
+// ReadLabels is Labels for many series in turn. It builds the labels in b and overwrites the memory of into, which nothing
 // else may use. It reports whether ref is active.
 func (x *Index) ReadLabels(ref memory.Ref, b *labels.ScratchBuilder, into *labels.Labels) bool {
 	return x.active.Row(ref, func(v *memory.View, row uint32) { v.Build(row, b); b.Overwrite(into) })
 }
 
-// AppendKey is AppendRowKey for callers that know no Ref.
+// AppendKey is AppendRowKey for callers that do not use Ref.
 func (x *Index) AppendKey(dst []byte, ref uint32, hour int64) []byte {
 	return x.AppendRowKey(dst, memory.Ref(ref), hour)
 }

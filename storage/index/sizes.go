@@ -2,8 +2,8 @@ package index
 
 import "halite/storage/index/memory"
 
-// Sizes are the numbers of series and values of the active index. They include values and places of series that have left
-// lately, so they are upper bounds.
+// Sizes are the numbers of series and values in the active index. They include values and rows of recently retired series,
+// so they are upper bounds.
 type Sizes struct {
 	// Series counts the active series exactly.
 	Series int
@@ -11,8 +11,8 @@ type Sizes struct {
 	SeriesByMetric, ValuesByLabel []NameCount
 }
 
-// Sizes describes the active index. limit bounds each ranking; 0 means 10. Unlike Stats, it reads no series, so it may run each
-// minute.
+// Sizes returns the sizes of the active index. limit bounds each ranking; 0 means 10. Unlike Stats, it reads no series, so
+// callers may call it every minute.
 func (x *Index) Sizes(limit int) Sizes {
 	if limit <= 0 {
 		limit = statsLimitDefault

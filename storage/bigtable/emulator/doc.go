@@ -1,9 +1,10 @@
 // Package emulator is an in-memory Bigtable for tests and laptops: the client library's test server behind one lock.
 //
-// The library's server changes rows in place while it streams them, so a reader that meets a writer can see a column
-// twice or not at all, which the service never shows. Here a request runs alone or beside other reads, and what a read
-// found is sent after the lock is free again: a slow reader holds up nobody, and a row is seen whole.
+// The library's server changes rows in place while it streams them. So a reader that meets a writer can see a column twice
+// or not at all, which the service never shows. Here a read runs only together with other reads, and any other request runs
+// alone. The emulator sends the result of a read after it has released the lock. So a slow reader blocks nobody, and reads
+// see rows whole.
 //
-// It is not the service. Of the aggregates it merges only sums, its garbage collector knows no intersections and runs
-// only after a policy was changed, its sample keys are random, it checks no limits and forgets everything when it stops.
+// It differs from the service. Of the aggregates it merges only sums. Its garbage collector has no intersections and runs
+// only after a policy has changed. Its sample keys are random, it checks no limits, and its data is gone when it stops.
 package emulator

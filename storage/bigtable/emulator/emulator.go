@@ -54,13 +54,13 @@ func Start(opts Options) (*Server, error) {
 	return s, nil
 }
 
-// Addr is the address that clients reach the emulator at, as BIGTABLE_EMULATOR_HOST wants it.
+// Addr is the address of the emulator for clients, in the form of BIGTABLE_EMULATOR_HOST.
 func (s *Server) Addr() string { return s.server.Addr }
 
 // Close stops the emulator; its data is gone.
 func (s *Server) Close() { s.server.Close() }
 
-// gate lets reads run together and everything else alone.
+// gate lets reads run together, and every other request alone.
 type gate struct{ mu sync.RWMutex }
 
 func (g *gate) enter(method string) (leave func()) {
@@ -76,7 +76,7 @@ func (g *gate) enter(method string) (leave func()) {
 
 func (g *gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	defer g.enter(info.FullMethod)()
-	// Who gave up while waiting is not served late.
+	// Do not serve a client that gave up while it waited.
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
@@ -94,7 +94,7 @@ func (g *gate) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServer
 	return err
 }
 
-// heldStream enters the gate once the request is here and keeps what the handler sends.
+// heldStream enters the gate when the request has arrived, and keeps the messages that the handler sends.
 type heldStream struct {
 	grpc.ServerStream
 	gate   *gate
@@ -123,7 +123,7 @@ func (s *heldStream) RecvMsg(m any) error {
 	return nil
 }
 
-// SendMsg keeps the message. Nothing in it changes later: writers replace values of cells and never overwrite them.
+// SendMsg keeps the message. It does not change later, because writers replace values of cells and never overwrite them.
 func (s *heldStream) SendMsg(m any) error {
 	if err := s.Context().Err(); err != nil {
 		return err

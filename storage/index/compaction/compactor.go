@@ -27,8 +27,8 @@ type Options struct {
 	Sync func(ctx context.Context) error
 	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
 	Lock *sync.Mutex
-	// Shared says that several processes share the tables. The Compactor then compacts for all of them, with an active
-	// index that nobody else uses.
+	// Shared is set if several processes share the tables. The Compactor then compacts for all of them, with an active index
+	// that nothing else uses.
 	Shared bool
 	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, one after the other.
 	CompactedAt map[presence.Partition]time.Time
@@ -78,7 +78,8 @@ func (c *Compactor) Reset() {
 }
 
 // Compact compacts the closed days and their months, deletes the cells of interrupted compactions, and forgets days beyond
-// retention. A failed compaction leaves its partition as it was. The others go on, and Compact returns the first error.
+// retention. A failed compaction leaves its partition unchanged. Compact continues with the others and returns the first
+// error.
 func (c *Compactor) Compact(ctx context.Context) error {
 	c.locked(func() error { c.Expire(); return nil })
 	var first error
@@ -147,8 +148,8 @@ func (c *Compactor) Expire() {
 	c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
 }
 
-// compactDay writes the next generation of a day from its journal, as memory has it, and from its segment without the removed
-// hours. nil removes no hours. The caller holds the lock.
+// compactDay writes the next generation of a day. It merges the journal in memory and the segment without the removed hours.
+// removed is nil if no hours are removed. The caller holds the lock.
 func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedHours) (err error) {
 	defer func() {
 		if err != nil {
@@ -170,7 +171,7 @@ func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedH
 	hours, records := d.Snapshot(), d.Records
 	end := d.Journal.Seq
 	if !c.opts.Shared {
-		end++ // a failed write may have stored its record; memory has its content
+		end++ // a failed write may have stored its record, whose content is in memory
 	}
 	inputs.JournalSeq = max(inputs.JournalSeq, end)
 	sources = append([]Source{NewActiveSource(c.active, hours)}, sources...)
@@ -180,9 +181,9 @@ func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedH
 	return c.journal.Delete(ctx, records)
 }
 
-// segmentOf returns the segment of a day, without the removed hours, as a source of the next segment. It returns no
-// source if the day has no segment. If the next segment lacks rows of the previous one, segmentOf voids the month,
-// because a month only adds rows.
+// segmentOf returns the segment of a day, without the removed hours, as a source of the next segment. It returns no source
+// if the day has no segment. If the next segment lacks rows of the previous one, segmentOf voids the month, because
+// compactions of a month only add rows.
 func (c *Compactor) segmentOf(ctx context.Context, day int64, removed *removedHours) (of []Source, in Inputs, err error) {
 	var s *segment.Segment
 	if h := c.store.Closed.Day(day); h != nil {
@@ -214,12 +215,11 @@ type damagedDay struct {
 	tried time.Time
 }
 
-// noteDamaged makes the month omit a day until the day is rebuilt, or for some hours. The caller holds the
-// lock.
+// noteDamaged makes the month omit a day for some hours, or until the day is rebuilt. The caller holds the lock.
 func (c *Compactor) noteDamaged(h *segment.Handle, err error) {
 	gen := h.Gen.Load()
 	if was, ok := c.state.damaged[h.Of]; !ok || was.gen != gen {
-		c.opts.Logger.Error("index day is damaged and its month omits it; rebuild it", "day", h.Of.FirstDay(), "err", err)
+		c.opts.Logger.Error("index day is damaged and its month omits it; rebuild the day", "day", h.Of.FirstDay(), "err", err)
 	}
 	c.state.damaged[h.Of] = damagedDay{gen: gen, tried: c.opts.Now()}
 	c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
@@ -236,8 +236,7 @@ func (c *Compactor) isDamaged(h *segment.Handle) bool {
 	return ok && c.opts.Now().Sub(was.tried) < MonthInterval
 }
 
-// noteDamagedSources notes the damaged sources of a compaction that failed because of them. It reports whether it found
-// any.
+// noteDamagedSources records the damaged sources that made a compaction fail. It reports whether it found any.
 func (c *Compactor) noteDamagedSources(sources []Source, err error) (found bool) {
 	if !errors.Is(err, storage.ErrCorrupt) {
 		return false

@@ -12,11 +12,11 @@ import (
 	"halite/storage/index/segment"
 )
 
-// MetricDrop removes whole metrics from the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add, MarkActive
-// and reads go on.
+// MetricDrop removes whole metrics from the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add,
+// MarkActive and reads continue.
 //
-// A drop rewrites no day. First the hours leave memory, together with the samples. Then the manifest of each segment lists the
-// metric as dropped. The journal of an open day still has the hours: a crash brings them back until RemoveHours.
+// A drop rewrites no day. First the hours leave memory, together with the samples. Then the manifest of each segment lists
+// the metric as dropped. The journal of an open day still has the hours, so a crash restores them until RemoveHours.
 type MetricDrop struct{ c *Compactor }
 
 // StartDrop begins a drop in an index with one writing process. The caller closes it.

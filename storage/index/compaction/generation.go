@@ -17,24 +17,23 @@ import (
 //
 //	1  the intent cell names the new generation
 //	2  blocks and dictionaries are written under it, then synced
-//	3  the manifest cell is switched to it, then synced: from here on, the new segment is the partition
+//	3  the manifest cell is switched to it, then synced: from this point the new segment is the partition
 //	4  memory forgets the hours that the segment has
 //	5  cells of other generations and the records of the journal are deleted, then the intent cell
 //
 // After a stop in 1 or 2, the previous manifest and the journal are unchanged. In 3 to 5, the manifest says which
-// records it contains. Because of the intent cell, the next Compact deletes the leftovers.
+// records it contains. The intent cell makes the next Compact delete the leftovers.
 //
 // If several processes share the tables, a reservation takes the place of the intent. A process reserves the number of its
-// generation in the manifest's row, which removes the reservation of any other. Then it reads what it compacts, and switches
-// the manifest only if its reservation is still there. So a slow process that others took for dead does no harm. No number
-// is reserved twice. Cells of a generation above the manifest's belong to a running compaction.
+// generation in the manifest's row, which removes the reservation of any other process. Then it reads its input, and switches
+// the manifest only if its reservation is still there. So a slow process that seemed dead does no harm. No number is reserved
+// twice. Cells of a generation above the manifest's belong to a running compaction.
 
-// generationState is the state that a process keeps about the generations of partitions, besides their
-// manifests.
+// generationState is the state of a process about the generations of partitions, besides their manifests.
 type generationState struct {
 	compactedAt map[presence.Partition]time.Time // last compaction by this process
-	unclean     map[presence.Partition]bool      // with cells of an interrupted compaction
-	begun       map[presence.Partition]uint32    // open reservations, perhaps of other processes
+	unclean     map[presence.Partition]bool      // partitions with cells of an interrupted compaction
+	begun       map[presence.Partition]uint32    // open reservations, perhaps by other processes
 	reserved    map[presence.Partition]uint32    // reservations of this process that it has not used yet
 	damaged     map[presence.Partition]damagedDay
 }
@@ -92,7 +91,7 @@ func (c *Compactor) Replace(
 		return err
 	}
 	if err := c.opts.Sync(ctx); err != nil {
-		// The switch may or may not survive a crash. Both states are complete, so go on with the new one.
+		// The switch may or may not survive a crash. Both states are complete, so continue with the new one.
 		c.opts.Logger.Error("index partition was compacted but not synced", "partition", p.String(), "err", err)
 	}
 	c.store.Closed.Install(p, m)
@@ -112,7 +111,7 @@ func (c *Compactor) Replace(
 	return c.sweep(ctx, p)
 }
 
-// begin announces the partition's next generation in the tables and returns its number.
+// begin records the partition's next generation in the tables and returns its number.
 func (c *Compactor) begin(ctx context.Context, p presence.Partition) (uint32, error) {
 	if c.opts.Shared {
 		gen, reserved := c.state.reserved[p]
@@ -137,7 +136,7 @@ func (c *Compactor) switchManifest(ctx context.Context, p presence.Partition, m 
 	if c.opts.Shared {
 		return c.switchReserved(ctx, p, m.Gen, cell)
 	}
-	// Several processes may have left a generation cell. It does not belong to this manifest.
+	// A process without a writer name may have left a generation cell, which does not belong to this manifest.
 	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyIndex, Qualifier: []byte{segment.QualGen}}
 	return c.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: segment.ManifestKey(p), Entries: []storage.Entry{cell, void}}})
 }
@@ -198,8 +197,8 @@ func namedGeneration(cell segment.RawCell) (uint32, error) {
 	return 0, nil
 }
 
-// generationInMonth returns the generation of a day that its month contains, or 0. No other content may get this number, even
-// if the day's manifest was lost.
+// generationInMonth returns the generation of a day that its month contains, or 0. No other content may get this number,
+// even after the loss of the day's manifest.
 func (c *Compactor) generationInMonth(ctx context.Context, p presence.Partition) (uint32, error) {
 	if p.IsMonth() {
 		return 0, nil
@@ -250,13 +249,13 @@ func (c *Compactor) sweep(ctx context.Context, p presence.Partition) error {
 		}
 		keep, journalSeq = m.Gen, m.JournalSeq
 	}
-	var reservations [][]byte // these go last
+	var reservations [][]byte // deleted last
 	for _, t := range []storage.Table{c.store.SeriesTable, c.store.LabelsTable} {
 		d := segment.NewDeleter(ctx, t)
 		err := segment.EachCell(ctx, t, allRows, p, func(key, qualifier []byte) error {
 			gen, ok := segment.QualifierGen(qualifier)
 			switch kind, _, seq, err := segment.ParseKey(key); {
-			case ok && gen != keep && (gen < keep || !c.opts.Shared): // else perhaps a running compaction
+			case ok && gen != keep && (gen < keep || !c.opts.Shared): // otherwise it may belong to a running compaction
 				return d.Cell(key, qualifier)
 			case err == nil && kind == segment.QualRecord && seq < journalSeq:
 				return d.Cell(key, qualifier)
@@ -272,7 +271,7 @@ func (c *Compactor) sweep(ctx context.Context, p presence.Partition) error {
 			return err
 		}
 	}
-	if err := c.opts.Sync(ctx); err != nil { // the intent must not go first
+	if err := c.opts.Sync(ctx); err != nil { // the intent must not be deleted first
 		return err
 	}
 	if c.opts.Shared {
@@ -307,7 +306,7 @@ func (c *Compactor) FindPartitions(ctx context.Context, filter storage.Filter) e
 			case string(rune(segment.QualManifest)):
 				h := c.store.Closed.Ensure(p)
 				if payload, format, err := envelope.OpenUpTo(envelope.FormatV3, cell.Value, row.Key, cell.Qualifier); err == nil {
-					gen, _ := segment.ManifestGeneration(payload) // the first read of the partition reports damage
+					gen, _ := segment.ManifestGeneration(payload) // the first read of the partition reports the damage
 					h.Gen.Store(gen)
 					h.Dropped.Store(format == envelope.FormatV3)
 				}

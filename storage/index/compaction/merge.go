@@ -13,14 +13,14 @@ import (
 )
 
 // Merge joins the sources of a compaction. It maps every value of the partition to its rank in the sorted dictionary of its
-// label name. It yields the series as columns of ranks, one metric after another.
+// label name. It yields the series as columns of ranks, metric by metric.
 type Merge struct {
 	sources []Source
 	hours   *presence.Patterns
 	metrics []string
 	names   []string   // sorted
-	values  [][]string // of each name, sorted; values[k][i] has rank i+1
-	// label[s][n] is the number in names of source s's name n; rank[s][n] maps that source's ids to ranks.
+	values  [][]string // values of each name, sorted; values[k][i] has rank i+1
+	// label[s][n] is the index in names of source s's name n. rank[s][n] maps the ids of source s to ranks.
 	label [][]int
 	rank  [][][]uint32
 }
@@ -64,7 +64,7 @@ func (m *Merge) Content() *segment.Content {
 	return &segment.Content{Metrics: m.metrics, Names: m.names, Values: m.values, Hours: m.hours, Series: m.series}
 }
 
-// sourceValue is a value with the source whose numbering it uses.
+// sourceValue is a value with its source and its id there.
 type sourceValue struct {
 	value            string
 	source, name, id uint32

@@ -11,14 +11,13 @@ import (
 	"halite/storage/index/segment"
 )
 
-// The sources of a month's next generation are its previous generation, and the days that are new or were compacted again
-// since. This is correct because a compaction of a day only adds rows to its segment. Three changes may remove rows: a rebuild,
-// a removal, and the compaction of a day whose segment was lost. They void the month first, so its next generation has only the
-// days as sources.
+// The sources of a month's next generation are its previous generation and the days that are new or were compacted again.
+// This is correct because a compaction of a day only adds rows to its segment. Three changes may remove rows: a rebuild, a
+// removal, and the compaction of a day whose segment was lost. They void the month first, so its next generation has only
+// the days as sources.
 
-// compactMonths compacts the months whose days have changed. A failed compaction leaves its month as it was. compactMonths
-// returns the first error. A month omits a damaged day without an error: the damage was logged, and readers of the day get an
-// error.
+// compactMonths compacts the months whose days have changed and returns the first error. A failed compaction leaves its
+// month unchanged. A month omits a damaged day without an error: the damage was logged, and readers of the day get an error.
 func (c *Compactor) compactMonths(ctx context.Context) error {
 	var first error
 	for _, g := range c.store.Closed.ByMonth(0, presence.DayMax) {
@@ -74,7 +73,7 @@ func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more
 	}
 	err = c.Replace(ctx, g.Of, sources, Inputs{Days: contained}, nil)
 	if c.noteDamagedSources(sources, err) {
-		return true, nil // again, without the damaged days
+		return true, nil // once more, without the damaged days
 	}
 	return more, err
 }

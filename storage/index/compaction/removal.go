@@ -17,7 +17,7 @@ import (
 	"halite/storage/periodic"
 )
 
-// HourRemoval says which hours RemoveHours removes: hours of matching series in which Emptied finds no samples.
+// HourRemoval specifies the hours that RemoveHours removes: hours of matching series in which Emptied finds no samples.
 type HourRemoval struct {
 	// First and Last bound the hours.
 	First, Last int64
@@ -28,20 +28,20 @@ type HourRemoval struct {
 	Emptied func(ctx context.Context, series []lookup.Series) (hours [][]presence.Span, err error)
 	// Flushes is locked while a day is checked, so that no samples move from memory to the tables. nil locks nothing.
 	Flushes sync.Locker
-	// Unflushed runs visit while no sample of an active series arrives. has reports whether the series has unflushed samples
-	// of an hour. nil means that no samples are ever unflushed.
+	// Unflushed calls visit while no sample of an active series arrives. has reports whether the series has unflushed
+	// samples of an hour. nil means that all samples are flushed.
 	Unflushed func(ref memory.Ref, visit func(has func(hour int64) bool))
 	// Pause is the time without work after each rewritten day, as a multiple of the time that the rewrite took.
 	Pause int
-	// Held is called in an index of several processes, once no earlier removal can change the day any more. Its error ends the
+	// Held is called in an index of several processes, once no earlier removal can change the day. Its error ends the
 	// removal. nil checks nothing.
 	Held func(ctx context.Context) error
 }
 
-// removedHours are the hours of a day that are removed.
+// removedHours are the removed hours of a day.
 type removedHours struct {
 	matchers [][]*labels.Matcher // the series
-	hours    map[string]uint32   // by the bytes of labels
+	hours    map[string]uint32   // hours by the bytes of labels
 }
 
 // RemoveHours removes hours without samples from the lists and rewrites their days. It is durable when it returns. If it fails,
@@ -137,7 +137,7 @@ func forgetHours(
 	}
 	forget := func() {
 		if open != nil && open.ClearHours(ref, mask) {
-			open.Journal.Stale = true // also if the rewrite fails
+			open.Journal.Stale = true // set even if the rewrite fails
 		}
 	}
 	if unflushed == nil {

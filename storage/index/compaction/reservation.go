@@ -13,7 +13,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// errFenced says that another process has taken the partition over.
+// errFenced means that another process has taken over the partition.
 var errFenced = errors.New("another server has begun to compact the partition")
 
 // reserveTriesMax bounds how often reserve tries the next number.
@@ -25,7 +25,7 @@ func isReservation(qualifier []byte) bool {
 
 func reservedGen(qualifier []byte) uint32 { return binary.BigEndian.Uint32(qualifier[1:5]) }
 
-// cellFilter passes the cell of a partition's manifest row with that qualifier.
+// cellFilter passes the cell with a qualifier in a partition's manifest row.
 func cellFilter(p presence.Partition, qualifier []byte) storage.Filter {
 	return storage.Filter{
 		QualifierStart: qualifier, QualifierEnd: append(slices.Clone(qualifier), 0), FromMs: p.CellMs(), ToMs: p.CellMs() + 1,
@@ -56,7 +56,7 @@ func (c *Compactor) reserve(ctx context.Context, p presence.Partition) (uint32, 
 		if err == nil && !taken {
 			return gen, nil
 		}
-		// If the outcome is unknown, either process may hold the reservation: try the next number.
+		// If the outcome is unknown, either process may hold the reservation, so try the next number.
 		if err != nil && !errors.Is(err, storage.ErrUnavailable) {
 			return 0, err
 		}
@@ -80,7 +80,7 @@ func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, ge
 	return err
 }
 
-// endReserved notes that generations before gen have no cells left.
+// endReserved records that generations before gen have no cells left.
 func (c *Compactor) endReserved(ctx context.Context, p presence.Partition, gen uint32) error {
 	qualifier := segment.GenQualifier(segment.QualIntent, gen)
 	empty := segment.ManifestCell(p, qualifier, envelope.New(envelope.FormatV1, 0))
@@ -94,7 +94,7 @@ func (c *Compactor) endReserved(ctx context.Context, p presence.Partition, gen u
 	return nil
 }
 
-// foundReservation notes an open reservation.
+// foundReservation records an open reservation.
 func (c *Compactor) foundReservation(p presence.Partition, key []byte, cell storage.Cell) {
 	if !isReservation(cell.Qualifier) {
 		return

@@ -10,8 +10,8 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// residualSource reads the segment of a day without its removed hours. It omits series, values and metrics that have no hours
-// left.
+// residualSource reads the segment of a day without its removed hours. It omits series, values and metrics without remaining
+// hours.
 type residualSource struct {
 	SegmentSource
 	used    []*valueid.Set // by label name: the values that remain
@@ -40,7 +40,7 @@ func NewDaySource(ctx context.Context, s *segment.Segment) (Source, error) {
 	return r, nil
 }
 
-// noteRemaining marks the metrics and values of a block that remain.
+// noteRemaining marks the metrics and values that remain in a block.
 func (r residualSource) noteRemaining(b *segment.Block) error {
 	for i, m := range b.Metrics {
 		rows, err := b.Present(m.From, b.RowsEnd(i))

@@ -13,10 +13,10 @@ import (
 	"halite/storage/index/segment"
 )
 
-// CompactShared is Compact where several processes share the tables. One process at a time should call it; if two do, the work of
-// one is lost.
+// CompactShared is Compact for tables that several processes share. One process at a time should call it; if two do, the
+// work of one is lost.
 func (c *Compactor) CompactShared(ctx context.Context) error {
-	// An earlier server that did not share the tables may have dropped metrics.
+	// A server that did not share the tables may have dropped metrics.
 	days, err := c.storedDays(ctx, func(h *segment.Handle) bool { return h.Dropped.Load() })
 	if err != nil {
 		return fmt.Errorf("compact: %w", err)
@@ -84,7 +84,7 @@ func (c *Compactor) compactSharedDay(ctx context.Context, day int64) error {
 	}
 	c.state.reserved[p] = gen
 	defer delete(c.state.reserved, p)
-	// From here on no other process switches the manifest.
+	// After this point no other process switches the manifest.
 	if err := c.readStored(ctx, day); err != nil {
 		return fmt.Errorf("day %d: %w", day, err)
 	}
@@ -94,7 +94,7 @@ func (c *Compactor) compactSharedDay(ctx context.Context, day int64) error {
 	case c.open.Get(day) != nil || dropped:
 		err = c.compactDay(ctx, day, nil)
 	case c.state.unclean[p]:
-		err = c.sweep(ctx, p) // the segment contains all of the journal
+		err = c.sweep(ctx, p) // the segment contains the whole journal
 	}
 	if err == nil && dropped {
 		err = c.fenceMonth(ctx, p)
@@ -128,8 +128,8 @@ func (c *Compactor) readStored(ctx context.Context, day int64) error {
 	return nil
 }
 
-// fenceMonth stops any process that compacts the month of a day now, perhaps with an old generation of the day. If the month
-// already contains an old generation, fenceMonth voids it.
+// fenceMonth stops any process that is compacting the month of a day, perhaps with an old generation of the day. If the
+// month already contains an old generation, fenceMonth voids it.
 func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) error {
 	month := presence.MonthOf(day.FirstDay())
 	gen, err := c.reserve(ctx, month)
@@ -149,8 +149,8 @@ func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) erro
 	return c.VoidMonth(ctx, month)
 }
 
-// reserveMonth reserves a month's next generation. It fails if the inputs have changed meanwhile. From now on, a process
-// that removes rows from a day fences the month.
+// reserveMonth reserves a month's next generation. It fails if the inputs have changed meanwhile. After it, a process that
+// removes rows from a day fences the month.
 func (c *Compactor) reserveMonth(
 	ctx context.Context, month presence.Partition, former *segment.Segment, due []*segment.Handle,
 ) error {
@@ -174,14 +174,14 @@ func (c *Compactor) reserveMonth(
 	return nil
 }
 
-// removeTriesMax bounds the attempts of a removal on a day that other processes begin to compact.
+// removeTriesMax bounds the attempts to remove hours from a day that other processes compact.
 const removeTriesMax = 8
 
-// RemoveHoursShared is RemoveHours where several processes share the tables. Other processes see the result at their next
-// Refresh. Hours that a writer announces meanwhile stay if the writer announces them again (Reannounce) after it stores their
+// RemoveHoursShared is RemoveHours for tables that several processes share. Other processes see the result at their next
+// Refresh. A writer may add an hour meanwhile. The hour stays if the writer adds it again (Reannounce) after it stores the
 // samples.
 //
-// If a process announces another hour of the same day before its next Refresh, a removed hour comes back, without samples.
+// If a process adds another hour of the same day before its next Refresh, a removed hour comes back, without samples.
 func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error {
 	return c.eachStoredDay(ctx, r.First, r.Last, func(day int64) error {
 		if len(r.Matchers(day)) == 0 {
@@ -199,7 +199,8 @@ func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error 
 	})
 }
 
-// FenceShared makes every earlier RemoveHoursShared of the hours from first to last fail or call Held, in any process.
+// FenceShared stops every earlier RemoveHoursShared that concerns the hours from first to last, in any process. Such a call
+// fails or calls Held.
 func (c *Compactor) FenceShared(ctx context.Context, first, last int64) error {
 	return c.eachStoredDay(ctx, first, last, func(day int64) error {
 		_, err := c.reserve(ctx, presence.DayPartition(day))
@@ -230,8 +231,7 @@ func (c *Compactor) removeFromSharedDay(ctx context.Context, day int64, r HourRe
 	defer c.opts.Lock.Unlock()
 	defer c.open.Forget(day)
 	p := presence.DayPartition(day)
-	// Most days of a long time range have none of the series. So the first pass only reads, and the second one
-	// fences.
+	// Most days of a long time range have none of the series. So the first pass only reads, and only the second one fences.
 	var gen uint32
 	for fenced := false; ; fenced = true {
 		if err := c.readStored(ctx, day); err != nil {

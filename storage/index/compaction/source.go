@@ -17,15 +17,16 @@ import (
 type Source interface {
 	// metrics returns the metrics that have series, sorted.
 	metrics(ctx context.Context) ([]string, error)
-	// names returns the label names, indexed by the source's own numbers. A name may occur more than once.
+	// names returns the label names, indexed by the source's own ids. A name may occur more than once.
 	names() []string
 	// values calls fn for the values in use of a label name.
 	values(ctx context.Context, name int, fn func(id uint32, value string)) error
-	// rows returns the series of a metric, column by column; metrics without any give nothing.
+	// rows returns the series of a metric, column by column. It returns nothing for a metric without series.
 	rows(ctx context.Context, metric string, hours *presence.Patterns) (sourceRows, error)
 }
 
-// sourceRows: the i-th series has the id columns[k].ids[i] of each label, 0 if absent, and the presence hours[i].
+// sourceRows holds the series of a metric. The i-th series has the id columns[k].ids[i] of each label, 0 if absent, and the
+// presence hours[i].
 type sourceRows struct {
 	columns []sourceColumn
 	hours   []uint32
@@ -36,7 +37,7 @@ type sourceColumn struct {
 	ids  []uint32
 }
 
-// activeSource reads active series that have hours in a snapshot of a day. The caller makes sure that no table is replaced.
+// activeSource reads active series that have hours in a snapshot of a day. The caller prevents the replacement of tables.
 type activeSource struct {
 	active *memory.Index
 	hours  memory.HoursByRef
@@ -67,7 +68,7 @@ func NewActiveSource(cat *memory.Index, hours memory.HoursByRef) *activeSource {
 			}
 			set, data := s.used[n], v.Data[pos]
 			for _, row := range touched {
-				// Newer ids belong to series that were added, and so marked active, after the snapshot.
+				// Larger ids belong to series that were added, and so marked active, after the snapshot.
 				if id := data.At(row); set.Holds(id) {
 					set.Add(id)
 				}

@@ -2,7 +2,7 @@ package envelope
 
 import "encoding/binary"
 
-// Decoder reads a payload. After the first fault it returns zero values, and Err is the fault.
+// Decoder reads a payload. After the first fault it returns zero values, and Err holds the fault.
 type Decoder struct {
 	Rest []byte // of the payload
 	Err  error  // the first fault

@@ -12,7 +12,7 @@ import (
 // Formats of payloads. The format byte is stored on disk.
 const (
 	FormatV1 = 1
-	FormatV2 = 2 // manifests and values with the hours of their series, compressed journal records
+	FormatV2 = 2 // manifests, values with the hours of their series, compressed journal records
 	FormatV3 = 3 // manifests with dropped metrics
 )
 

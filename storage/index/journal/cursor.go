@@ -9,24 +9,24 @@ import (
 	"halite/storage/index/segment"
 )
 
-// cursor remembers, for each day and writer, the records that this process has read or written. So a refresh reads only new
-// ones. A writer numbers its records of a day from 0, without gaps, with two exceptions. It skips a number after a failed
-// write. A scan during a write may see a record but not its predecessor. So the cursor asks for a gap once more.
+// cursor records, for each day and writer, which records this process has read or written. So a refresh reads only new ones.
+// A writer numbers its records of a day from 0 without gaps, with two exceptions. It skips a number after a failed write. A
+// scan during a write may see a record but not its predecessor. So the next scan reads a gap once more.
 type cursor struct {
 	days map[int64]*dayCursor
 }
 
 type dayCursor struct {
-	// exclusive is set if the day has records without a writer. They are read when the index is opened, and never change
-	// while there are several writers.
+	// exclusive is set if the day has records without a writer. They are read when the index opens. They never change while
+	// there are several writers.
 	exclusive bool
 	writers   map[string]*writerCursor
 }
 
 type writerCursor struct {
-	next   uint32          // all records below it are known or missing for good
-	beyond map[uint32]bool // known records behind a gap
-	gap    bool            // the last scan has found the same gap at next
+	next   uint32          // all records below it are known, or missing for good
+	beyond map[uint32]bool // known records after a gap
+	gap    bool            // the last scan found the same gap at next
 }
 
 func newCursor() cursor { return cursor{days: map[int64]*dayCursor{}} }
@@ -53,8 +53,8 @@ func (c *cursor) add(day int64, writer string, seq uint32) {
 	}
 }
 
-// endScan moves each writer's cursor over the records up to the first gap. It also moves over a gap that an earlier scan
-// has found.
+// endScan moves each writer's cursor past the records up to the first gap. It also moves past a gap that an earlier scan
+// found.
 func (c *cursor) endScan() {
 	for _, d := range c.days {
 		for _, w := range d.writers {

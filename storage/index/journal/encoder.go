@@ -18,7 +18,7 @@ type encoder struct {
 	record *record
 	dicts  map[*memory.Dictionary]*localDict
 	order  []memory.Unwritten    // the fresh series with their rows, after encode
-	long   []storage.RowMutation // label sets to store beside the record
+	long   []storage.RowMutation // label sets to store together with the record
 }
 
 // localDict maps the ids of an active dictionary to the ids in a record.
@@ -33,7 +33,7 @@ func (e *encoder) encode(base uint32, fresh, known []memory.Unwritten) *record {
 	e.order, e.long = e.order[:0], nil
 	for d, pd := range e.dicts {
 		if len(pd.used) == 0 {
-			delete(e.dicts, d) // the previous record did not need it: free its memory
+			delete(e.dicts, d) // the previous record did not need it, so free its memory
 			continue
 		}
 		for _, id := range pd.used {
@@ -52,7 +52,7 @@ func (e *encoder) encode(base uint32, fresh, known []memory.Unwritten) *record {
 	return e.record
 }
 
-// textBytes is the size of the label values in the record, and of the label sets beside it.
+// textBytes is the size of the label values in the record and of the label sets stored with it.
 func (e *encoder) textBytes() (sizeBytes int) {
 	for _, name := range e.record.names {
 		for _, value := range name.values {
@@ -80,8 +80,8 @@ type tableGroup struct {
 	rows   []uint32
 }
 
-// byTable groups series by metric, in the order of metrics. The rows of the series cannot change meanwhile: series of open days
-// are not retired, and the caller's lock excludes a replacement of tables.
+// byTable groups series by metric, in the order of metrics. The rows of the series cannot change meanwhile. Series of open
+// days are not retired, and the caller's lock prevents the replacement of tables.
 func (e *encoder) byTable(fresh []memory.Unwritten) []*tableGroup {
 	groups := map[*memory.Table]*tableGroup{}
 	var out []*tableGroup

@@ -25,8 +25,7 @@ type Options struct {
 	Meta storage.Table
 	// Writer is the name of this process if several share the tables, else empty.
 	Writer string
-	// Collect makes the days note the keys of the records with a writer, so that a compaction can delete the
-	// records.
+	// Collect makes the days record the keys of the records with a writer, so that a compaction can delete the records.
 	Collect bool
 	Now     func() time.Time
 	Logger  *slog.Logger
@@ -44,7 +43,7 @@ type Journal struct {
 	written map[int64]uint32 // records that this process has written under its name, by day
 }
 
-// New returns the journal of active series and open days, beside the segments in store.
+// New returns the journal of active series and open days. store has the segments of closed days.
 func New(active *memory.Index, open *memory.OpenDays, store *segment.Store, opts Options) *Journal {
 	return &Journal{opts: opts, active: active, open: open, store: store, cursor: newCursor(), written: map[int64]uint32{}}
 }
@@ -61,7 +60,7 @@ func (j *Journal) Persist(ctx context.Context) error {
 	return nil
 }
 
-// recordsListed is the number of records whose series are listed at a time. A list of all series of a large day would take
+// recordsListed is the number of records whose series are in one list. A list of all series of a large day would take
 // hundreds of megabytes.
 const recordsListed = 16
 
@@ -81,13 +80,13 @@ func (j *Journal) PersistDay(ctx context.Context, d *memory.OpenDay) error {
 }
 
 // recordTextBytesMax bounds the label values and label sets of a record of several series. So a record stays below
-// storage.CellBytesMax, although one label set may have a megabyte.
+// storage.CellBytesMax, although a single label set may take a megabyte.
 const recordTextBytesMax = 4 << 20
 
-// errRecordText is an error of write: the record needs fewer new series.
+// errRecordText means that the record must have fewer new series.
 var errRecordText = errors.New("the label values of the record are too long")
 
-// persistSeries writes records with the series. After an error, a later call writes the other series.
+// persistSeries writes records with the series. After an error, a later call writes the remaining series.
 func (j *Journal) persistSeries(ctx context.Context, d *memory.OpenDay, enc *encoder, due memory.Due) error {
 	byRow := func(a, b memory.Unwritten) int { return cmp.Compare(a.Row, b.Row) }
 	if !slices.IsSortedFunc(due.Known, byRow) {
@@ -152,15 +151,15 @@ func (j *Journal) write(ctx context.Context, d *memory.OpenDay, enc *encoder, fr
 	return nil
 }
 
-// nextKey is the row of this process's next record of a day. It uses each number once, because a failed write may take effect
-// later.
+// nextKey is the row of this process's next record of a day. It uses each number only once, because a failed write may still
+// take effect later.
 func (j *Journal) nextKey(day int64) []byte {
 	seq := j.written[day]
 	j.written[day]++
 	return segment.WriterRecordKey(day, j.opts.Writer, seq)
 }
 
-// Locate finds the sequence number of a day's next record. Records with a writer need none.
+// Locate finds the sequence number of a day's next record. Records with a writer do not need one.
 func (j *Journal) Locate(ctx context.Context, d *memory.OpenDay) error {
 	if d.Journal.Known || j.shared() {
 		return nil
@@ -173,7 +172,7 @@ func (j *Journal) Locate(ctx context.Context, d *memory.OpenDay) error {
 	return nil
 }
 
-// seqFar is above the sequence numbers that days reach, because a record holds thousands of new series.
+// seqFar is above every sequence number that a day reaches, because a record holds thousands of new series.
 const seqFar = 1 << 28
 
 // FarSeq returns a number above the sequence numbers of an unreadable journal, even if an earlier process has used FarSeq

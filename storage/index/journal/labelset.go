@@ -12,9 +12,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// LabelSet returns the label set whose hash stands in the row keys of a metric. It looks in the tables and in the active
-// index. A row may be older than the Persist that stores its label set. Then the series is active; after a restart, the
-// replay of the log adds it.
+// LabelSet returns the label set whose hash is in the row keys of a metric. It looks in the tables and in the active index.
+// A row may be older than the Persist that stores its label set. Then the series is active; after a restart, the replay of
+// the log adds it.
 func LabelSet(ctx context.Context, meta storage.Table, active *memory.Index, metric, hash string) ([]keyschema.Tag, error) {
 	tags, err := StoredLabelSet(ctx, meta, hash)
 	if errors.Is(err, envelope.ErrMissing) {
@@ -25,7 +25,7 @@ func LabelSet(ctx context.Context, meta storage.Table, active *memory.Index, met
 	return tags, err
 }
 
-// StoredLabelSet reads from table meta the label set whose hash stands in row keys.
+// StoredLabelSet reads the label set whose hash is in row keys from table meta.
 func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]keyschema.Tag, error) {
 	key, qualifier := segment.LabelSetKey(hash), []byte{segment.QualTagList}
 	value, err := segment.ReadCell(ctx, meta, 0, key, qualifier)
@@ -65,8 +65,8 @@ func activeLongTags(active *memory.Index, metric, hash string) []keyschema.Tag {
 	return nil
 }
 
-// checkLong queues the label set for table meta if a row key may contain its hash instead, under some rule of this or a later
-// hour of the day.
+// checkLong queues the label set for table meta if a row key may contain its hash instead, under a rule of this hour or a
+// later hour of the day.
 func (e *encoder) checkLong(v *memory.View, row uint32) {
 	if !mayBeLong(v, row) {
 		return

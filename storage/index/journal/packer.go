@@ -61,7 +61,7 @@ func (k *packer) payload(stored []byte, format byte) ([]byte, error) {
 		decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(recordBytesMax),
 			zstd.WithDecoderLowmem(true))
 		if err != nil {
-			return nil, fmt.Errorf("uncompress a journal record: %w", err)
+			return nil, fmt.Errorf("decompress a journal record: %w", err)
 		}
 		k.decoder = decoder
 	}

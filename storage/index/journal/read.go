@@ -71,11 +71,11 @@ func (j *Journal) Read(ctx context.Context, rows storage.RowSet, filter storage.
 }
 
 func (j *Journal) reportDamage(err error) {
-	j.opts.Logger.Error("index journal is damaged; it is rebuilt from the data rows", "err", err)
+	j.opts.Logger.Error("index journal is damaged; the server rebuilds it from the data rows", "err", err)
 	j.opts.Repairs.Inc()
 }
 
-// Unread lists the ranges of rows that may have records of other writers that this process has not read.
+// Unread lists the ranges of rows that may have unread records of other writers.
 func (j *Journal) Unread() []storage.RowRange { return j.cursor.unread() }
 
 // EndScan ends a scan of Unread.
@@ -98,7 +98,7 @@ func (r *Reader) Read(row storage.Row, day int64, seq uint32) bool {
 // Close frees the memory of the reader.
 func (r *Reader) Close() { r.packer.close() }
 
-// readShared loads a record with a writer, and reports whether it is whole. The day notes the key of a damaged one.
+// readShared loads a record with a writer and reports whether it is whole. The day records the key of a damaged one.
 func (j *Journal) readShared(row storage.Row, day int64, seq uint32, packer *packer) bool {
 	d := j.open.Day(day)
 	j.cursor.add(day, segment.ParseWriter(row.Key), seq)
@@ -119,7 +119,7 @@ func (j *Journal) readInto(d *memory.OpenDay, row storage.Row, packer *packer) e
 	return r.load(row)
 }
 
-// ReadRemaining reads all of a day's records with a writer, and returns the series and hours of these records alone.
+// ReadRemaining reads all of a day's records with a writer, and returns a day with only their series and hours.
 func (j *Journal) ReadRemaining(ctx context.Context, day int64) (remaining *memory.OpenDay, damaged bool, err error) {
 	remaining = memory.NewOpenDay(day)
 	prefix := segment.AppendDay([]byte(segment.JournalPrefix), day)
@@ -154,9 +154,9 @@ type dayReader struct {
 	loader   loader
 	packer   *packer
 	broken   bool
-	// shared records have a writer. Their series have no numbers in the journal.
+	// shared means that records have a writer. Their series have no numbers in the journal.
 	shared bool
-	// unsure marks the hours: a segment of the day may supersede the record.
+	// unsure marks the hours as unsure: a segment of the day may supersede the record.
 	unsure bool
 }
 
@@ -236,7 +236,7 @@ func (r *dayReader) loadValue(stored []byte, format byte) error {
 	})
 }
 
-// lastHour is the last of a day's hours in a mask.
+// lastHour is the last of the hours of a day in a mask.
 func lastHour(day int64, hours uint32) int64 {
 	return min(presence.FirstHour(day)+int64(max(1, bits.Len32(hours)))-1, keyschema.HourMax)
 }

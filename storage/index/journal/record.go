@@ -13,12 +13,12 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// recordSeriesMax is the number of new series in a record that a reader accepts.
+// recordSeriesMax is the largest number of new series in a record that a reader accepts.
 const recordSeriesMax = 1 << 16
 
 var errGap = errors.New("record does not continue the records before it")
 
-// record is a parsed record of a journal: new series, and hours for any series of the journal so far.
+// record is a parsed record of a journal: new series, and hours for any series that the journal has so far.
 type record struct {
 	base    uint32 // series in the records before
 	rows    uint32 // new series

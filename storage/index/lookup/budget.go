@@ -1,7 +1,7 @@
 package lookup
 
-// Budget accounts for the memory of a look-up, in bytes, before the look-up takes it. An error of the Budget ends the look-up.
-// A look-up releases nothing, because only its result is left when it ends. A nil Budget allows everything.
+// Budget accounts for the memory of a look-up, in bytes, before the look-up allocates it. An error of the Budget ends the
+// look-up. A look-up releases nothing, because only its result remains when it ends. A nil Budget allows everything.
 type Budget func(bytes int64) error
 
 // ChargeBytes is the amount that a look-up allocates before it charges the budget.

@@ -16,10 +16,10 @@ import (
 )
 
 // collector gathers the rows that a query visits. If the window contains closed days, it identifies each series by a 128-bit
-// hash of its labels. So it builds a label set that it finds on many days once.
+// hash of its labels. So it builds the label set of a series only once, even if the series occurs on many days.
 //
-// Rows come in the order of labels from the active index and from each segment. So the next series is mostly the one behind
-// the last one. The collector makes the hash table only when that guess has failed.
+// Rows come in the order of labels from the active index and from each segment. So the next series usually follows the last
+// one. The collector makes the hash table only after that guess has failed.
 type collector struct {
 	q       *query
 	builder labels.ScratchBuilder
@@ -30,13 +30,13 @@ type collector struct {
 	fresh   bool
 	index   keyIndex
 	spans   []presence.Span // memory for the hours of series
-	same    []presence.Span // hours of the last active series; most series have the same
-	// sameDay and sameWord are the day and the bitmap of same, if same is of one day.
+	same    []presence.Span // hours of the last active series; most series have the same ones
+	// sameDay and sameWord are the day and the bitmap of same, if same covers one day.
 	sameDay  int64
 	sameWord uint32
 	key      []byte
 	sort     memory.SortScratch
-	// join holds the possible partners; a series without a partner is omitted. nil keeps all series. omitted counts the
+	// join holds the possible partners. The collector omits series without a partner; nil keeps all. omitted counts the
 	// omitted series.
 	join    *JoinKeys
 	omitted int
@@ -46,7 +46,7 @@ func newCollector(q *query) *collector {
 	return &collector{q: q, builder: labels.NewScratchBuilder(16)}
 }
 
-// found is a series. A series without labels is active, at row of v.
+// found is a series. If it has no labels, it is active, at row of v.
 type found struct {
 	key    xxh3.Uint128
 	labels labels.Labels
@@ -187,8 +187,7 @@ func (c *collector) addActive(v *memory.View, rows []uint32) error {
 		if err := c.q.charge(foundBytes); err != nil {
 			return err
 		}
-		// The hours of a series may lie on closed days only. The head may still hold samples of it, so the series needs its
-		// ref.
+		// All hours of a series may lie on closed days. The head may still hold samples of the series, so it needs its ref.
 		if kept == nil {
 			kept = v.Clone()
 		}
@@ -198,8 +197,8 @@ func (c *collector) addActive(v *memory.View, rows []uint32) error {
 	return nil
 }
 
-// activeHours returns the hours of an active series. Other series may share them, unless the caller will add hours of
-// closed days.
+// activeHours returns the hours of an active series. It may share them with other series, unless the caller will add hours
+// of closed days.
 func (c *collector) activeHours(ref memory.Ref) []presence.Span {
 	if d := c.q.onlyDay(); d != nil && !c.merging {
 		return c.hoursOf(d.Day, d.Hours(ref)&presence.HoursWithin(d.Day, c.q.first, c.q.to))
@@ -229,9 +228,9 @@ func (c *collector) hoursOf(day int64, word uint32) []presence.Span {
 	return c.same
 }
 
-// newSpans calls fill with spare memory of the collector, so most series need no allocation.
+// newSpans calls fill with spare memory of the collector. So most series need no allocation.
 func (c *collector) newSpans(fill func([]presence.Span) []presence.Span) []presence.Span {
-	const spansMax = 32 // spans that one series is likely to need
+	const spansMax = 32 // number of spans that one series is likely to need
 	if cap(c.spans)-len(c.spans) < spansMax {
 		c.spans = make([]presence.Span, 0, min(max(2*spansMax, 2*cap(c.spans)), 4096))
 	}
@@ -267,7 +266,7 @@ func (c *collector) addBlock(s *segment.Segment, b *segment.Block, rows []uint32
 	if err != nil {
 		return err
 	}
-	var hours []presence.Span // of the last pattern; most rows have the same
+	var hours []presence.Span // hours of the last pattern; most rows have the same ones
 	last := uint32(1<<32 - 1)
 	for i, row := range rows {
 		if i%4096 == 4095 && c.q.ctx.Err() != nil {

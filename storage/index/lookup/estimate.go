@@ -9,8 +9,8 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Estimate returns an upper bound of the active series that the matchers select. It uses the metric name and the matchers that
-// list their values. It ignores other regular expressions, the time range and closed days, so it costs little.
+// Estimate returns an upper bound of the active series that the matchers select. It uses the metric name and the matchers
+// that list their values. It ignores other regular expressions, the time range and closed days, so it is cheap.
 func (x *Reader) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
 	q := &query{reader: x, ctx: ctx, sets: map[activeSetKey]*valueid.Set{}}
 	for _, m := range newMatchers(matchers) {

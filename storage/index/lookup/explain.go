@@ -16,8 +16,8 @@ const (
 	AnswerValues
 )
 
-// Explain looks up series as Select, LabelNames or LabelValues do, and returns the work instead of the answer. label is the label
-// of AnswerValues.
+// Explain looks up series like Select, LabelNames or LabelValues, and returns the work instead of the answer. label is the
+// label of AnswerValues.
 func (x *Reader) Explain(
 	ctx context.Context, budget Budget, answer Answer, label string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (Work, error) {

@@ -46,13 +46,13 @@ func (n *labelNameScan) run() error {
 
 func (n *labelNameScan) scan(s *segment.Segment) error { return n.q.scanSegment(s, n.closed) }
 
-// active searches for each missing name a row that has the name and was active in the window.
+// active searches, for each missing name, a row that has the name and was active in the window.
 func (n *labelNameScan) active(v *memory.View, rows []uint32) error {
 	if !n.names[model.MetricNameLabel] && n.touched(v, rows, nil) {
 		n.names[model.MetricNameLabel] = true
 	}
 	for pos, c := range v.Columns {
-		// The first tables have most labels. Later tables need no look-up in the map.
+		// The first tables have most of the labels. Later tables need no look-up in the map.
 		if id := c.Dict.ID; !n.found.Has(id) && n.touched(v, rows, v.Data[pos]) {
 			n.found.Grow(id)
 			n.found.Add(id)
@@ -105,8 +105,8 @@ func (n *labelNameScan) closed(s *segment.Segment, b *segment.Block, rows []uint
 	return nil
 }
 
-// labelValueScan gathers the values of one label among matching series. For each value it checks the hours of rows only until
-// one lies in the window.
+// labelValueScan gathers the values of one label among matching series. For each value it checks the hours of rows only
+// until it finds one in the window.
 type labelValueScan struct {
 	q      *query
 	name   string
@@ -190,7 +190,7 @@ func (s *labelValueScan) active(v *memory.View, rows []uint32) error {
 	return nil
 }
 
-// closed returns the values of a segment, sorted. Without matchers the dictionary has the answer.
+// closed returns the values of a segment, sorted. Without matchers it reads them from the dictionary.
 func (s *labelValueScan) closed(seg *segment.Segment, plain bool) ([]string, error) {
 	if _, has := seg.Manifest.Name(s.name); !has && s.name != model.MetricNameLabel || seg.Manifest.Series == 0 {
 		return nil, nil

@@ -12,14 +12,14 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// A matcher is evaluated once for each distinct value of its label, never for each series. The result is the set of value ids
-// that match. Id 0 means that the label is absent, which Prometheus treats as the empty string.
+// A matcher is evaluated once for each distinct value of its label, never for each series. The result is the set of matching
+// value ids. Id 0 means that the label is absent, which Prometheus treats as the empty string.
 
 // matcher is a labels.Matcher with properties that the scans need often.
 type matcher struct {
 	*labels.Matcher
 	metric bool // of the metric's name
-	absent bool // it matches series without the label
+	absent bool // the matcher accepts series without the label
 }
 
 func newMatchers(ms []*labels.Matcher) []matcher {
@@ -33,7 +33,7 @@ func newMatchers(ms []*labels.Matcher) []matcher {
 	return out
 }
 
-// finite returns the only values that can match, if the matcher lists them. Series without the label may match as well.
+// finite returns the only values that can match, if the matcher lists them. Series without the label may match too.
 func (m *matcher) finite() (values []string, ok bool) {
 	switch m.Type {
 	case labels.MatchEqual:
@@ -163,7 +163,7 @@ func matchClosed(ctx context.Context, m *matcher, d *segment.Dict, work *Work) (
 	return set, nil
 }
 
-// hasPrefixOrLess reports whether a value at or behind v, in order, may have the prefix.
+// hasPrefixOrLess reports whether v, or a value that sorts after it, may have the prefix.
 func hasPrefixOrLess(v, prefix string) bool {
 	return v < prefix || len(v) >= len(prefix) && v[:len(prefix)] == prefix
 }

@@ -8,17 +8,17 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Two places hold a closed day: its own segment, and the segment of its month. A month answers a long window with one look-up.
-// A day is smaller if series come and go. A month names the generation of each day that it contains. If a day was compacted
-// again since then, look-ups read its own segment. So a late or missing month costs time, but no answer is wrong.
+// Two places hold a closed day: its own segment, and the segment of its month. A month answers a long window with one
+// look-up. A day is smaller if series come and go. A month names the generation of each day that it contains. If a day was
+// compacted again later, look-ups read the day's own segment. So a late or missing month costs time, but no answer is wrong.
 
-// staleRetriesMax bounds the retries of a read because a compaction replaced the partition. Compactions of a partition are
+// staleRetriesMax bounds the retries of a read after a compaction has replaced the partition. Compactions of a partition are
 // minutes apart.
 const staleRetriesMax = 8
 
-// eachClosed calls run with segments that together hold the closed days of the query, each with its window. With wholeOnly it
-// uses a month for whole days only. If a compaction replaces a partition meanwhile, it calls run again with the new segment.
-// So run must tolerate duplicate rows.
+// eachClosed calls run with segments that together hold the closed days of the query, each with its window. If wholeOnly is
+// set, it uses a month only for whole days. If a compaction replaces a partition meanwhile, it calls run again with the new
+// segment. So run must accept duplicate rows.
 func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
 	for _, g := range q.closed {
 		served, err := q.inMonth(g, wholeOnly, run)
@@ -82,8 +82,8 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 	}
 }
 
-// monthWindow returns the days whose current generation the month contains. It returns none if the segments of the days are
-// the better choice.
+// monthWindow returns the days whose current generation the month contains. It returns none if reading the segments of the
+// days is better.
 func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays, wholeOnly bool) (served uint32) {
 	count, series := 0, uint64(0)
 	for _, d := range g.Days {

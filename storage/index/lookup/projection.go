@@ -14,8 +14,8 @@ import (
 // projection makes the active series of a query with some of their labels. It makes one label set for each combination of
 // value ids in a table.
 type projection struct {
-	hours  collector // of the projected series only
-	names  []string  // besides the metric's
+	hours  collector // only hours of projected series
+	names  []string  // without the metric's name
 	tables []tableRows
 	*projectionScratch
 	builder labels.ScratchBuilder
@@ -25,10 +25,10 @@ type projection struct {
 	// The current table:
 	v       *memory.View
 	columns []projected
-	numbers map[uint64]int // number of a combination, by an id and the number for the columns before; nil if computed
+	numbers map[uint64]int // number of a combination, by an id and the number of the columns before; nil if computed
 }
 
-// tableRows are rows of a table. end is where they end in the list of the rows of all tables.
+// tableRows are rows of a table. end is their end in the list of the rows of all tables.
 type tableRows struct {
 	v   *memory.View
 	end int
@@ -73,7 +73,7 @@ func (p *projection) close() {
 	projectionPool.Put(p.projectionScratch)
 }
 
-// unordered reports whether the tables, one after another, are not in the order of labels.
+// unordered reports whether the concatenated tables are not in the order of labels.
 func (p *projection) unordered() bool { return p.early && len(p.tables) > 1 }
 
 // addRows adds rows of a table.
@@ -101,7 +101,7 @@ func (p *projection) series() ([]Series, error) {
 	return out, p.hours.q.ctx.Err()
 }
 
-// projectionBatch is the number of rows whose refs and hours are fetched together. It divides 4096.
+// projectionBatch is the number of rows whose refs and hours one loop fetches. It divides 4096.
 const projectionBatch = 128
 
 // appendSeries appends the series of some rows of the current table.

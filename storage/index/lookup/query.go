@@ -14,8 +14,8 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// query is one look-up. A reader scans the active index first and the closed days afterwards. A compaction installs the
-// segment of a day first and clears the day's activity afterwards. So no series is missed in any order of the two.
+// query is one look-up. A reader scans the active index first and the closed days afterwards. A compaction first installs
+// the segment of a day and then clears the day's activity. So no series is missed, whichever comes first.
 type query struct {
 	reader         *Reader
 	ctx            context.Context
@@ -28,7 +28,7 @@ type query struct {
 	sets           map[activeSetKey]*valueid.Set
 	months         segment.MonthRule
 	budget         Budget // may be nil
-	unchargedBytes int64  // bytes to charge
+	unchargedBytes int64  // allocated bytes not yet charged
 	work           Work
 }
 
@@ -55,7 +55,7 @@ func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int
 	return q, q.from <= q.to
 }
 
-// findClosed determines the closed days of the window. Call it after the scan of the active index.
+// findClosed determines the closed days of the window. The caller calls it after the scan of the active index.
 func (q *query) findClosed() {
 	q.closed = q.reader.store.Closed.ByMonth(presence.DayOf(q.from), presence.DayOf(q.to))
 }
@@ -93,7 +93,7 @@ type scanScratch struct {
 	all  []uint32 // 0, 1, 2 and so on
 }
 
-// upTo returns the rows below n. Scans share them.
+// upTo returns the rows below n. Scans share the slice.
 func (s *scanScratch) upTo(n uint32) []uint32 {
 	s.all = valueid.AppendRange(s.all, uint32(len(s.all)), n, true)
 	return s.all[:n:n]
@@ -102,7 +102,7 @@ func (s *scanScratch) upTo(n uint32) []uint32 {
 var scanPool = sync.Pool{New: func() any { return new(scanScratch) }}
 
 // scanActive calls visit with the matching rows of each metric, whatever their hours. Metrics come in order. scanActive
-// reuses the view and the rows. visit must not change a list of sortRowsMin or more rows.
+// reuses the view and the rows. visit must not change a list of SortRowsMin or more rows.
 func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) error {
 	var one [1]*memory.Table
 	var tables []*memory.Table

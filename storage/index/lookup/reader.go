@@ -61,7 +61,7 @@ func (x *Reader) ScanDays(
 	return q.eachClosed(false, func(s *segment.Segment) error { return q.scanSegment(s, visit) })
 }
 
-// Rules that read a day from one place only.
+// Choices between days and months. Each choice reads a day from one place only.
 var (
 	ByDays   = segment.MonthRule{DaysMin: presence.MonthDaysMax + 1, Share: 1}
 	ByMonths = segment.MonthRule{DaysMin: 1, Share: 1<<64 - 1}

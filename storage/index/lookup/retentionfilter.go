@@ -8,8 +8,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// A metric with a shorter retention than others has a window of its own, which begins with the first hour that is still
-// retained in part. Only days that began before the latest of these hours need the check.
+// A metric with a shorter retention than others has its own window. It begins with the first hour that retention does not
+// drop completely. Only days that began before the latest of these hours need the check.
 
 // firstRetainedHour is the first hour of a metric that the query needs.
 func (q *query) firstRetainedHour(metric string) int64 {
@@ -24,7 +24,7 @@ func (q *query) hasExpired(s *segment.Segment) bool {
 	return q.cutoffs != nil && presence.FirstHour(s.Of.Of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }
 
-// visitRetained calls visit with the rows of each retained metric, and with its window.
+// visitRetained calls visit with the rows of each retained metric and its window.
 func (q *query) visitRetained(s *segment.Segment, b *segment.Block, rows []uint32,
 	visit func(s *segment.Segment, b *segment.Block, rows []uint32) error) error {
 	if !q.hasExpired(s) {

@@ -55,7 +55,7 @@ func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b
 	return nil
 }
 
-// closedSet evaluates a matcher on the partition; nil means that it accepts every series.
+// closedSet evaluates a matcher on the partition. It returns nil if the matcher accepts every series.
 func (q *query) closedSet(s *segment.Segment, m *matcher) (*valueid.Set, error) {
 	if _, ok := s.Manifest.Name(m.Name); !ok && !m.metric {
 		if m.absent {

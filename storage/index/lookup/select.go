@@ -16,15 +16,15 @@ type Series struct {
 	Labels labels.Labels
 	// Ref is the number of an active series, 0 if the series is not active.
 	Ref memory.Ref
-	// Group is not 0 if Labels are only the labels of a projection. Series with different Labels never have the same Group.
-	// Most series with equal Labels have the same Group. It is at most the number of series.
+	// Group is not 0 if Labels are only the labels of a projection. Series with different Labels never have the same Group,
+	// and most series with equal Labels do. Group is at most the number of series.
 	Group uint32
-	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. Do not
-	// change them.
+	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. Callers
+	// do not change them.
 	Hours []presence.Span
-	// Tenant says how Labels differ from the stored ones; nil if they do not.
+	// Tenant describes how Labels differ from the stored labels; nil if they do not.
 	Tenant *Tenant
-	// Alias is set if Labels have names of aliases, or if several stored series have the same Labels by aliases.
+	// Alias is set if Labels contain alias names, or if aliases give several stored series the same Labels.
 	Alias *Alias
 
 	v   *memory.View // has all labels if Labels do not
@@ -32,7 +32,7 @@ type Series struct {
 }
 
 // Select returns the series that match and are active in an hour that overlaps [mintMs, maxtMs], both inclusive. They are
-// sorted by labels, and each label set comes once. Without matchers it returns all series of the window.
+// sorted by labels, and each label set occurs once. Without matchers it returns all series of the window.
 func (x *Reader) Select(
 	ctx context.Context, budget Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {
@@ -48,7 +48,7 @@ func (x *Reader) SelectProjected(
 	if !ok {
 		return nil, ctx.Err()
 	}
-	// A scan in memory has seen all series of a day that is compacted during the scan, as in SelectBy.
+	// The scan in memory has seen all series of a day that is compacted during the scan, as in SelectBy.
 	if len(x.store.Closed.DaysBetween(presence.DayOf(q.from), presence.DayOf(q.to))) > 0 {
 		return x.Select(ctx, budget, mintMs, maxtMs, matchers...)
 	}

@@ -12,8 +12,8 @@ import (
 	"halite/storage/index/memory"
 )
 
-// JoinKeys are the series on the other side of a join. Two series are partners if they have equal values of the labels Names.
-// If On is false, these labels and the metric do not count, and all others must be equal.
+// JoinKeys are the series on the other side of a join. If On is set, two series are partners if they have equal values of
+// the labels Names. Otherwise all labels except Names and the metric must be equal.
 type JoinKeys struct {
 	Labels []labels.Labels
 	On     bool
@@ -33,7 +33,7 @@ func (x *Reader) SelectJoin(
 	}
 	c := newCollector(q)
 	defer c.close()
-	if _, one := metricNamed(q.matchers); one { // otherwise a series of another metric may be equal to it
+	if _, one := metricNamed(q.matchers); one { // a series of another metric could have equal labels
 		c.join = p
 	}
 	found, err = c.run()
@@ -44,7 +44,7 @@ func (x *Reader) SelectJoin(
 func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
 	p := c.join
 	if len(p.Labels) >= len(rows) {
-		return rows // it would omit hardly any
+		return rows // it would omit hardly any rows
 	}
 	columns := make([]uint16, 0, len(v.ByName))
 	for _, pos := range v.ByName {

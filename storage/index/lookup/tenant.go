@@ -7,11 +7,11 @@ import (
 	"halite/keyschema"
 )
 
-// Tenant is whose series a client sees without the name of the tenant in front of the metric's.
+// Tenant describes the owner of a series that a client sees without the tenant in front of the metric's name.
 type Tenant struct {
 	// Prefix begins the stored names of its metrics; "" for the default tenant.
 	Prefix string
-	// Label is the value of keyschema.TenantLabel that the labels have in addition; "" if they lack it.
+	// Label is the value of keyschema.TenantLabel that the labels get; "" if they do not get one.
 	Label string
 }
 
@@ -35,18 +35,19 @@ func (t *Tenant) Labels(stored labels.Labels, b *labels.ScratchBuilder) labels.L
 	return b.Labels()
 }
 
-// Alias says what stands behind a series with names of aliases.
+// Alias describes the stored series behind a series with alias names.
 type Alias struct {
 	// Stored are the stored labels of the series. They are empty if it has Parts.
 	Stored labels.Labels
-	// FirstHour and LastHour are the hours in which the stored series has the Labels. In others it has different ones.
+	// FirstHour and LastHour bound the hours in which the stored series has the Labels. In other hours it has different
+	// ones.
 	FirstHour, LastHour int64
-	// Parts are the stored series, at least two of them, if Labels and Hours are of all together. At equal times the later one
-	// wins. Each has an Alias with its stored labels.
+	// Parts are the stored series, at least two of them, if Labels and Hours cover several. At equal times the later part
+	// wins. Each part has an Alias with its stored labels.
 	Parts []Series
 }
 
-// Parts returns the stored series that make up a series, nil if it is one.
+// Parts returns the stored series that make up a series, or nil if there is only one.
 func (s *Series) Parts() []Series {
 	if s.Alias == nil {
 		return nil
@@ -66,7 +67,7 @@ func (s *Series) AllLabels(b *labels.ScratchBuilder) labels.Labels {
 	return s.Tenant.Labels(stored, b)
 }
 
-// Metric returns the stored name of the metric; the one of the last part if there are several.
+// Metric returns the stored name of the metric. If there are several parts, it is the name of the last one.
 func (s *Series) Metric() string {
 	if s.Alias != nil {
 		if n := len(s.Alias.Parts); n > 0 {

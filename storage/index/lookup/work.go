@@ -2,14 +2,14 @@ package lookup
 
 // Work counts what a look-up reads in the index. A look-up reads no rows of samples.
 type Work struct {
-	// Metrics counts the metrics in memory whose series were tested, DaySegments and MonthSegments the segments on disk, Blocks
-	// their blocks.
+	// Metrics counts the metrics in memory whose series were tested. DaySegments and MonthSegments count the segments on
+	// disk, and Blocks counts their blocks.
 	Metrics, DaySegments, MonthSegments, Blocks int
-	// Values counts the label values that regular expressions and inequalities were compared with. Cached results of a closed
-	// segment count nothing.
+	// Values counts the label values that were compared with regular expressions and inequalities. Cached results of a
+	// closed segment do not count.
 	Values int64
-	// Tested counts the series that were candidates, Matched the series among them that the matchers accept. A series counts in
-	// each place that holds it.
+	// Tested counts the candidate series. Matched counts those that the matchers accept. A series counts in each place that
+	// holds it.
 	Tested, Matched int64
 	// Found is the length of the answer: series, names or values.
 	Found int

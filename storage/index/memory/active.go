@@ -16,7 +16,7 @@ import (
 	"halite/keyschema"
 )
 
-// ErrBadLabels reports a label set that cannot be indexed; it must be rejected.
+// ErrBadLabels reports a label set that the index cannot hold. The caller must reject it.
 var ErrBadLabels = errors.New("index: bad label set")
 
 // Limits of labels. A label name is part of row keys, where escaping may triple it.
@@ -25,8 +25,8 @@ const (
 	LabelValueBytesMax = 1 << 20
 )
 
-// Index is the set of active series: a table for each metric, a dictionary for each label name shared by all
-// tables, and the refs. It has no hours. Lock order: mu, table.mu, dicts, dictionary.mu, refs.mu.
+// Index is the set of active series: a table for each metric, a dictionary for each label name that all tables share, and
+// the refs. It has no hours. Lock order: mu, table.mu, dicts, dictionary.mu, refs.mu.
 type Index struct {
 	mu     sync.RWMutex
 	tables map[string]*Table
@@ -74,7 +74,7 @@ func (c *Index) Dict(name string) *Dictionary {
 	return d
 }
 
-// Table returns a metric's table, nil if it has none.
+// Table returns a metric's table, or nil if the metric has none.
 func (c *Index) Table(metric string) *Table {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -235,11 +235,11 @@ func checkLabels(metric string, ls labels.Labels) error {
 	})
 }
 
-// viewPool keeps views for Row, which a flush calls for each series.
+// viewPool holds views for Row, which a flush calls for each series.
 var viewPool = sync.Pool{New: func() any { return new(View) }}
 
-// Row calls fn with a view of the table of ref and with the row of ref. It reports whether ref is active. If
-// ref moves to another table meanwhile, Row calls fn once more.
+// Row calls fn with a view of the table of ref and with the row of ref. It reports whether ref is active. If ref moves to
+// another table meanwhile, Row calls fn once more.
 func (c *Index) Row(ref Ref, fn func(v *View, row uint32)) bool {
 	v := viewPool.Get().(*View)
 	defer viewPool.Put(v)
@@ -306,7 +306,7 @@ func (c *Index) Place(ref Ref) (t *Table, row uint32, ok bool) {
 	return c.slot(slot), row, true
 }
 
-// Knows reports whether the ref may have been given to a series.
+// Knows reports whether a series may have had the ref.
 func (c *Index) Knows(ref Ref) bool { return ref != 0 && c.refs.page(ref) != nil }
 
 // RaiseLastHour records that the series was active in the hour.

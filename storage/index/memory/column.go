@@ -6,16 +6,16 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// column holds one label of a metric's series: a value id for each ordinal, 0 where the label is absent. Writers
-// append under the table's lock. Readers take no lock: they load the table's length first and the array afterwards.
-// Entries below the length never change, also when a larger array replaces the array.
+// column holds one label of a metric's series: a value id for each ordinal, 0 where the label is absent. Writers append
+// under the table's lock. Readers take no lock: they load the table's length first and the array afterwards. Entries below
+// the length never change, even when a larger array replaces the array.
 type column struct {
 	Dict *Dictionary
 	data atomic.Pointer[ColumnData]
 }
 
-// ColumnData is one array of a column, of the narrowest width that holds its ids. Without an array, every ordinal
-// has the same id. Most columns of most metrics are like this.
+// ColumnData is one array of a column, of the narrowest width that holds its ids. Without an array, every ordinal has the
+// same id, as in most columns of most metrics.
 type ColumnData struct {
 	same uint32
 	u8   []uint8
@@ -95,7 +95,7 @@ func (c *column) append(n, id uint32) {
 	}
 }
 
-// idMaxOfWidth returns an id that needs the present width, so that grow keeps the width.
+// idMaxOfWidth returns an id that needs the current width, so that grow keeps the width.
 func (d *ColumnData) idMaxOfWidth() uint32 { return d.idMax() }
 
 // grow copies n rows to a larger array that is wide enough for id.

@@ -8,10 +8,10 @@ import (
 	"halite/storage/index/presence"
 )
 
-// OpenDays holds the active hours of every day that has hours outside its segment: today, until an hour after midnight also
-// yesterday, and days with late data.
+// OpenDays holds the active hours of every day that has hours outside its segment: today, yesterday until an hour after
+// midnight, and days with late data.
 type OpenDays struct {
-	mu   sync.RWMutex // MarkActive holds it shared, so that no hour is marked between a compaction and the removal of the day
+	mu   sync.RWMutex // MarkActive holds it for reading: no mark between a compaction and the removal of the day
 	days map[int64]*OpenDay
 	// bytes is the memory of all days.
 	bytes atomic.Int64
@@ -24,29 +24,30 @@ type OpenDay struct {
 	pages atomic.Pointer[[]*dayPage]
 	// dirty is set when a word may have hours that the journal lacks.
 	dirty atomic.Bool
-	// sizeBytes is the memory of the day; total, if not nil, is the sum over all days. Guarded by mu.
+	// sizeBytes is the memory of the day. total, if not nil, is the sum over all days. mu guards both.
 	sizeBytes int64
 	total     *atomic.Int64
 
-	// The lock that serialises the changes of tables guards the rest.
+	// The lock that serialises the changes of tables guards the following fields.
 	Journal JournalState
 	// Records are the keys of the records with a writer that the day contains. A compaction deletes them.
 	Records [][]byte
 }
 
-// JournalState is the place of the next record.
+// JournalState says where the next record goes.
 type JournalState struct {
 	Known bool   // Seq is above the records that the manifest contains
 	First uint32 // number of the first record since the last compaction
 	Seq   uint32 // number of the next record
 	Rows  uint32 // series in the records since First
-	Stale bool   // the journal has hours that were removed from memory
+	Stale bool   // the journal still has hours that were removed from memory
 }
 
-// dayPage has a word for each series. Bits 0–23 are the active hours. wordDirty says that the journal lacks some of them,
-// wordWriting that some are being written. wordUnsure says that the day has a segment, and that some hours are from an old
-// record or another writer's record. If a removal of hours wrote that segment, a compaction may soon delete the record and
-// these hours. rows holds the row of the series in the day's journal plus one, or 0. dirty says that some word may be dirty.
+// dayPage has a word for each series. Bits 0–23 are the active hours. wordDirty means that the journal lacks some of them.
+// wordWriting means that a record with some of them is being written. wordUnsure means that the day has a segment and that
+// some hours come from an old record or another writer's record. If a removal of hours wrote that segment, a compaction may
+// soon delete the record and these hours. rows holds the row of the series in the day's journal plus one, or 0. dirty means
+// that some word may be dirty.
 type dayPage struct {
 	words [refPageSize]atomic.Uint32
 	rows  [refPageSize]uint32
@@ -79,14 +80,13 @@ func (o *OpenDays) MarkActive(ref Ref, hour int64) bool {
 	if d == nil {
 		o.mu.RUnlock()
 		o.Day(day)
-		return o.MarkActive(ref, hour) // it may be removed in between
+		return o.MarkActive(ref, hour) // the day may be removed in between
 	}
 	defer o.mu.RUnlock()
 	return d.MarkActive(ref, presence.HourBit(hour))
 }
 
-// Reannounce marks an active hour of a series as missing in the journal. It returns false if the day is not
-// open.
+// Reannounce marks an active hour of a series as missing in the journal. It returns false if the day is not open.
 func (o *OpenDays) Reannounce(ref Ref, hour int64) (ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
@@ -138,7 +138,7 @@ func (d *OpenDay) page(ref Ref) *dayPage {
 	var grown []*dayPage
 	if n < len(pages) {
 		grown = slices.Clone(pages)
-	} else { // readers do not read beyond the length that they know
+	} else { // readers stay within the length that they loaded
 		grown = append(pages, make([]*dayPage, n+1-len(pages))...)
 	}
 	grown[n] = &dayPage{}
@@ -156,8 +156,8 @@ func (d *OpenDay) Hours(ref Ref) uint32 {
 	return 0
 }
 
-// HoursOfRefs fills in the active hours of several refs. The loop does nothing else, so that the processor fetches the
-// scattered words in parallel.
+// HoursOfRefs fills in the active hours of several refs. The loop does nothing else, so the CPU can fetch the scattered
+// words in parallel.
 func (d *OpenDay) HoursOfRefs(refs []Ref, words []uint32) {
 	pages := *d.pages.Load()
 	for i, ref := range refs {
@@ -244,10 +244,10 @@ func (m HoursByRef) Hours(ref Ref) uint32 {
 	return 0
 }
 
-// Release clears the hours that a compaction has stored, and removes the day if no others are left.
-// Afterwards no row number of the journal is valid, because the segment replaces the journal.
+// Release clears the hours that a compaction has stored, and removes the day if no hours remain. Afterwards no row number of
+// the journal is valid, because the segment replaces the journal.
 func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
-	o.mu.Lock() // no MarkActive is under way
+	o.mu.Lock() // no MarkActive is running
 	defer o.mu.Unlock()
 	left := false
 	for n, p := range *d.pages.Load() {
@@ -320,10 +320,10 @@ func (o *OpenDays) Day(day int64) *OpenDay {
 	return d
 }
 
-// KeepJournal removes the hours of a day that its segment now has. It keeps the hours of journal, which are in the remaining
-// records, and all hours of series with unwritten hours.
+// KeepJournal removes the hours of a day that its segment now has. It keeps the hours of journal, which come from the
+// remaining records, and all hours of series with unwritten hours.
 func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
-	o.mu.Lock() // no MarkActive is under way
+	o.mu.Lock() // no MarkActive is running
 	defer o.mu.Unlock()
 	left := false
 	d.each(func(ref Ref, word *atomic.Uint32, _ *uint32) {

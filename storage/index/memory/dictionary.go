@@ -12,11 +12,10 @@ import (
 	"halite/storage/index/sorted"
 )
 
-// Dictionary maps the distinct values of one label name to dense ids, from 1, in order of appearance. It only
-// grows.
+// Dictionary maps the distinct values of one label name to dense ids, from 1, in order of appearance. It only grows.
 //
-// Readers read values by id without a lock: a writer stores count after the value, and a reader loads the array
-// after count. Only look-ups by value lock, once per matcher and never per series.
+// Readers read values by id without a lock: a writer stores count after the value, and a reader loads the array after count.
+// Only look-ups by value take a lock, once per matcher and never per series.
 type Dictionary struct {
 	ID   uint32 // distinguishes dictionaries in row hashes
 	Name string
@@ -28,7 +27,7 @@ type Dictionary struct {
 	slots []uint32 // open addressing: value ids, 0 is free
 	arena []byte   // tail of the block from which values are cut
 	bytes int64
-	// memory is the sum over all dictionaries, and counted is the part of this one. Guarded by mu.
+	// memory is the sum over all dictionaries, and counted is the share of this one. mu guards counted.
 	memory  *atomic.Int64
 	counted int64
 
@@ -44,7 +43,7 @@ type dictOrder struct {
 
 const (
 	arenaBytes     = 16 << 10
-	arenaValueMax  = 1 << 10 // longer values get memory of their own
+	arenaValueMax  = 1 << 10 // larger values get their own memory
 	dictSlotsFirst = 8
 )
 
@@ -118,14 +117,14 @@ func (d *Dictionary) Intern(value string) uint32 {
 	return n + 1
 }
 
-// account brings the sum up to date after a change. The caller holds mu.
+// account updates the sum after a change. The caller holds mu.
 func (d *Dictionary) account() {
 	size := d.SizeBytes()
 	d.memory.Add(size - d.counted)
 	d.counted = size
 }
 
-// discount subtracts the dictionary from the sum before its end.
+// discount subtracts the dictionary from the sum before it is dropped.
 func (d *Dictionary) discount() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 // loaderMetricsMax bounds the metrics that a Loader caches.
 const loaderMetricsMax = 1 << 16
 
-// Loader adds many series in turn, faster than Index.Add. It caches tables, columns and the last values, because
-// consecutive series share most of them. It is for one goroutine, and Index.Maintain must not run meanwhile.
+// Loader adds many series in turn, faster than Index.Add. It caches tables, columns and the last values, because consecutive
+// series share most of them. It is for one goroutine, and Index.Maintain must not run meanwhile.
 type Loader struct {
 	cat     *Index
-	added   func() // is called for each new series
+	added   func() // called for each new series
 	hour    int64
 	metrics map[string]*loaderMetric
 	dicts   map[string]*loaderDict
@@ -47,7 +47,7 @@ func NewLoader(cat *Index, hour int64, added func()) *Loader {
 	return &Loader{cat: cat, added: added, hour: hour, metrics: map[string]*loaderMetric{}, dicts: map[string]*loaderDict{}}
 }
 
-// Add is Index.Add of labels in a slice, which the caller may reuse.
+// Add is Index.Add for labels in a slice, which the caller may reuse.
 func (l *Loader) Add(ls []labels.Label) (Ref, error) {
 	metric, err := checkPairs(ls)
 	if err != nil {
@@ -112,7 +112,7 @@ func (l *Loader) addTo(m *loaderMetric, ls []labels.Label) (Ref, bool, error) {
 	return l.cat.addRow(t, l.ids, l.hour)
 }
 
-// column returns a label's column of a table, and makes it if it is new.
+// column returns a label's column of a table and adds a missing one.
 func (l *Loader) column(t *Table, name string) loaderColumn {
 	pos := t.columnOf(name, l.cat.Dict)
 	dict := (*t.columns.Load())[pos].Dict
@@ -124,7 +124,7 @@ func (l *Loader) column(t *Table, name string) loaderColumn {
 	return loaderColumn{dict: d, pos: pos}
 }
 
-// checkPairs is checkLabels of labels in a slice.
+// checkPairs is checkLabels for labels in a slice.
 func checkPairs(ls []labels.Label) (metric string, err error) {
 	for n := range ls {
 		if ls[n].Name == model.MetricNameLabel {

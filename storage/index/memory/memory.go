@@ -2,11 +2,11 @@ package memory
 
 import "unsafe"
 
-// Sizes of structures without their arrays, as the allocator rounds them.
+// Sizes of structures without their arrays, rounded like the allocator does.
 const (
 	pointerBytes    = int64(unsafe.Sizeof(uintptr(0)))
 	stringBytes     = int(unsafe.Sizeof(""))
-	tableBytes      = int64(unsafe.Sizeof(Table{})) + 80 // with its places in the map and among the slots
+	tableBytes      = int64(unsafe.Sizeof(Table{})) + 80 // including its entries in the map and among the slots
 	columnBytes     = int64(unsafe.Sizeof(column{})) + pointerBytes + 2
 	dictionaryBytes = int64(unsafe.Sizeof(Dictionary{})) + 80
 	openDayBytes    = int64(unsafe.Sizeof(OpenDay{})) + 80
@@ -37,7 +37,7 @@ func (c *Index) EachMetric(seriesMin int, fn func(metric string, series int)) {
 	}
 }
 
-// WalkedBytes sums the sizes of all parts. Tests compare it with SizeBytes.
+// WalkedBytes adds up the sizes of all parts. Tests compare it with SizeBytes.
 func WalkedBytes(c *Index, days *OpenDays) (size int64) {
 	for _, t := range c.Tables() {
 		t.mu.Lock()

@@ -59,7 +59,7 @@ func (r *refTable) allocate(slot, ordinal uint32, hour int64) (Ref, error) {
 		var grown []*refPage
 		if n < len(pages) {
 			grown = slices.Clone(pages)
-		} else { // readers do not read beyond the length that they know
+		} else { // readers stay within the length that they loaded
 			grown = append(pages, make([]*refPage, n+1-len(pages))...)
 		}
 		grown[n] = &refPage{}
@@ -100,7 +100,7 @@ func (r *refTable) retire(ref Ref) {
 	defer r.mu.Unlock()
 	n := int(ref >> refPageBits)
 	if uint32(n) == r.next>>refPageBits || p.live.Load() > 0 {
-		return // the page of the next refs stays
+		return // the page of the next refs stays allocated
 	}
 	pages := append([]*refPage(nil), *r.pages.Load()...)
 	pages[n] = nil

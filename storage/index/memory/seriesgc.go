@@ -69,8 +69,7 @@ func (c *Index) FreeRetired() {
 	}
 }
 
-// unpark lets later tables reuse the slots that the last compaction freed. No reader is so slow that it still
-// uses them.
+// unpark lets later tables reuse the slots that the last compaction freed. By now no reader uses them.
 func (c *Index) unpark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,8 +80,8 @@ func (c *Index) unpark() {
 // sliceRows bounds the rows that move while a table is locked. So an Add waits for well below a millisecond.
 const sliceRows = 2048
 
-// retireOne retires a series if gone returns true. It holds the table's lock, so no Add can find the series between the
-// call of gone and the retirement. The caller holds retireMu, so the table is not replaced.
+// retireOne retires a series if gone returns true. It holds the table's lock, so no Add can find the series between gone and
+// the retirement. The caller holds retireMu, so the table is not replaced.
 func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	slot, row, ok := c.refs.place(ref)
 	if !ok {
@@ -102,8 +101,8 @@ func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	return true
 }
 
-// newDictionaries gives new dictionaries to all later columns, so that the values of retired series can be freed.
-// Tables are replaced one by one. Meanwhile both kinds of dictionaries are in use.
+// newDictionaries gives new dictionaries to all later columns, so that the values of retired series can be freed. Tables are
+// replaced one by one. Meanwhile old and new dictionaries are in use.
 func (c *Index) newDictionaries() {
 	c.dictMu.Lock()
 	defer c.dictMu.Unlock()
@@ -113,9 +112,9 @@ func (c *Index) newDictionaries() {
 	c.dicts = map[string]*Dictionary{}
 }
 
-// compactTable replaces a table by a copy without retired rows, if a quarter of its rows are retired or its dictionaries
-// are old. It removes an empty table. Series may be added to the table during the copy. An Add only waits for the copy of
-// the last rows and the switch. The caller holds maint and retireMu, so nobody else moves or retires series.
+// compactTable replaces a table by a copy without retired rows if a quarter of its rows are retired or its dictionaries are
+// old. It removes an empty table. Series may be added to the table during the copy. An Add waits only for the copy of the
+// last rows and the switch. The caller holds maint and retireMu, so no other goroutine moves or retires series.
 func (c *Index) compactTable(t *Table, always bool) {
 	t.mu.Lock()
 	dead := t.dead.Load()
@@ -134,7 +133,7 @@ func (c *Index) compactTable(t *Table, always bool) {
 	}
 	moved := c.replace(t, small, &k)
 
-	// Until a ref is moved, it leads to the old table, which no longer changes.
+	// Until a ref is moved, it points to the old table, which no longer changes.
 	refs := *small.refs.Load()
 	for row := range moved {
 		c.refs.move(Ref(atomic.LoadUint32(&refs[row])), small.slot, row)
@@ -172,9 +171,9 @@ type tableCopy struct {
 	c         *Index
 	to        *Table
 	translate bool
-	done      uint32     // rows of the source that were read
-	target    []int      // by column of the source: the column of the copy; −1 if no live row had the label so far
-	remap     [][]uint32 // ids of each column's new dictionary, with translate
+	done      uint32     // rows of the source read so far
+	target    []int      // for each column of the source, the column of the copy; −1 if no live row has had the label
+	remap     [][]uint32 // ids in each column's new dictionary, with translate
 	ids       []uint32
 }
 

@@ -25,7 +25,7 @@ type SortScratch struct {
 	follows []bool
 }
 
-// reset gives all memory free.
+// reset frees all memory for reuse.
 func (s *SortScratch) reset() { s.words = s.words[:0] }
 
 // column returns memory for n numbers of any value.
@@ -59,11 +59,11 @@ func (s *SortScratch) flags(n int) []bool {
 	return s.follows
 }
 
-// Order returns the numbers of the series, sorted by their label sets as by labels.Compare.
+// Order returns the numbers of the series, sorted by their label sets like labels.Compare.
 //
-// Let two series be equal up to a label that only one of them has. The series with the label comes first, unless the
-// other series has no further label. So an absent label sorts below every value if no label follows it, and above
-// every value otherwise. These codes, minus the least code of the column, usually fit in 128 bits.
+// Suppose two series are equal up to a label that only one of them has. The series with the label comes first, unless the
+// other series has no further label. So an absent label sorts below every value if no label follows it, and above every
+// value otherwise. These codes, minus the least code of the column, usually fit in 128 bits.
 func (r *RankColumns) Order() []uint32 {
 	out := r.scratch.column(r.Rows)
 	for i := range out {
@@ -122,7 +122,7 @@ func (a rowKey128) compare(b rowKey128) int {
 
 // codes returns the columns that differ between series as codes to compare, with their widths in bits.
 func (r *RankColumns) codes() (codes [][]uint32, widths []uint8, total int) {
-	// follows[i]: series i has a label after the current column.
+	// follows[i] is set if series i has a label after the current column.
 	follows := r.scratch.flags(r.Rows)
 	behindMetric := true
 	for c := len(r.Ranks) - 1; c >= 0; c-- {

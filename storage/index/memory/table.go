@@ -8,8 +8,8 @@ import (
 )
 
 // Table holds the series of one metric: a column for each label name, and a row for each series in order of appearance.
-// Writers append rows under mu. Readers take no lock (see column). A retired row keeps its place with ref 0 until a
-// smaller copy replaces the table.
+// Writers append rows under mu. Readers take no lock (see column). A retired row stays with ref 0 until a smaller copy
+// replaces the table.
 type Table struct {
 	Metric string
 	slot   uint32
@@ -101,8 +101,7 @@ func (v *View) Find(name string) int {
 	return -1
 }
 
-// HashValue hashes one label name and value to 64 bits. A row's hash is the sum, so the order of columns does not
-// matter.
+// HashValue hashes one label name and value to 64 bits. A row's hash is the sum, so the order of columns does not matter.
 func HashValue(dict, id uint32) uint64 {
 	hi, lo := bits.Mul64(uint64(dict)<<32|uint64(id)^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	h := hi ^ lo
@@ -156,7 +155,7 @@ func (t *Table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
 	for at := hash & mask; t.identity[at] != 0; at = (at + 1) & mask {
 		slot := t.identity[at]
 		if (slot^wanted)>>rowBits != 0 {
-			continue // another hash: no need to read the row's scattered columns
+			continue // another hash, so do not read the row's scattered columns
 		}
 		if row = slot&(1<<rowBits-1) - 1; live(row) {
 			return row, true
@@ -168,7 +167,7 @@ func (t *Table) search(ids []uint32, hash uint64) (row uint32, ok bool) {
 // identityRowBits is the number of bits for a row plus one. The map is larger than the table.
 func (t *Table) identityRowBits() int { return bits.Len(uint(len(t.identity) - 1)) }
 
-// identitySlot holds rowPlusOne in the low bits and a part of the hash in the others.
+// identitySlot holds rowPlusOne in the low bits and part of the hash in the other bits.
 func identitySlot(hash uint64, rowPlusOne uint32, rowBits int) uint32 {
 	return uint32(hash>>32)>>rowBits<<rowBits | rowPlusOne
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// tableOrder holds the first rows of a table in the order of their labels. Rows never change, so an order stays valid.
-// New rows are inserted into it.
+// tableOrder holds the first rows of a table in the order of their labels. Rows never change, so an order stays valid. New
+// rows are inserted.
 type tableOrder struct{ rows []uint32 }
 
 const (

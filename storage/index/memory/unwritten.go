@@ -13,7 +13,7 @@ type Unwritten struct {
 	Hours uint32
 }
 
-// Due are series with hours that the journal lacks: the journal has Known series, but not Fresh ones.
+// Due are series with hours that the journal lacks. The journal has the Known series, but not the Fresh ones.
 type Due struct{ Fresh, Known []Unwritten }
 
 func (s *Due) Len() int { return len(s.Fresh) + len(s.Known) }
@@ -22,7 +22,7 @@ func (s *Due) reset()   { s.Fresh, s.Known = s.Fresh[:0], s.Known[:0] }
 // IsDirty reports whether a series may have hours that the journal lacks.
 func (d *OpenDay) IsDirty() bool { return d.dirty.Load() }
 
-// EachUnwritten calls write with the series whose hours the journal lacks. Each call but the last gets at least seriesMin
+// EachUnwritten calls write with the series whose hours the journal lacks. Each call except the last gets at least seriesMin
 // series. After an error the day stays dirty. write calls Settle for its series.
 func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err error) {
 	d.dirty.Store(false) // cleared before the words are read, because MarkActive may set it again
@@ -45,7 +45,7 @@ func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err e
 	return nil
 }
 
-// takeDirty lists, ascending, the series of the n-th page with hours that the journal lacks. It sets wordWriting in their
+// takeDirty lists the series of the n-th page with hours that the journal lacks, ascending. It sets wordWriting in their
 // words.
 func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
 	if p == nil || !p.dirty.Swap(false) { // cleared before its words are read
@@ -59,7 +59,7 @@ func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
 			}
 			series := Unwritten{Ref: Ref(n<<refPageBits | i), Row: p.rows[i], Hours: old & presence.HoursMask}
 			switch {
-			case series.Hours == 0: // the hours were removed before any record had them
+			case series.Hours == 0: // the hours were removed before a record had them
 				d.Settle([]Unwritten{series}, false)
 			case series.Row == 0:
 				due.Fresh = append(due.Fresh, series)
