@@ -74,7 +74,7 @@ func (a Alias) String() string {
 	if a.FromMs > 0 {
 		from = " from " + model.Time(a.FromMs).Time().UTC().Format("2006-01-02T15:04Z") + " on"
 	}
-	return fmt.Sprintf("%s %q has the new name %q%s", what, a.Old, a.New, from)
+	return fmt.Sprintf("%s %q answers as %q%s", what, a.Old, a.New, from)
 }
 
 // key identifies the renamed name. No two aliases of a tenant have the same key.

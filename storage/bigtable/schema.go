@@ -111,7 +111,7 @@ func decodePolicy(p gcp.GCPolicy) (storage.GCPolicy, error) {
 			gc.MaxVersions = int(rule)
 		default:
 			if gcp.GetPolicyType(rule) != gcp.PolicyUnspecified {
-				return gc, fmt.Errorf("%w: GC policy %q is not from this server", storage.ErrSchemaMismatch, rule)
+				return gc, fmt.Errorf("%w: GC policy %q is not one of this server's", storage.ErrSchemaMismatch, rule)
 			}
 		}
 	}
