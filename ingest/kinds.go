@@ -209,7 +209,7 @@ func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why r
 }
 
 // rejectExemplars is reject for exemplars. For remote write 1.0 it only counts them, because a sender would read the
-// rejection as that of a sample.
+// rejection as a rejected sample.
 func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejection) {
 	if r.in.Body != nil && r.in.Version == V1 {
 		r.omit(n, why.reason)

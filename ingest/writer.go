@@ -37,7 +37,7 @@ type Writer struct {
 	floatsOnly bool
 	retention  time.Duration
 	ages       *keyschema.TierRetention
-	// histogramAges are the retention times of native histograms; nil if they equal those of floats.
+	// histogramAges are the retention times of native histograms; nil if they equal the times of floats.
 	histogramAges *keyschema.TierRetention
 	index         *index.Index
 	meta          storage.Table

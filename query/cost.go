@@ -9,8 +9,8 @@ import (
 	"halite/query/expression"
 )
 
-// seriesEstimator returns an upper bound of the number of series that matchers select, without reading tables; *read.Reader is
-// one. Without matchers it returns the number of all series.
+// seriesEstimator returns an upper bound of the number of series that matchers select, without reading tables. *read.Reader
+// implements it. Without matchers it returns the number of all series.
 type seriesEstimator interface {
 	EstimateSeries(ctx context.Context, matchers ...*labels.Matcher) int
 }
@@ -52,7 +52,7 @@ func (o Options) kindOf(ctx context.Context, p parser.Parser, s expression.Expre
 }
 
 // estimate returns the approximate number of samples that an expression reads and computes. Each selector adds its number of
-// series, multiplied by the sum of the samples in its time range and its evaluations.
+// series times the samples in its time range, plus its evaluations.
 func (o Options) estimate(expr parser.Expr, s expression.Expression, series func([]*labels.Matcher) int64) (samples int64) {
 	l := subqueryLimits{stepDefaultMs: o.SubqueryStep.Milliseconds()}
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {

@@ -25,7 +25,7 @@ type SelectorSpan struct {
 	// FirstDay and LastDay are the first and last day partition that may be read, as 2006-01-02. Days is their number.
 	FirstDay, LastDay string
 	Days              int
-	// Stored are the selectors of stored series that stand for it by aliases, with their times; nil if there are none.
+	// Stored are the selectors of stored series that replace it because of aliases, with their times; nil if there are none.
 	Stored []string
 }
 
@@ -80,7 +80,8 @@ func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration,
 	return out
 }
 
-// alone returns the expression around a selector without the other operands. It serves only to compute the span of the selector.
+// alone returns the expression around a selector without its other operands. It only serves to compute the time span of the
+// selector.
 func alone(vs *parser.VectorSelector, path []parser.Node) parser.Expr {
 	var e parser.Expr = vs
 	for i := len(path) - 1; i >= 0; i-- {
@@ -138,7 +139,7 @@ func (d *describer) walk(e parser.Expr, once bool) bool {
 	return false
 }
 
-// leftOut returns the reason to leave a selector, or a function of one, to the engine whatever its form is.
+// leftOut returns the reason why the engine must evaluate a selector, or a function of it, in any form.
 func (d *describer) leftOut(e parser.Expr) string {
 	switch e := e.(type) {
 	case *parser.VectorSelector:
@@ -160,7 +161,7 @@ func (d *describer) leftOut(e parser.Expr) string {
 	return ""
 }
 
-// reasonOf returns the reason for which a node with supported operands is not supported.
+// reasonOf returns the reason why a node with supported operands is not supported.
 func (d *describer) reasonOf(e parser.Expr) string {
 	if reason := d.leftOut(e); reason != "" {
 		return reason

@@ -37,7 +37,7 @@ type dispatcher struct {
 
 var _ promql.QueryEngine = (*dispatcher)(nil)
 
-// concurrencyMax bounds the processors that one query uses.
+// concurrencyMax bounds the CPUs that one query uses.
 const concurrencyMax = 4
 
 func newDispatcher(opts promql.EngineOpts) *dispatcher {
@@ -79,7 +79,7 @@ func (d *dispatcher) NewRangeQuery(
 	return d.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: start, End: end, Step: interval, IsRange: true})
 }
 
-// engineQuery makes a query of Prometheus's engine; text may stand for a prepared expression.
+// engineQuery makes a query of Prometheus's engine. text may refer to a prepared expression.
 func (d *dispatcher) engineQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression, text string,
 ) (promql.Query, error) {
@@ -164,7 +164,7 @@ type columnarQuery struct {
 	queryable  promstorage.Queryable
 	session    *read.Session
 	rollups    *rollups.Session
-	held       *budget.Budget // of the session and of the engine
+	held       *budget.Budget // budget of the session and of the engine
 	plan       *columnar.Plan
 	planning   time.Duration
 	statistics *stats.Statistics // with timers if the request asks for them
@@ -205,7 +205,7 @@ func (q *columnarQuery) Exec(ctx context.Context) *promql.Result {
 	return result
 }
 
-// alone reports whether columnar operators computed the whole result.
+// alone reports whether columnar operators alone computed the result.
 func (q *columnarQuery) alone() bool { return q.plan.Whole() && !q.explain.Undecided }
 
 // evaluate runs the plan.
@@ -215,7 +215,7 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 		defer forget()
 		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
-			return &promql.Result{Err: operator.ErrUndecided} // each has its own count
+			return &promql.Result{Err: operator.ErrUndecided} // each path has its own count
 		}
 		if result.Err == nil {
 			run.CountSamples(q.Stats().Samples)

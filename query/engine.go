@@ -237,8 +237,8 @@ func (e *Engine) fingerprint(text string) string {
 	return print
 }
 
-// normalise returns the normalised text of a request and its fingerprint; "" if the text is no expression. Work other than
-// expressions has no fingerprint.
+// normalise returns the normalised text of a request and its fingerprint. Both are "" if the text is not an expression. Work
+// in other languages has no fingerprint.
 func (e *Engine) normalise(q request) (text, fingerprint string) {
 	if q.kind != kindInstant && q.kind != kindRange {
 		return q.Text, ""
@@ -250,8 +250,8 @@ func (e *Engine) normalise(q request) (text, fingerprint string) {
 	return text, limits.FingerprintOf(text)
 }
 
-// finish turns a value into the requested result. Because the client waits, the cache gets the value only after the result is
-// written. With an explanation the cache gets the value first, because the explanation tells how the cache used it.
+// finish turns a value into the requested result. The client waits, so the cache gets the value only after the result is
+// written. With an explanation the cache gets the value first, because the explanation describes the use of the cache.
 func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
 	if err := r.reserve(ctx, e.opts); err != nil {
 		return nil, err
@@ -283,7 +283,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	return r, nil
 }
 
-// checkWork refuses subqueries and label functions with too much work, because nothing can stop them once they run.
+// checkWork refuses subqueries and label functions with too much work, because they cannot be stopped once they run.
 func (e *Engine) checkWork(q request) error {
 	_, ranges, _ := strings.Cut(q.Text, "[")
 	if !strings.Contains(ranges, ":") && !strings.Contains(q.Text, "label_") {
@@ -321,7 +321,7 @@ func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, er
 	case e.cache == nil:
 		return nil, nil
 	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params), q.Tiers != Default:
-		// Statistics need an evaluation. Requests with the engine alone or with samples alone serve to compare results.
+		// Statistics need an evaluation. Requests for the engine alone or for samples alone serve to compare results.
 		return e.cache.Bypass(q.Expression), nil
 	}
 	lookback := q.Lookback
@@ -338,5 +338,5 @@ func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, er
 // Active lists the queries that run or wait, oldest first.
 func (e *Engine) Active() []ActiveQuery { return e.active.list() }
 
-// Cancel ends the query with that id; it reports whether there is one. Its caller receives ErrCancelled.
+// Cancel ends the query with an id and reports whether there is one. The caller of that query receives ErrCancelled.
 func (e *Engine) Cancel(id uint64) bool { return e.active.cancel(id) }

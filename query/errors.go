@@ -21,7 +21,7 @@ const (
 	ErrorBadData ErrorType = "bad_data"
 	// ErrorTimeout means that the query ran longer than its limit (503).
 	ErrorTimeout ErrorType = "timeout"
-	// ErrorCanceled means that the client went away or somebody cancelled the query (499 or 503).
+	// ErrorCanceled means that the client disconnected or that the query was cancelled (499 or 503).
 	ErrorCanceled ErrorType = "canceled"
 	// ErrorExecution means that a valid query cannot be evaluated, for example because it needs too many samples (422).
 	ErrorExecution ErrorType = "execution"
@@ -108,7 +108,7 @@ func (o Options) samplesText() string {
 	return text
 }
 
-// failedFor reports whether a query failed for lack of time. exceeded is the memory limit that the query exceeded, 0 if none.
+// failedFor reports whether a query ran out of time. exceeded is the memory limit that the query exceeded, 0 if none.
 func failedFor(err error) (timedOut bool, exceeded int64) {
 	if err == nil {
 		return false, 0

@@ -16,12 +16,12 @@ import (
 type evaluation struct {
 	engine *Engine
 	request
-	rule      *limits.Rule // the rule that sends it through the slow lane; nil if there is none
+	rule      *limits.Rule // rule that sends the query through the slow lane; nil if there is none
 	explainer *explainer
 	listed    *activeEntry
 	timeout   time.Duration
 	consumed  *consumed
-	single    bool // it uses one CPU
+	single    bool // the query uses one CPU
 	turn      *principal.Turn
 }
 
@@ -58,7 +58,7 @@ func (ev *evaluation) begin(ctx context.Context) (running context.Context, end f
 func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
 	e := ev.engine
 	kind := e.opts.kindOf(ctx, e.parser, in.Uncached(ev.Expression))
-	// An expression that cannot be evaluated fails without waiting.
+	// An expression that cannot be evaluated fails without a wait.
 	qry, err := e.prepare(ctx, ev.Expression, ev.Params)
 	if err != nil {
 		return nil, err

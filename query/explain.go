@@ -12,14 +12,14 @@ import (
 	"halite/query/resultcache"
 )
 
-// Explain says how a query was evaluated and what it cost. Reading counts the reads of columnar operators. Result.Stats counts
-// the reads of Prometheus's engine.
+// Explain describes how a query was evaluated and what it cost. Reading counts the reads of columnar operators. Result.Stats
+// counts the reads of Prometheus's engine.
 type Explain struct {
-	// Operators is the tree of operators, a line each, indented by two spaces a level. "engine" stands for everything that
-	// Prometheus's engine evaluates. Columnar operators evaluated the parts below it for the engine. Operators is empty if the
-	// cache had the whole result.
+	// Operators is the tree of operators, one per line, indented by two spaces per level. "engine" stands for everything
+	// that Prometheus's engine evaluates. Columnar operators evaluated the parts below it for the engine. Operators is empty
+	// if the cache had the whole result.
 	Operators []string
-	// Undecided: columnar operators gave up, and the engine evaluated the whole query.
+	// Undecided means that columnar operators gave up, and the engine evaluated the whole query.
 	Undecided bool
 	// UndecidedReason is the reason, if Undecided is set.
 	UndecidedReason string
@@ -29,7 +29,7 @@ type Explain struct {
 	Selectors []SelectorSpan
 	// Reading counts series, rows and samples.
 	Reading read.Figures
-	// Tiers says for each selector with a window of several hours whether rollup states replaced its samples.
+	// Tiers reports, for each selector with a window of several hours, whether rollup states replaced its samples.
 	Tiers []rollups.Use
 	// Cache describes the use of the result cache.
 	Cache CacheUse
@@ -42,10 +42,10 @@ type Explain struct {
 type CacheUse struct {
 	// Outcome is hit, partial, miss, refused, bypassed or off.
 	Outcome string
-	// Reason says why the result was refused or not cached. Whole says why it can only be reused for the same range. Each is
-	// empty if it does not apply.
+	// Reason is the reason why the result was refused or not cached. Whole is the reason why it can only be reused for the
+	// same range. Each is empty if it does not apply.
 	Reason, Whole string
-	// StepsReused counts the steps from the cache, StepsEvaluated the others.
+	// StepsReused counts the steps from the cache, and StepsEvaluated counts the others.
 	StepsReused, StepsEvaluated int
 }
 

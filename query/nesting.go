@@ -18,7 +18,7 @@ func checkNesting(text string, depthMax int) error {
 	var (
 		lexer   = parser.Lex(text)
 		item    parser.Item
-		levels  = []int{0} // of the brackets that are open, the operators so far
+		levels  = []int{0} // number of operators so far at each open bracket
 		depth   = 0
 		deepest = 0
 	)

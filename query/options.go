@@ -28,12 +28,12 @@ type Switch uint8
 const (
 	// Default leaves the decision to the options of the Engine.
 	Default Switch = iota
-	// On and Off override them.
+	// On and Off override the options.
 	On
 	Off
 )
 
-// Options configures an Engine. Zero fields take the default named beside them.
+// Options configures an Engine. A zero field means the default that its comment names.
 type Options struct {
 	// Queryable answers selectors; required.
 	Queryable promstorage.SampleAndChunkQueryable
@@ -41,8 +41,8 @@ type Options struct {
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
-	// EngineSamplesMax is the limit for Prometheus's engine, which holds 16 bytes for each sample besides the samples that it has
-	// read; SamplesMax.
+	// EngineSamplesMax is the limit for Prometheus's engine, which holds 16 bytes for each sample besides those that it has
+	// read; default SamplesMax.
 	EngineSamplesMax int
 	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4. More queries would compete
 	// for the CPUs and hold their memory longer.
@@ -50,18 +50,18 @@ type Options struct {
 	// SharedConcurrencyMax is the number of queries of one tenant evaluated at once while other tenants are active; three quarters
 	// of the CPUs, at least 1. Each of these queries uses one CPU. ConcurrencyMax or more has no effect.
 	SharedConcurrencyMax int
-	// CheapSamplesMax is the estimated number of samples up to which a query counts as cheap; 10,000,000. Larger queries cannot
-	// use a quarter of the slots. Another quarter prefers larger queries.
+	// CheapSamplesMax is the largest estimated number of samples of a cheap query; 10,000,000. Larger queries cannot use a
+	// quarter of the slots. Another quarter prefers larger queries.
 	CheapSamplesMax int64
 	// QueueMax is the number of cheap queries, and of large queries, that may wait for a slot; 1000.
 	QueueMax int
-	// QueueWait is how long a query waits for a slot before it is refused; 30 seconds.
+	// QueueWait is the longest wait of a query for a slot; 30 seconds.
 	QueueWait time.Duration
 	// PointsMax is the number of steps of a range query; 11,000.
 	PointsMax int
-	// SubqueryPointsMax is the number of subquery points that a function may read for one series over all steps:
-	// range/step of the subquery for each step of the expression around it; 100,000,000. Functions finish a series before
-	// they notice that the query has ended.
+	// SubqueryPointsMax is the number of subquery points that a function may read for one series over all steps;
+	// 100,000,000. Each step of the outer expression reads range/step points. A function checks only between series whether
+	// the query has ended.
 	SubqueryPointsMax int64
 	// SubqueryStepsMax is the number of steps of a subquery, over all steps of the expression around it; 1,000,000. Each
 	// step costs memory even without series.
@@ -87,8 +87,8 @@ type Options struct {
 	// ResultCacheBytes is the memory of the result cache; 64 MiB. Negative turns the cache off; less than 32 MiB counts as
 	// 32 MiB.
 	ResultCacheBytes int64
-	// ResultCacheRecent is the age from which samples may be cached: the cache leaves out steps that read younger samples; 0.
-	// Even with 0 results are exact, because each use of a cached result checks Changes.
+	// ResultCacheRecent is the least age of samples in cached steps: the cache omits steps that read younger samples; 0.
+	// Results are exact even with 0, because each use of a cached result checks Changes.
 	ResultCacheRecent time.Duration
 	// Retention is the retention of samples; 0 keeps them forever. Results near its end are not cached.
 	Retention time.Duration

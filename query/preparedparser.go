@@ -17,10 +17,10 @@ type preparedParser struct {
 	prepared map[string]parser.Expr
 }
 
-// preparedMark begins the text that stands for a prepared expression. No valid expression begins with it.
+// preparedMark begins the text that refers to a prepared expression. No valid expression begins with it.
 const preparedMark = "\x00"
 
-// prepare stores an expression and returns the text that stands for it until forget is called.
+// prepare stores an expression and returns a text that refers to it until the caller calls forget.
 func (p *preparedParser) prepare(query string, e parser.Expr) (text string, forget func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

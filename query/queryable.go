@@ -9,7 +9,7 @@ import (
 
 // readable is a Queryable that can read columns; *promadapter.Queryable is one.
 type readable interface {
-	// If Reader returns nil, only Prometheus's engine can read.
+	// Reader returns nil if only Prometheus's engine can read.
 	Reader() *read.Reader
 	// WithBudget returns a Queryable whose queriers share a budget.
 	WithBudget(b *budget.Budget) promstorage.SampleAndChunkQueryable
@@ -23,7 +23,8 @@ func readerOf(q promstorage.Queryable) *read.Reader {
 	return nil
 }
 
-// withBudget returns q with the memory of all its reads reserved in b. A Queryable that is not readable is returned as is.
+// withBudget returns q with a budget that reserves the memory of all its reads. It returns a Queryable that is not readable
+// unchanged.
 func withBudget(q promstorage.Queryable, b *budget.Budget) promstorage.Queryable {
 	if ours, ok := q.(readable); ok {
 		return ours.WithBudget(b)

@@ -15,9 +15,9 @@ import (
 
 // Params are the parameters of instant and range requests. Zero fields mean the Engine's defaults.
 type Params struct {
-	// Timeout shortens the Engine's; it cannot lengthen it.
+	// Timeout shortens the timeout of the Engine; it cannot lengthen it.
 	Timeout time.Duration
-	// Lookback replaces the Engine's.
+	// Lookback replaces the lookback of the Engine.
 	Lookback time.Duration
 	// Limit cuts the result to this number of series, with a warning.
 	Limit int
@@ -134,7 +134,7 @@ func CheckPoints(span, step time.Duration, pointsMax int) error {
 		"Try decreasing the query resolution (?step=%d)", grouped(pointsMax), stepFor(span, pointsMax))
 }
 
-// stepFor returns the smallest whole number of seconds with which span/step, rounded down, is at most pointsMax.
+// stepFor returns the smallest whole number of seconds for which span/step, rounded down, is at most pointsMax.
 func stepFor(span time.Duration, pointsMax int) int64 {
 	for s := int64(span/time.Second) / int64(pointsMax+1); ; s++ {
 		if s > 0 && int64(span/(time.Duration(s)*time.Second)) <= int64(pointsMax) {

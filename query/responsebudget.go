@@ -13,8 +13,8 @@ import (
 // budgeted is a query that reserves its memory in a budget.
 type budgeted interface{ budget() *budget.Budget }
 
-// reserve replaces the reservation of the evaluation by a reservation of the value's memory, until Close. A result of the cache
-// is a copy, so its memory is reserved too. If the value does not fit, reserve closes the result.
+// reserve replaces the reservation of the evaluation by one for the value's memory, until Close. A result of the cache is a
+// copy, so its memory is reserved too. If the value does not fit, reserve closes the result.
 func (r *Result) reserve(ctx context.Context, o Options) error {
 	for _, q := range r.queries {
 		b, ok := q.(budgeted)

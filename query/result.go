@@ -15,7 +15,8 @@ import (
 // errTruncated is the warning about a result that Params.Limit has shortened, in Prometheus's words.
 var errTruncated = errors.New("results truncated due to limit")
 
-// Result is the value of a query. Call Close after it has been written out, because its points lie in pooled memory.
+// Result is the value of a query. The caller calls Close after it has written the result, because its points lie in pooled
+// memory.
 type Result struct {
 	// Value is a promql.Vector, promql.Matrix, promql.Scalar or promql.String.
 	Value parser.Value
@@ -28,7 +29,7 @@ type Result struct {
 
 	queries []promql.Query
 	held    *budget.Budget // nil if memory is not counted
-	// settle stores the result in the result cache; nil if that is done.
+	// settle stores the result in the result cache. It is nil once that is done.
 	settle func()
 	// local is empty if columnar operators alone computed the value, step by step.
 	local resultcache.SkipReason
@@ -49,7 +50,7 @@ func (r *Result) Close() {
 	}
 }
 
-// Sending reports that the value is being written to a client, until Close. If other queries need the memory, they may end a
+// Sending reports that the value is being written to a client until Close. If other queries need the memory, they may end a
 // slow response; see budget.Response.
 func (r *Result) Sending(a budget.Response) {
 	if r.held != nil {

@@ -13,14 +13,14 @@ import (
 // slots admits a fixed number of queries at a time. Cheap and large queries have separate queues, so neither kind
 // delays the other for long:
 //
-//   - A quarter of the slots is closed to large queries. A cheap query waits for cheap queries only.
+//   - A quarter of the slots is closed to large queries. A cheap query only waits for cheap queries.
 //   - While large queries hold less than a quarter of the slots, a free slot goes to a large query first.
 //
 // With a single slot, queries run in the order of their arrival.
 //
 // On a server with tenants, a free slot goes to the tenant that holds the fewest, and a tenant leaves a quarter of the
 // slots to others. So one tenant cannot fill the slots or the queues. While several tenants are active, each of them
-// holds fewer slots than there are CPUs, and each query uses one CPU. So a CPU is free for others.
+// holds fewer slots than there are CPUs, and each query uses one CPU. So one CPU stays free for other tenants.
 type slots struct {
 	total    int
 	shared   int // slots that a tenant may hold while others are active
@@ -50,9 +50,9 @@ func (k costKind) String() string { return [kinds]string{"cheap", "large"}[k] }
 // waiter is a query that waits for a slot or holds one.
 type waiter struct {
 	kind    costKind
-	tenant  string // whose query it is; "" on a server without tenants
+	tenant  string // tenant of the query; "" on a server without tenants
 	who     *principal.Principal
-	single  bool // it uses one CPU; valid once it has a slot
+	single  bool // the query uses one CPU; valid once it has a slot
 	arrival uint64
 	element *list.Element // nil once the query has a slot
 	ready   chan struct{} // closed once the query has a slot
@@ -69,8 +69,8 @@ func newSlots(o Options, m *metrics) *slots {
 	return s
 }
 
-// acquire returns once the query has a slot; release gives the slot back. single says that the query must use only one
-// CPU. acquire fails with ErrBusy or with the error of ctx.
+// acquire returns once the query has a slot. release gives the slot back. single means that the query must use only one CPU.
+// acquire fails with ErrBusy or with the error of ctx.
 func (s *slots) acquire(ctx context.Context, kind costKind) (release func(), single bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, false, err

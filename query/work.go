@@ -13,13 +13,13 @@ import (
 	"halite/query/read"
 )
 
-// Work is a query in another language than PromQL. Its front end reads samples and computes the answer itself.
+// Work is a query in a language other than PromQL. Its front end reads samples and computes the answer.
 type Work struct {
 	// Kind is the language, for metrics and lists. Text is the query.
 	Kind, Text string
 	// StartMs and EndMs are the requested range.
 	StartMs, EndMs int64
-	// Selectors are the series that it reads. They serve to estimate its cost.
+	// Selectors select the series that it reads. They serve to estimate its cost.
 	Selectors [][]*labels.Matcher
 	// Client names the client in the list of active queries.
 	Client string
@@ -32,8 +32,8 @@ type Reading struct {
 	held       int
 }
 
-// Hold reserves memory for samples that the query keeps, or fails if there are too many. Release them through the session's
-// budget.
+// Hold reserves memory for samples that the query keeps, or fails if there are too many. The session's budget releases the
+// memory.
 func (r *Reading) Hold(samples int) error {
 	if r.held += samples; r.held > r.samplesMax {
 		return promql.ErrTooManySamples("query execution")
@@ -45,9 +45,9 @@ const sampleBytes = 16
 
 var errNoReader = errors.New("the store has no columns to read")
 
-// Do does work within the limits of queries: rules, time, concurrency, slots, samples and memory. It lists, counts and logs the
-// work as it does with other queries. compute returns the bytes that its answer holds. The Result has no Value; Close it once
-// the answer is written. The error is an *Error.
+// Do does work within the limits of queries: rules, time, concurrency, slots, samples and memory. It lists, counts and logs
+// the work like other queries. compute returns the size of its answer in bytes. The Result has no Value; the caller closes
+// it once the answer is written. The error is an *Error.
 func (e *Engine) Do(ctx context.Context, w Work, compute func(context.Context, *Reading) (answerBytes int64, err error)) (
 	*Result, error,
 ) {

@@ -48,7 +48,7 @@ type batchRow struct {
 	marked   bool
 }
 
-// Write stores a request and returns when the tables hold it. Results and errors are those of Ingester.Write. But an
+// Write stores a request and returns when the tables hold it. It returns the results and errors of Ingester.Write. But an
 // *OverloadError of the storage may come after part of the request was stored.
 func (t *Direct) Write(ctx context.Context, in ingest.Input) (ingest.Result, error) {
 	r, err := t.Begin(ctx, in)

@@ -49,7 +49,7 @@ func (r *Removal) inserted(ref, number uint32) {
 	}
 }
 
-// Forget removes all encodings of refs. The refs must be among those of Remove. Neither Find nor Insert may run meanwhile.
+// Forget removes all encodings of refs. Remove must have got these refs. Neither Find nor Insert may run meanwhile.
 func (r *Removal) Forget(refs []uint32) {
 	if !r.sorted {
 		slices.Sort(r.entries)

@@ -6,8 +6,8 @@
 //
 // After a crash at any instant, tables and log agree:
 //   - Start: the log counts its starts and begins a segment. Then the cell records both. Then the server accepts writes.
-//   - Checkpoint: the cell names the first segment that the tables may lack. Then the tables are synced. Then the log is truncated
-//     before that segment. So the tables may know a later truncation than the log, but never an earlier one.
+//   - Checkpoint: the cell names the first segment that the tables may lack. Then the tables are synced. Then the log is
+//     truncated before that segment. So the tables may know a later truncation than the log, but never an earlier one.
 //
 // Concurrency: the caller serialises the methods of a Keeper.
 package identity

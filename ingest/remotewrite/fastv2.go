@@ -89,7 +89,7 @@ func (w *WalkerV2) FastSeries() (key Key, s Sample, m MetadataRefs, ok bool) {
 	return key, s, m, true
 }
 
-// FastValueRef returns two symbols of a series that FastSeries has read: the symbol of a label's name and that of its value.
+// FastValueRef returns two symbols of a series that FastSeries has read: the symbols of a label's name and of its value.
 // valueRef is 0 if the series lacks the label. guess is the symbol of the name in another series, or 0.
 func (w *WalkerV2) FastValueRef(guess uint32, name string) (nameRef, valueRef uint32) {
 	at := w.series[w.next-1]

@@ -163,7 +163,7 @@ func (m *histogramMessage) list(b []byte, field int32, wire, at, pos, end int) (
 	return next, err
 }
 
-// build makes the histogram of the message. Its slices alias those of the decoder.
+// build makes the histogram of the message. Its slices alias the decoder's slices.
 func (d *histogramDecoder) build() Histogram {
 	m := &d.message
 	h := Histogram{TsMs: m.tsMs, StartMs: m.startMs}

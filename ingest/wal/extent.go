@@ -107,7 +107,7 @@ func (l *Log) Starts() uint32 {
 
 // Checkpoint makes a log in dir with all frames of the segments before the given one, which Rotate has returned. The new log
 // has hard links to the segments, or copies. Checkpoint may run concurrently with Append. After an error the caller removes
-// dir. Errors: those of Wait and of the file system.
+// dir. Errors: as Wait; errors of the file system.
 func (l *Log) Checkpoint(dir string, before uint64) error {
 	l.truncating.Lock()
 	defer l.truncating.Unlock()

@@ -114,7 +114,7 @@ type rotation struct {
 	header header
 }
 
-// Open locks the directory. The caller calls Replay before Append. Errors: ErrLocked, and those of the file system.
+// Open locks the directory. The caller calls Replay before Append. Errors: ErrLocked; errors of the file system.
 func Open(opts Options) (*Log, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func continues(values []float64, left []int, i int) bool {
 		math.Float64bits(values[left[i]]) == math.Float64bits(values[left[i-1]])
 }
 
-// specials reads the list of a chunk of n samples into d.runs. It returns the rest of src and the number of listed values.
+// readExceptions reads the list of a chunk of n samples into d.runs. It returns the rest of src and the number of listed values.
 func (d *Decoder) readExceptions(src []byte, n int) (rest []byte, listed int, err error) {
 	d.runs = d.runs[:0]
 	number, src, ok := column.CutUvarint(src)

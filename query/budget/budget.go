@@ -120,7 +120,7 @@ func (b *Budget) lease(bytes int64) bool {
 
 func roundUp(bytes int64) int64 { return (bytes + leaseBytes - 1) / leaseBytes * leaseBytes }
 
-// Release subtracts bytes. The pool gets them back at Reset, StartSending or Close, as garbage may still occupy them.
+// Release subtracts bytes. The pool gets them back at Reset, StartSending or Close, because garbage may still occupy them.
 func (b *Budget) Release(bytes int64) { b.bytes.Add(-bytes) }
 
 // Reset sets the reservation to bytes, and trims the lease. A query calls it when it holds only its result. Reset fails as
@@ -169,8 +169,8 @@ func (b *Budget) ForLookup() (reserve func(bytes int64) error, done func()) {
 	return reserve, func() { b.Release(taken.Load()) }
 }
 
-// SeriesBytes is roughly the memory of a selected series: its struct, one span of hours, labels that the index made for this
-// query alone, and the series object for Prometheus's engine.
+// SeriesBytes is roughly the memory of a selected series: its struct, one span of hours, labels that the index made only for
+// this query, and the series object for Prometheus's engine.
 const SeriesBytes = 256
 
 // ReserveSeries adds n selected series, or fails with a *LimitError.

@@ -12,7 +12,7 @@ import (
 
 // Response is the transfer of a result to a client. Its methods must not block.
 type Response interface {
-	// Slow reports whether the server has been waiting for the client for some time.
+	// Slow reports whether the server has waited for the client for some time.
 	Slow() bool
 	// End makes the transfer fail. Soon afterwards, the query closes its Budget.
 	End()
@@ -29,9 +29,9 @@ const responseEndWait = 5 * time.Second
 type Pool struct {
 	bytesMax int64
 	bytes    atomic.Int64
-	ended    atomic.Int64 // slow responses
+	ended    atomic.Int64 // number of slow responses that were ended
 
-	ending    sync.Mutex // one query at a time ends responses
+	ending    sync.Mutex // held by the query that ends responses
 	mu        sync.Mutex
 	responses []transfer // in order of their start
 }
@@ -69,7 +69,7 @@ type transfer struct {
 	ended  bool
 }
 
-// tryLease leases bytes if they are free. Only small queries get bytes from the last 1/smallQueryShare of the pool.
+// take leases bytes if they are free. Only small queries get bytes from the last 1/smallQueryShare of the pool.
 func (p *Pool) take(bytes int64, small bool) bool {
 	bytesMax := p.bytesMax
 	if !small {
@@ -84,7 +84,7 @@ func (p *Pool) take(bytes int64, small bool) bool {
 
 func (p *Pool) release(bytes int64) { p.bytes.Add(-bytes) }
 
-// lease is tryLease, but ends slow responses if the pool is exhausted.
+// lease is take, but it ends slow responses if the pool is exhausted.
 func (p *Pool) lease(bytes int64, small bool) bool {
 	if p.take(bytes, small) {
 		return true

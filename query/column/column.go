@@ -9,11 +9,11 @@ import (
 // SampleBytes is the memory of one sample in a column.
 const SampleBytes = 16
 
-// Column is the samples of one series, or a time slice of them. They must not be changed, and not be used after the batch is
+// Column is the samples of one series, or a time slice of them. Callers neither change them nor use them after the batch is
 // released.
 type Column struct {
 	Labels labels.Labels
-	// Series knows all labels. Labels may be projected: then Group identifies the projected label set.
+	// Series gives access to all labels. Labels may be projected: then Group identifies the projected label set.
 	Series *index.Series
 	Group  uint32
 	Samples

@@ -6,8 +6,8 @@ import (
 	"halite/keyschema/histchunk"
 )
 
-// SetHints sets the counter reset hints of histograms as Prometheus's storage returns them. Gauges stay gauges. A histogram that
-// continues the one before is no counter reset; all others are unknown. floats are the times of float samples of the series: a
+// SetHints sets the counter reset hints of histograms like Prometheus's storage. Gauges stay gauges. A histogram that
+// continues the one before is not a reset; all others are unknown. floats are the times of float samples of the series: a
 // histogram after a float is unknown.
 func SetHints(samples []histchunk.Sample, floats []int64) {
 	at := 0
@@ -16,7 +16,7 @@ func SetHints(samples []histchunk.Sample, floats []int64) {
 			at++
 		}
 		follows := i > 0 && (at == 0 || floats[at-1] < samples[i-1].TsMs)
-		// The next histogram needs the old hint of this one only to know whether it is a gauge.
+		// The next histogram needs the old hint of this one only to check whether it is a gauge.
 		var before *histchunk.Sample
 		if follows {
 			before = &samples[i-1]

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// pooledMax is the largest number of columns or rows whose memory is pooled. Only an unusual query needs more, so the garbage
-// collector frees that memory.
+// pooledMax is the largest number of columns or rows whose memory is pooled. Only an unusual query needs more, and the
+// garbage collector frees that memory.
 const pooledMax = 1 << 16
 
 // Pool reuses columns and rows. It is safe for concurrent use.

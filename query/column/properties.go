@@ -10,7 +10,7 @@ import (
 type Properties struct {
 	// StepMs is the time between neighbouring samples; 0 if it varies.
 	StepMs int64
-	// NoStale: no value is a stale marker. Monotonic: no value is less than the one before.
+	// NoStale means that no value is a stale marker. Monotonic means that no value is less than its predecessor.
 	NoStale, Monotonic bool
 }
 
@@ -19,7 +19,7 @@ func PropertiesOf(c Points) Properties {
 	return Properties{StepMs: interval(c.TsMs), NoStale: noStale(c.Values), Monotonic: monotonic(c.Values)}
 }
 
-// Loops that end early are twice as fast as one that keeps two flags.
+// Loops that end early are twice as fast as one loop with two flags.
 
 func noStale(values []float64) bool {
 	for _, v := range values {
@@ -41,7 +41,8 @@ func monotonic(values []float64) bool {
 	return true
 }
 
-// Join merges the properties of two adjacent sample ranges. n is the length of the first, the second must not be empty.
+// Join merges the properties of two adjacent sample ranges. n is the length of the first range; the second must not be
+// empty.
 func (t Properties) Join(next Properties, n int, all Points) Properties {
 	between := all.TsMs[n] - all.TsMs[n-1]
 	if n > 1 && t.StepMs != between || len(all.TsMs)-n > 1 && next.StepMs != between {

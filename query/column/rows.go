@@ -2,18 +2,18 @@ package column
 
 import "halite/storage/index"
 
-// Row is the place of the samples of one series and hour: part number Part of a batch, from Start on. N is their number. Found is
-// set once the row was found in a cache or read, even if it has no samples.
+// Row locates the samples of one series and hour: they start at Start in part number Part of a batch. N is their number.
+// Found is set once the row was found in a cache or read, even if it has no samples.
 type Row struct {
 	Part, Start, N int32
 	Found          bool
 	Properties
 }
 
-// Rows are the rows of a batch. The rows of a series follow each other, hours ascending.
+// Rows are the rows of a batch. The rows of a series are adjacent, hours ascending.
 type Rows struct {
 	All []Row
-	// Bases are the numbers of the first row of each series, and the number of all rows.
+	// Bases are the index of the first row of each series, and the number of all rows.
 	Bases []int
 }
 

@@ -15,7 +15,7 @@ import (
 	"halite/query/columnar/operator"
 )
 
-// Queryable returns the series of selectors in the rest of a plan. For a selector that stands for a part, it returns the value
+// Queryable returns the series of selectors in the rest of a plan. For a selector that replaces a part, it returns the value
 // of the part. It passes all other selectors to q.
 func (r *Run) Queryable(q promstorage.Queryable) promstorage.Queryable {
 	return promstorage.QueryableFunc(func(mint, maxt int64) (promstorage.Querier, error) {

@@ -1,13 +1,13 @@
 // Package columnar evaluates PromQL expressions over whole columns. It evaluates the expressions that dashboards use, at a
-// fraction of the cost of an engine that works sample by sample, and with exactly the same results.
+// fraction of the cost of an engine that works sample by sample, with exactly the same results.
 //
 // [Build] reads a parsed and preprocessed expression. If it supports all of it, the [Plan] needs no engine. If it supports
-// only parts, the plan holds a rewritten expression, in which each of the largest supported parts is a selector. The plan
-// answers these selectors ([Run.Queryable]) with series that have a sample at every step of the query's grid, and a stale
-// marker at a step without a value. The engine evaluates the rest.
+// only parts, the plan holds a rewritten expression, in which a selector replaces each of the largest supported parts. The
+// plan answers these selectors ([Run.Queryable]) with series that have a sample at every step of the query's grid, and a
+// stale marker at a step without a value. The engine evaluates the rest.
 //
 // Some unsupported cases appear only during the evaluation, for example a duplicate label set. Then the evaluation ends with
-// [operator.ErrUndecided] and the caller asks the engine, which finds the error or the rare result.
+// [operator.ErrUndecided]. The caller asks the engine, which finds the error or the rare result.
 //
 // Packages below do the work. Package operator has the operators and makes a tree of them. Package window has the functions
 // over the samples of a window. Package accumulate has the aggregations of rows. Package grid has the steps, series and

@@ -9,7 +9,7 @@ import (
 	"halite/query/columnar/operator"
 )
 
-// delegatedLabel is the label of the selectors that stand for supported parts of an expression. The pointer to its matcher
+// delegatedLabel is the label of the selectors that replace supported parts of an expression. The pointer to its matcher
 // identifies the part, so a label of that name in data or query has no special meaning.
 const delegatedLabel = "__columnar__"
 
@@ -48,7 +48,7 @@ func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 		return p
 	}
 	if opts.DelayedNames {
-		// The engine cannot know which series must lose their names at the end.
+		// The engine cannot find out which series must lose their names at the end.
 		return nil
 	}
 	p.rest = p.rewrite(e, false)
@@ -174,7 +174,7 @@ func strip(e parser.Expr) parser.Expr {
 	return e
 }
 
-// delegate makes the selector that stands for a part. It pins a part that is evaluated once to the first step, so that the
+// delegate makes the selector that replaces a part. It pins a part that is evaluated once to the first step, so that the
 // engine also evaluates the expression around it once.
 func (p *Plan) delegate(v operator.Vector, pos posrange.PositionRange, once bool) parser.Expr {
 	h := &delegatedPart{vector: v, grid: p.grid}

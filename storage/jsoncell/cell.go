@@ -87,7 +87,7 @@ func (c Cell) Read(ctx context.Context, meta storage.Table, into any) (found boo
 	return found, err
 }
 
-// Entry returns the mutation entry that writes the document. A document that Read would refuse as too large is an error.
+// Entry returns the mutation entry that writes the document. It fails if Read would refuse the document as too large.
 func (c Cell) Entry(content any) (storage.Entry, error) {
 	value, err := json.Marshal(content)
 	if err != nil {

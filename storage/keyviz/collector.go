@@ -17,16 +17,15 @@ import (
 // Keys appends the row key of a series and hour, or nothing if the series is unknown.
 type Keys func(dst []byte, ref uint32, hour int64) []byte
 
-// Collector counts load by key range and keeps it by time. Its methods may be called concurrently. A nil Collector counts
-// nothing.
+// Collector counts load by key range and time. Its methods may be called concurrently. A nil Collector counts nothing.
 type Collector struct {
 	opts   Options
 	set    *ranges.Set
 	series *ranges.Series
 	keys   atomic.Pointer[Keys]
-	divide atomic.Int64 // look-ups of series at which the ranges divide next
+	divide atomic.Int64 // number of look-ups of series at which the ranges divide next
 	jobs   periodic.Jobs
-	hour   atomic.Int64 // at the last tick
+	hour   atomic.Int64 // hour of the last tick
 	begun  time.Time
 	past   atomic.Int64 // samples since the last division
 
@@ -39,7 +38,7 @@ type Collector struct {
 	pyramid  *pyramid
 	drained  time.Time
 	changes  []Change
-	failures atomic.Int64 // to store columns
+	failures atomic.Int64 // failures to store columns
 }
 
 // Change is a split or merge of key ranges.
@@ -76,7 +75,7 @@ func Open(ctx context.Context, o Options) (*Collector, error) {
 	return c, nil
 }
 
-// Start begins to count samples, whose keys are known from here on, and to store columns each minute. With interval 0 nothing
+// Start begins to count samples, whose keys are now available, and to store columns each minute. With interval 0 nothing
 // runs in the background.
 func (c *Collector) Start(keys Keys, interval time.Duration) {
 	if c == nil {
@@ -107,7 +106,7 @@ func (c *Collector) keyOf(ref uint32, tsMs int64) string {
 	return string((*keys)(nil, ref, keyschema.HourOf(min(max(tsMs, 0), keyschema.TimeMaxMs))))
 }
 
-// Begin returns a batch for the samples of a request; nil if nothing counts them. End it with End.
+// Begin returns a batch for the samples of a request, or nil if c counts nothing. The caller ends it with End.
 func (c *Collector) Begin() *ranges.Batch {
 	if c == nil || c.keys.Load() == nil {
 		return nil
@@ -116,8 +115,8 @@ func (c *Collector) Begin() *ranges.Batch {
 }
 
 const (
-	// firstDivision is the number of new series after which the ranges divide for the first time. They divide again after each
-	// growth by a divisionGrowth-th, so that the first load of a new server has ranges.
+	// firstDivision is the number of new series after which the ranges divide for the first time. Later they divide again
+	// whenever the number has grown by 1/divisionGrowth. So the first load of a new server already has ranges.
 	firstDivision  = 64
 	divisionGrowth = 4
 )
@@ -144,10 +143,11 @@ func (c *Collector) End(b *ranges.Batch) {
 }
 
 const (
-	// pastSamples is the number of past samples after which the ranges divide. A backfill writes hours within seconds, so minutes
-	// of the clock would be too long.
+	// pastSamples is the number of past samples after which the ranges divide. A backfill writes hours of samples within
+	// seconds, so a division each minute would be too rare.
 	pastSamples = 1 << 14
-	// pastPause: a division waits pastPause times as long as the last one took, so that divisions take 1 % of a CPU at most.
+	// pastPause is the ratio of the pause between divisions to the time of the last division. So divisions take at most 1 %
+	// of a CPU.
 	pastPause = 100
 )
 
@@ -166,12 +166,12 @@ func (c *Collector) Divide(renumber bool) {
 	}
 }
 
-// Tick divides the ranges and stores the changed columns. It happens each minute.
+// Tick divides the ranges and stores the changed columns. It runs each minute.
 func (c *Collector) Tick(ctx context.Context) {
 	now := c.opts.Now()
 	hour := keyschema.HourOf(now.UnixMilli())
 	newHour := c.hour.Swap(hour) != hour
-	c.Divide(newHour) // rules for keys come into force at an hour
+	c.Divide(newHour) // rules for keys come into force at the start of an hour
 	err := c.store(ctx, now.UnixMilli())
 	if err == nil && newHour && c.opts.Shared {
 		err = c.expireOthers(ctx, now.UnixMilli())
@@ -182,9 +182,9 @@ func (c *Collector) Tick(ctx context.Context) {
 	}
 }
 
-// DropTenant forgets the load of a tenant other than the default one. The caller lets no request of the tenant in. The columns in
-// table meta name the tenant no more when it returns, and this is durable after the next Sync of the store. A nil Collector has
-// nothing.
+// DropTenant forgets the load of a tenant other than the default one. The caller blocks all requests of the tenant. When
+// DropTenant returns, the columns in table meta no longer name the tenant. That is durable after the next Sync of the store.
+// A nil Collector has nothing to drop.
 func (c *Collector) DropTenant(ctx context.Context, tenant string) error {
 	if c == nil {
 		return nil
@@ -202,10 +202,10 @@ func (c *Collector) DropTenant(ctx context.Context, tenant string) error {
 	return nil
 }
 
-// drainEvery is the age of the counts that a heat map may lack.
+// drainEvery is the largest age of counts that a heat map may lack.
 const drainEvery = time.Second
 
-// drain adds what was counted to the columns. The caller holds mu.
+// drain adds the pending counts to the columns. The caller holds mu.
 func (c *Collector) drain() {
 	now := c.opts.Now()
 	if now.Sub(c.drained) < drainEvery && now.After(c.drained) {

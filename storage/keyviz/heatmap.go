@@ -21,7 +21,7 @@ const (
 	axisMax = 1 << 14
 )
 
-// ErrBadRequest means that a Request makes no sense.
+// ErrBadRequest means that a Request is invalid.
 var ErrBadRequest = errors.New("bad request")
 
 // Request asks for a heat map. Zero fields mean the default.
@@ -67,17 +67,17 @@ type Map struct {
 	End    string
 	// Values are the counts by column and row.
 	Values [][]float64
-	// Missing marks columns in which nothing was counted at all.
+	// Missing marks columns without any counts.
 	Missing []bool
-	// Touched is the number of key ranges with reads in each column, of Ranges in it.
+	// Touched is the number of key ranges with reads in each column. Ranges is the number of all ranges in the column.
 	Touched, Ranges []int
-	// RowsWritten and BytesWritten are the rows and bytes that were written to the table in all columns, by row.
+	// RowsWritten and BytesWritten are the rows and bytes written to the table over all columns, by row.
 	RowsWritten, BytesWritten []float64
-	// Approximate says that some ranges were divided evenly, or that rows hold several ranges.
+	// Approximate means that counts were spread evenly over parts of a range, or that a row holds several ranges.
 	Approximate bool
 }
 
-// Map returns a heat map. The error wraps ErrBadRequest if the request is at fault.
+// Map returns a heat map. The error wraps ErrBadRequest if the request is invalid.
 func (c *Collector) Map(ctx context.Context, r Request) (*Map, error) {
 	if err := r.Validate(c.opts.Now()); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (c *Collector) Map(ctx context.Context, r Request) (*Map, error) {
 	return m, nil
 }
 
-// grid returns the level and the times of the columns: the finest level that keeps the time of the request.
+// grid returns the times of the columns and their level: the finest level that keeps data for the whole request.
 func (c *Collector) grid(r *Request) (*level, []int64) {
 	nowMs := c.opts.Now().UnixMilli()
 	levels := c.pyramid.levels
@@ -119,7 +119,7 @@ func (c *Collector) grid(r *Request) (*level, []int64) {
 	count := (to - from + l.spanMs - 1) / l.spanMs
 	step := l.spanMs * ((count + int64(r.Columns) - 1) / int64(r.Columns))
 	if count > int64(r.Columns) && count <= int64(r.Columns)+2 {
-		// The window begins and ends within columns. It loses the first ones rather than its resolution.
+		// The window begins and ends within columns. Drop the first columns rather than use a coarser level.
 		step, from = l.spanMs, from+(count-int64(r.Columns))*l.spanMs
 	}
 	from -= from % step
@@ -131,7 +131,7 @@ func (c *Collector) grid(r *Request) (*level, []int64) {
 	return l, times
 }
 
-// columns returns the columns of a level and time, decoded, by time.
+// columns returns the decoded columns of a level and time range, by time.
 func (c *Collector) columns(l *level, fromMs, toMs int64) []*heat.Column {
 	c.mu.Lock()
 	c.drain()
@@ -158,8 +158,8 @@ func (c *Collector) columns(l *level, fromMs, toMs int64) []*heat.Column {
 	return found
 }
 
-// axisOf returns the union of the columns' ranges within keys. If there are too many, it prefers borders of salts, metrics and
-// tenants.
+// axisOf returns the union of the columns' ranges within keys. If there are too many ranges, it prefers borders of salts,
+// metrics and tenants.
 func axisOf(columns []*heat.Column, start, end string) []string {
 	seen := map[string]struct{}{start: {}}
 	for _, c := range columns {
@@ -195,7 +195,7 @@ func (m *Map) fill(columns []*heat.Column, axis []string, r *Request) [][]float6
 	for i := range fine {
 		fine[i] = make([]float64, len(axis))
 	}
-	// Ranges outside the keys of the request get ranges of their own, which are cut off.
+	// Ranges outside the keys of the request get separate ranges, which are cut off.
 	whole, shift := axis, 0
 	if r.Start != "" {
 		whole, shift = append([]string{""}, axis...), 1
@@ -280,12 +280,12 @@ type Cell struct {
 	StartMs, SpanMs int64
 	Start, End      string
 	Counts          heat.Counts
-	// Keys are row keys that were sampled lately in the range.
+	// Keys are recently sampled row keys of the range.
 	Keys []string
 }
 
-// Cell returns the load of the range that holds a key, in the finest column that holds a time. found is false if nothing was
-// counted then.
+// Cell returns the load of the range that holds a key, in the finest column that holds a time. found is false if the column
+// does not exist.
 func (c *Collector) Cell(tMs int64, key string) (cell Cell, found bool) {
 	nowMs := c.opts.Now().UnixMilli()
 	for _, l := range c.pyramid.levels {

@@ -7,10 +7,9 @@ import (
 	"halite/storage/keyviz/heat"
 )
 
-// Load returns the counts of key ranges from fromMs to before toMs, in the columns that lie in that time at least partly. Range i
-// holds the keys from starts[i] to before starts[i+1]; starts ascend, and the first is "". What was counted for a range that
-// several of starts divide spreads evenly over them, so the totals are the totals of the heat map. The error wraps
-// ErrBadRequest if the request is at fault.
+// Load returns the counts of key ranges in the columns that overlap [fromMs, toMs). Range i holds the keys in [starts[i],
+// starts[i+1]); starts ascend, and the first is "". If starts divide a recorded range, its counts spread evenly over the
+// parts. So the totals equal the totals of the heat map. The error wraps ErrBadRequest if the request is invalid.
 func (c *Collector) Load(ctx context.Context, fromMs, toMs int64, starts []string) ([]heat.Counts, error) {
 	r := Request{FromMs: fromMs, ToMs: toMs, Columns: ColumnsMax}
 	if err := r.Validate(c.opts.Now()); err != nil {

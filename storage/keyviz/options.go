@@ -31,7 +31,7 @@ type Options struct {
 	Meta storage.Table
 	// Server names this server in table meta. Servers with the same tables need different names. Default ServerDefault.
 	Server string
-	// Shared says that other servers write to the same tables. Then heat maps show the sum of all servers.
+	// Shared is set if other servers write to the same tables. Then heat maps show the sum of all servers.
 	Shared bool
 	// MemoryBytesMax bounds the memory of columns. Default MemoryBytesMaxDefault.
 	MemoryBytesMax int64

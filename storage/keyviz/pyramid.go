@@ -16,11 +16,11 @@ type level struct {
 	columns      map[int64]*stored
 }
 
-// stored is a column. Only recent ones are open; the others are encoded.
+// stored is a column. Only recent columns are open; the others are encoded.
 type stored struct {
 	open    *heat.Column
 	encoded []byte
-	dirty   bool // table meta has an older one, or none
+	dirty   bool // table meta has no copy, or an older one
 }
 
 // pyramid has columns of a minute, ten minutes and an hour. Every count is in all three.
@@ -29,9 +29,9 @@ type pyramid struct {
 	bytesMax  int64
 	rangesMax int
 	levels    [3]*level
-	sizeBytes int64 // of the encoded columns
+	sizeBytes int64 // size of the encoded columns
 	open      int
-	folded    int64 // columns that lost ranges for bytesMax
+	folded    int64 // columns that lost ranges to stay within bytesMax
 	outside   heat.Counts
 }
 
@@ -43,7 +43,7 @@ const columnBytes = 128
 
 func newPyramid(codec *heat.Codec, bytesMax int64, rangesMax int) *pyramid {
 	p := &pyramid{codec: codec, bytesMax: bytesMax, rangesMax: rangesMax}
-	// Two more columns than six hours, four days and 28 days: at both ends a column lies in the window only in part.
+	// Two columns more than six hours, four days and 28 days need, because a window may begin and end within a column.
 	p.levels = [...]*level{
 		{letter: 'm', spanMs: minuteMs, keep: 362}, {letter: 't', spanMs: 10 * minuteMs, keep: 578},
 		{letter: 'h', spanMs: 60 * minuteMs, keep: 674},
@@ -82,7 +82,7 @@ func (p *pyramid) add(columns []*heat.Column, nowMs int64) {
 	}
 }
 
-// opened returns a decoded column, which may be new.
+// opened returns a decoded column and makes a missing one.
 func (p *pyramid) opened(l *level, startMs int64) *stored {
 	s := l.columns[startMs]
 	if s == nil {
@@ -103,7 +103,7 @@ func (p *pyramid) opened(l *level, startMs int64) *stored {
 	return s
 }
 
-// decoded decodes a column that this process has encoded or checked.
+// decoded decodes a column that this process has encoded or validated.
 func (p *pyramid) decoded(s *stored) *heat.Column {
 	if s.open != nil {
 		return s.open
@@ -161,7 +161,8 @@ func (p *pyramid) drop(start, end string) {
 	}
 }
 
-// expire forgets columns that are too old and returns their rows' keys. It folds ranges if the columns need too much memory.
+// expire forgets columns that are too old and returns the keys of their rows. If the columns use too much memory, it folds
+// ranges.
 func (p *pyramid) expire(nowMs int64) (expired []columnID) {
 	for _, l := range p.levels {
 		first := l.firstMs(nowMs)
@@ -180,10 +181,10 @@ func (p *pyramid) expire(nowMs int64) (expired []columnID) {
 	return expired
 }
 
-// foldRanges are the numbers of ranges that columns keep if they need too much memory.
+// foldRanges lists the numbers of ranges to which columns are reduced if they use too much memory.
 func foldRanges() []int { return []int{256, 128, 64, 32, 16, 8, 4, 2, 1} }
 
-// fold merges the coldest ranges of the oldest columns until all fit into bytesMax.
+// fold merges the coldest ranges of the oldest columns until all columns fit into bytesMax.
 func (p *pyramid) fold() {
 	for _, keep := range foldRanges() {
 		for _, l := range p.levels {

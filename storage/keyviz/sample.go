@@ -28,8 +28,8 @@ type Sample struct {
 	Weights [][]float64
 }
 
-// Sample returns the load of sampled keys: each range gives its counts to the keys that were sampled in it, in equal parts, or to
-// the nearest sampled key. The error wraps ErrBadRequest if the request is at fault, or if no key has been sampled yet.
+// Sample returns the load of sampled keys. Each range gives equal parts of its counts to its sampled keys, or all of them to
+// the nearest sampled key. The error wraps ErrBadRequest if the request is invalid, or if no key has been sampled yet.
 func (c *Collector) Sample(ctx context.Context, r Request) (*Sample, error) {
 	r.Rows = RowsMax
 	if r.Columns == 0 || r.Columns > SampleColumnsMax {
@@ -54,7 +54,7 @@ func (c *Collector) Sample(ctx context.Context, r Request) (*Sample, error) {
 		if row+1 < len(m.Starts) {
 			end, _ = slices.BinarySearch(s.Keys, m.Starts[row+1])
 		}
-		if first == end { // none was sampled in the row
+		if first == end { // no key was sampled in the row
 			first = min(first, len(s.Keys)-1)
 			end = first + 1
 		}
@@ -86,7 +86,7 @@ func (c *Collector) sampledKeys(start, end string) (keys []string) {
 	return thin
 }
 
-// seriesOf is a row key without its hour.
+// seriesOf returns a row key without its hour.
 func seriesOf(key string) string {
 	if prefix, _, ok := keyschema.CutHour([]byte(key)); ok {
 		return string(prefix)

@@ -55,7 +55,8 @@ func (p *pyramid) levelOf(letter byte) *level {
 	return nil
 }
 
-// load reads this server's columns from table meta. Unreadable ones are logged and left out: the heat map is no data.
+// load reads this server's columns from table meta. It logs and skips unreadable ones, because the heat map is only
+// diagnostic.
 func (c *Collector) load(ctx context.Context) error {
 	nowMs := c.opts.Now().UnixMilli()
 	start := rowPrefix + c.opts.Server + "#"
@@ -93,7 +94,7 @@ func (c *Collector) scan(
 
 // store writes the changed columns to table meta and removes the expired ones.
 func (c *Collector) store(ctx context.Context, nowMs int64) error {
-	c.storing.Lock() // an older column must not follow a newer one
+	c.storing.Lock() // an older column must not overwrite a newer one
 	defer c.storing.Unlock()
 	muts, written := c.changed(nowMs)
 	err := c.apply(ctx, muts)
@@ -154,7 +155,8 @@ func (c *Collector) others(ctx context.Context, l *level, fromMs, toMs int64) (o
 	return out, err
 }
 
-// expireOthers removes expired columns of other servers from table meta, because a server that has ended for good does not.
+// expireOthers removes expired columns of other servers from table meta. A server that was shut down for good does not
+// remove them.
 func (c *Collector) expireOthers(ctx context.Context, nowMs int64) error {
 	var muts []storage.RowMutation
 	err := c.scan(ctx, rowPrefix, rowsEnd, func(server string, id columnID, l *level, _ []byte) {

@@ -36,7 +36,7 @@ func (t *countedTable) Load(ctx context.Context, muts []storage.RowMutation) err
 	return err
 }
 
-// wrote counts rows that were written, or a failure.
+// wrote counts written rows, or a failure.
 func (c *Collector) wrote(muts []storage.RowMutation, err error) {
 	if len(muts) == 0 {
 		return
@@ -70,8 +70,8 @@ func (t *countedTable) ReadRows(ctx context.Context, set storage.RowSet, opts st
 	return it
 }
 
-// countedIter counts the rows of one read. It measures the time of the first row, which stands for the seek, and of each
-// timedRows-th row after it, because a clock costs more than a row.
+// countedIter counts the rows of one read. It measures the time of the first row, which includes the seek, and then of each
+// timedRows-th row. Reading the clock costs more than reading a row.
 type countedIter struct {
 	storage.RowIter
 	collector *Collector
@@ -82,7 +82,7 @@ type countedIter struct {
 	closed    bool
 }
 
-// timedRows is the distance of the rows whose time is measured.
+// timedRows is the number of rows between two measured ones.
 const timedRows = 64
 
 // Next implements storage.RowIter.

@@ -2,8 +2,8 @@
 //
 // The row has one cell. Its qualifier names the holder, and its timestamp is the end of the lease. A holder renews the lease
 // long before its end. After the end, any other process may take it. Work under a lease must tolerate that another process
-// does the same work for a moment, because clocks differ and a process may sleep beyond the end of its lease. So a lease saves
-// work, but protects nothing.
+// does the same work for a moment: clocks differ, and a process may pause beyond the end of its lease. So a lease saves work
+// but gives no mutual exclusion.
 //
 // A [Keeper] renews a lease in the background and reports whether this process holds it.
 //

@@ -32,7 +32,7 @@ func NewKeeper(opts Options, log *slog.Logger) (*Keeper, error) {
 // Held reports whether this process holds the lease, by its own clock.
 func (k *Keeper) Held() bool { return k.lease.opts.Now().UnixMilli() < k.untilMs.Load() }
 
-// Renew takes or renews the lease now, and reports whether this process holds it. After an error, an earlier hold lasts until
+// Renew takes or renews the lease, and reports whether this process holds it. After an error, an earlier lease lasts until
 // its end.
 func (k *Keeper) Renew(ctx context.Context) (bool, error) {
 	before, began := k.Held(), k.lease.opts.Now()

@@ -23,7 +23,7 @@ type Options struct {
 	Meta storage.Table
 	// Name names the lease. Holder names the process; no two processes may have the same Holder.
 	Name, Holder string
-	// TTL is the duration of the lease after its last renewal; 0 means 90 s. Renew the lease three times per
+	// TTL is the duration of the lease after its last renewal; 0 means 90 s. The caller renews the lease three times per
 	// TTL.
 	TTL time.Duration
 	// Now is the clock; nil means time.Now.
@@ -66,7 +66,7 @@ func (l *Lease) Hold(ctx context.Context) (bool, error) {
 		{Kind: storage.DeleteFamily, Family: storage.FamilyMeta},
 		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: l.qualifier(), TsMs: nowMs + l.opts.TTL.Milliseconds()},
 	}}
-	// This process may also hold the lease because of a call whose answer was lost.
+	// This process may also hold the lease because of a call whose reply was lost.
 	held, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), take, storage.RowMutation{})
 	if err == nil && !held {
 		taken := storage.Filter{Families: []string{storage.FamilyMeta}, FromMs: nowMs}
@@ -92,7 +92,7 @@ func (l *Lease) Release(ctx context.Context) error {
 
 func (l *Lease) qualifier() []byte { return append([]byte{holderPrefix}, l.opts.Holder...) }
 
-// mine passes the cell of a lease of this process. The cell stays after the lease's end until another process takes
+// mine is the filter for the cell of this process's lease. The cell stays after the lease's end until another process takes
 // the lease.
 func (l *Lease) mine() storage.Filter {
 	return storage.Filter{Families: []string{storage.FamilyMeta}, QualifierStart: l.qualifier(),

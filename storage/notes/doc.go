@@ -1,6 +1,6 @@
-// Package notes keeps what people write about series and names: annotations, and descriptions in the form of OpenTSDB's
+// Package notes keeps what users write about series and names: annotations, and descriptions in the form of OpenTSDB's
 // metadata. Each is a JSON document in a row of table meta.
 //
-// An annotation belongs to a time, and to a series or to all. Annotations of a series lie beside each other in the order of their
-// times. [Store.Sweep] deletes the ones whose time is too old.
+// An annotation belongs to a time, and to one series or to all. The annotations of a series are adjacent, in the order of
+// their times. [Store.Sweep] deletes annotations whose time is too old.
 package notes

@@ -25,7 +25,7 @@ const (
 	DocumentBytesMax = 64 << 10
 )
 
-// ErrTooMany means that more annotations lie in a range than the caller takes.
+// ErrTooMany means that a range has more annotations than the caller accepts.
 var ErrTooMany = errors.New("too many annotations")
 
 // Annotation is a note about a time.
@@ -45,14 +45,14 @@ type Annotation struct {
 // Store reads and writes the notes of one tenant. Its methods may be called concurrently.
 type Store struct {
 	meta storage.Table
-	// tenant stands in front of the series in row keys.
+	// tenant precedes the series in row keys.
 	tenant string
 	flush  func(ctx context.Context) error
-	// mu keeps a change from losing another one of the same document.
+	// mu serialises read-modify-write changes, so that none is lost.
 	mu *sync.Mutex
 }
 
-// New returns the store of the default tenant in table meta. flush makes what was written durable.
+// New returns the store of the default tenant in table meta. flush makes earlier writes durable.
 func New(meta storage.Table, flush func(ctx context.Context) error) *Store {
 	return &Store{meta: meta, flush: flush, mu: &sync.Mutex{}}
 }
@@ -79,8 +79,8 @@ func (s *Store) Annotation(ctx context.Context, series string, startMs int64) (a
 	return a, found, err
 }
 
-// Change calls change with the annotation at the same place, and stores what it returns. found is false if there is none. An
-// error of change is returned.
+// Change calls change with the annotation at the same place and stores its result. found is false if there is none. It
+// returns an error of change.
 func (s *Store) Change(
 	ctx context.Context, series string, startMs int64, change func(a Annotation, found bool) (Annotation, error),
 ) (a Annotation, err error) {
@@ -192,7 +192,8 @@ func (s *Store) ReadDescription(ctx context.Context, kind, id string, into any) 
 	return cellOf(s.descriptionRow(kind, id)).Read(ctx, s.meta, into)
 }
 
-// ChangeDescription reads the description into a document, calls change, and stores the document. An error of change is returned.
+// ChangeDescription reads the description into a document, calls change, and stores the document. It returns an error of
+// change.
 func (s *Store) ChangeDescription(ctx context.Context, kind, id string, document any, change func() error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// admit decides whether to open the tree (exists) or to create it. It changes Dir only if a loss was accepted.
+// admit decides whether to open the tree (exists) or to create it. It changes Dir only if the operator accepted a loss.
 func (s *Store) admit(tree *recovery.Tree) (exists bool, err error) {
 	exists, s.lost, err = tree.Recover()
 	if err != nil || s.opts.Admit == nil {
@@ -41,7 +41,7 @@ func (s *Store) admit(tree *recovery.Tree) (exists bool, err error) {
 func (s *Store) ask() (how Admission, err error) {
 	opts := s.opts
 	opts.ReadOnly, opts.Registerer, opts.Admit, opts.FS = true, nil, nil, treefs.ReadOnly(s.opts.FS)
-	opts.Logger = slog.New(slog.DiscardHandler) // Open logs the same events
+	opts.Logger = slog.New(slog.DiscardHandler) // Open will log the same events
 	view, err := openLocked(opts, health.New(opts.Logger, opts.Now), io.NopCloser(nil))
 	if err != nil {
 		return 0, err
@@ -66,10 +66,10 @@ func admitNew(opts *Options) error {
 	return fault.Wrap("look for the tables", err)
 }
 
-// Lost returns the losses that this and earlier starts accepted, until ForgetLosses confirms them.
+// Lost returns the losses that this start and earlier ones accepted, until ForgetLosses.
 func (s *Store) Lost() []fault.Damage { return s.lost }
 
-// ForgetLosses confirms that index and rollups match what Lost returns.
+// ForgetLosses records that index and rollups now match the losses that Lost returns.
 func (s *Store) ForgetLosses() error {
 	if len(s.lost) == 0 {
 		return nil

@@ -75,7 +75,7 @@ func (a *applier) run(ctx context.Context) {
 			err = a.writer.commit()
 		}
 		if err != nil {
-			// Neither this batch nor a later one was applied.
+			// No row of this batch or a later one was applied.
 			for i := first; i < len(a.muts); i++ {
 				a.fail(i, err)
 			}
@@ -86,8 +86,8 @@ func (a *applier) run(ctx context.Context) {
 	}
 }
 
-// fill adds rows to the batch until it is large, and returns the index of the next row. It leaves out a row that cannot be
-// written. A batch cannot remove a row, so fill then starts over without this row.
+// fill adds rows to the batch until it is large, and returns the index of the next row. It omits a row that it cannot write.
+// A batch cannot remove a row, so fill then starts over without this row.
 func (a *applier) fill(ctx context.Context, first int) (end int, err error) {
 	for i := first; i < len(a.muts); i++ {
 		if a.hasFailed(i) {
@@ -127,18 +127,18 @@ type rowWriter struct {
 	indexed bool // the batch must see its own writes, because some of its rows are read
 	batch   *pebble.Batch
 	scratch []byte
-	// touched is the last changed day, of touchedFamily.
+	// touched is the last changed day; it belongs to touchedFamily.
 	touched       *partition.State
 	touchedFamily *partition.Family
 }
 
-// close drops what was not committed.
+// close drops the uncommitted batch.
 func (w *rowWriter) close() { w.discard() }
 
 // discard drops the open batch.
 func (w *rowWriter) discard() {
 	if w.batch != nil {
-		_ = w.batch.Close() // only returns the memory
+		_ = w.batch.Close() // Close only returns the memory
 		w.batch = nil
 	}
 }
@@ -208,7 +208,7 @@ func (w *rowWriter) touch(f *partition.Family, day int32) *partition.State {
 	return w.touched
 }
 
-// noteVersion updates the family's flags about versions before a cell is written.
+// noteVersion updates the family's flags about versions before the write of a cell.
 func (t *Table) noteVersion(ctx context.Context, f *partition.Family, key []byte, tsMs int64) error {
 	if f.Mixed.Load() {
 		if !f.Unswept.Load() {
@@ -225,7 +225,7 @@ func (t *Table) noteVersion(ctx context.Context, f *partition.Family, key []byte
 	return nil
 }
 
-// remove deletes the row's cells that match, in one family or in all. A nil match means all cells.
+// remove deletes the row's matching cells, in one family or in all. A nil match selects all cells.
 func (w *rowWriter) remove(key []byte, familyName string, match func(*cellkey.Key) bool, fromMs, toMs int64) (err error) {
 	t := w.t
 	it, err := w.batch.NewIter(nil)
@@ -292,7 +292,7 @@ func (w *rowWriter) commit() error {
 		return fault.Wrap("close batch", b.Close())
 	}
 	if err := b.Commit(pebble.NoSync); err != nil {
-		_ = b.Close() // the commit's error is more useful
+		_ = b.Close() // the error of the commit is more useful
 		return fault.Wrap("commit", err)
 	}
 	w.t.store.applied.Add(1)
@@ -370,7 +370,7 @@ func (t *Table) dropRanges(
 	if err := t.store.waitWritable(ctx); err != nil {
 		return err
 	}
-	// All stripes: a write of a row happens entirely before or entirely after the drop.
+	// All stripes: a write of a row happens completely before or completely after the drop.
 	unlock := t.locks.Lock(partition.AllStripes, 0)
 	defer unlock()
 	b := t.store.db.NewBatch()

@@ -38,7 +38,8 @@ func (s *Store) loadTables() error {
 	return s.loadSplits()
 }
 
-// loadSplits restores the tablets of all tables. A table without split keys has one tablet, which splits again later.
+// loadSplits restores the tablets of all tables. A table without split keys starts with one tablet, which splits again
+// later.
 func (s *Store) loadSplits() error {
 	err := catalog.Read(s.db, catalog.Splits, func(name string, value []byte) error {
 		t, ok := s.tables[name]
@@ -53,7 +54,7 @@ func (s *Store) loadSplits() error {
 		return nil
 	})
 	if errors.Is(err, storage.ErrCorrupt) {
-		s.health.Report("split keys are damaged, tablets are split again", slog.LevelError, "err", err)
+		s.health.Report("split keys are damaged; tablets split again", slog.LevelError, "err", err)
 		return nil
 	}
 	return err
@@ -127,7 +128,7 @@ func (t *Table) markMixed(ctx context.Context, f *partition.Family) error {
 	return nil
 }
 
-// alignRecords writes the records in force to the copy and the tree where these differ.
+// alignRecords writes the records in force to the copy and to the tree where they differ.
 func (s *Store) alignRecords(r *catalog.Records) error {
 	for _, t := range s.tablesByName() {
 		rec := *t.record()

@@ -15,7 +15,7 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// Checkpoint makes a store in dir that holds every write that returned before the call. Writes go on meanwhile. Table files are
+// Checkpoint makes a store in dir with every write that returned before the call. Writes continue meanwhile. Table files are
 // hard links if the file system permits, otherwise copies. dir must not exist; after an error the caller removes it. Errors:
 // storage.ErrUnavailable without disk space or descriptors.
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
@@ -36,7 +36,7 @@ func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	if err := s.db.Checkpoint(tree); err != nil {
 		return fault.Wrap("checkpoint", err)
 	}
-	// The copy of the records may know more tables than the tree, but never fewer. So it is read after the tree.
+	// The copy of the records may have more tables than the tree, but never fewer. So read it after the tree.
 	if err := copyRecords(fs, s.opts.Dir, dir); err != nil {
 		return fault.Wrap("copy the table records", err)
 	}

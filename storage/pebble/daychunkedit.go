@@ -14,8 +14,8 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// removeFromDayChunk removes the matching cells of a row from the day chunk of the row's series. The range r is that row. The
-// caller holds the row's lock, which is the lock of the whole series.
+// removeFromDayChunk removes the matching cells of a row from the day chunk of the row's series. r is the range of that row.
+// The caller holds the row's lock, which covers the whole series.
 func (w *rowWriter) removeFromDayChunk(
 	it *pebble.Iterator, h cellkey.Header, r cellkey.Range, match func(*cellkey.Key) bool,
 ) error {
@@ -47,7 +47,7 @@ func (w *rowWriter) removeFromDayChunk(
 	return putDayChunk(w.batch, w.scratch, left)
 }
 
-// putDayChunk writes what is left of a day chunk, or deletes it if nothing is left.
+// putDayChunk writes the remaining day chunk, or deletes it if nothing remains.
 func putDayChunk(b *pebble.Batch, key, left []byte) error {
 	if len(left) == 0 {
 		return b.Delete(key, nil)
@@ -62,7 +62,7 @@ func (w *rowWriter) removeCell(f *partition.Family, key []byte, cell *storage.Ce
 	}, cell.TsMs, cell.TsMs+1)
 }
 
-// dropFromDayChunks completes the deletion of a row range that starts or ends between the hours of a series. The batch
+// dropFromDayChunks completes the deletion of a row range that starts or ends between two hours of a series. The batch
 // already has the range deletion. dropFromDayChunks rewrites the day chunks at both ends without the cells inside the range.
 // The caller holds all locks.
 func (t *Table) dropFromDayChunks(b *pebble.Batch, h cellkey.Header, r cellkey.Range) error {

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// dayChunkBytesMax bounds the values in a day chunk. Further cells stay beside it.
+	// dayChunkBytesMax bounds the values in a day chunk. Other cells stay outside it.
 	dayChunkBytesMax = 1 << 20
 	// spanTriesMax is the number of attempts to pack a span again after a write to the partition.
 	spanTriesMax = 3
-	// pauseFactor is the ratio of the background job's rest to its work.
+	// pauseFactor is the ratio of the background job's pauses to its work.
 	pauseFactor = 1
-	// restEverySeries is the number of series between two rests of the background job.
+	// restEverySeries is the number of series between two pauses of the background job.
 	restEverySeries = 512
 )
 
@@ -39,7 +39,7 @@ type dayChunkJob struct {
 	f     *partition.Family
 	state *partition.State
 	h     cellkey.Header
-	pause int // see pauseFactor; 0 means no rest
+	pause int // see pauseFactor; 0 means no pause
 
 	start, end []byte // the span; a nil end is the end of the partition
 	cells      daycells.Builder
@@ -55,7 +55,7 @@ type dayChunkJob struct {
 	sst  *sstable.Writer
 }
 
-// plainCell is a cell beside the day chunk of its prefix.
+// plainCell is a cell outside the day chunk of its prefix.
 type plainCell struct{ key, value []byte }
 
 func (j *dayChunkJob) run(ctx context.Context) error {
@@ -89,7 +89,7 @@ func (j *dayChunkJob) run(ctx context.Context) error {
 	return j.t.noteComplete(ctx, j.f, j.state, true)
 }
 
-// span packs cells from j.start on and sets j.end to where it stopped.
+// span packs cells from j.start on. It sets j.end to the end of the packed span.
 func (j *dayChunkJob) span(ctx context.Context) (err error) {
 	s := j.t.store
 	// The read sees all writes before this point. Later writes change the counter.
@@ -127,7 +127,7 @@ func (j *dayChunkJob) span(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	// Flush what the read has seen before the swap. Otherwise the swap would flush it while it holds all locks.
+	// Flush the writes that the read has seen before the swap. Otherwise the swap would flush them while it holds all locks.
 	if err := s.flush(ctx); err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (j *dayChunkJob) write(ctx context.Context, c *cursor.Cursor) error {
 	return j.writeSeries(ctx)
 }
 
-// take adds the cursor's cell to the day chunk of its series, or keeps it beside the day chunk.
+// take adds the cursor's cell to the day chunk of its series, or keeps it outside.
 func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
 	qualifier, tsMs, ok := c.Address()
 	if !ok {
@@ -257,7 +257,7 @@ func (j *dayChunkJob) writeSeries(ctx context.Context) error {
 	return j.rest(ctx)
 }
 
-// rest pauses the job regularly, so that other work gets the CPU.
+// rest pauses the job regularly, to leave CPU for other work.
 func (j *dayChunkJob) rest(ctx context.Context) error {
 	if j.series++; j.series%restEverySeries != 0 {
 		return nil
@@ -278,7 +278,7 @@ func (j *dayChunkJob) finish() error {
 	return err
 }
 
-// swap replaces all cells of the span by the file, unless somebody has written to the partition.
+// swap replaces all cells of the span by the file, unless there was a write to the partition meanwhile.
 func (j *dayChunkJob) swap(ctx context.Context, writes, after uint64) error {
 	s := j.t.store
 	end := j.end

@@ -12,10 +12,10 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// quietDoublingsMax bounds the wait before another attempt. DayChunkQuiet doubles with each failure of a day.
+// quietDoublingsMax bounds the wait before the next attempt. DayChunkQuiet doubles with each failure of a day.
 const quietDoublingsMax = 6
 
-// dueFunc reports whether a day must be packed now.
+// dueFunc reports whether a day is due for packing.
 type dueFunc func(*Table, *partition.Family, *partition.State) bool
 
 // startDayChunks starts the background job, which Close ends.
@@ -32,8 +32,8 @@ func (s *Store) startDayChunks() {
 	})
 }
 
-// WriteDayChunksSoon wakes the background job. The job packs all days with enough unpacked cells, also days that are not over.
-// WriteDayChunksSoon does not wait, and does nothing in a store without that job.
+// WriteDayChunksSoon wakes the background job. The job then packs all days with enough unpacked cells, even open days.
+// WriteDayChunksSoon does not wait. It does nothing in a store without that job.
 func (s *Store) WriteDayChunksSoon() {
 	s.dayChunkAll.Store(true)
 	select {
@@ -42,8 +42,8 @@ func (s *Store) WriteDayChunksSoon() {
 	}
 }
 
-// WriteDayChunks packs the closed days that are due, and waits for that. It counts and logs failures; such a day stays as it
-// is.
+// WriteDayChunks packs the closed days that are due and waits for the end. It counts and logs failures; a failed day does
+// not change.
 func (s *Store) WriteDayChunks(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -155,7 +155,7 @@ func (t *Table) noteDayChunks(ctx context.Context, f *partition.Family, state *p
 	return nil
 }
 
-// noteComplete records whether a packed day has few cells beside its day chunks. The record is a hint for the next process.
+// noteComplete records whether a packed day has few cells outside its day chunks. The record is a hint for the next process.
 func (t *Table) noteComplete(ctx context.Context, f *partition.Family, state *partition.State, complete bool) error {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()

@@ -15,7 +15,7 @@ import (
 	"halite/storage/pebble/recovery"
 )
 
-// daysProbedMax is the last unix day to look for if no file bound names one. It is the day of the last row key, see
+// daysProbedMax is the last unix day to probe if no file bound gives one. It is the day of the last row key, see
 // cellkey.HourValueMax.
 const daysProbedMax = cellkey.HourValueMax / 24
 
@@ -70,8 +70,8 @@ func (t *Table) seekPartitions() (err error) {
 	return nil
 }
 
-// probePartitions finds the days of a table in spite of damaged blocks. It looks for the first key of each day within the
-// bounds of the files. A day whose look-up fails counts as live, so that reads of it fail too.
+// probePartitions finds the days of a table despite damaged blocks. It looks up the first key of each day within the bounds
+// of the files. A day whose look-up fails counts as live, so reads of it fail too.
 func (t *Table) probePartitions() (err error) {
 	it, err := t.store.db.NewIter(nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (t *Table) probePartitions() (err error) {
 			}
 		}
 	}
-	// Another seek clears the last error, which is about one day.
+	// Another seek clears the last error, which concerns only one day.
 	it.SetBounds([]byte{0}, []byte{cellkey.Sentinel})
 	it.First()
 	return nil

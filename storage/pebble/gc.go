@@ -16,7 +16,7 @@ import (
 const sweepRowsMax = 256
 
 // CollectGarbage is part of storage.Store. It drops each expired day by one range deletion, which drops whole files. The
-// oldest day stays until all of it has expired. Other garbage is deleted cell by cell, in families that can have any.
+// oldest day stays until all of it has expired. In families that need it, CollectGarbage deletes other garbage cell by cell.
 func (s *Store) CollectGarbage(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err

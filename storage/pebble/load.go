@@ -44,14 +44,14 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 		w.sizes = append(w.sizes, w.sizeBytes)
 		w.sizeBytes = 0
 	}
-	// Shared: like a plain write, a load must not happen between a row's check and its change.
+	// Shared locks: like a plain write, a load must not happen between a row's check and its change.
 	unlock := t.locks.Lock(0, partition.AllStripes)
 	defer unlock()
 	for i, p := range parts {
 		if p.f.Mixed.Load() {
 			p.f.Unswept.Store(true)
 		}
-		// Again under the locks: garbage collection may have removed the day.
+		// Add it again under the locks, because garbage collection may have removed the day.
 		state := p.f.Days.Add(p.day)
 		state.Changed(t.store.opts.Now)
 		state.LateBytes.Add(w.sizes[i])
@@ -68,8 +68,8 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 
 // ingestAtOnce adds files to the tree. Each read sees all of their cells or none.
 //
-// Pebble installs the files before it publishes their sequence number. A compaction of them between these steps may set sequence
-// numbers to zero, so that reads see its output early. No compaction does that to cells that are newer than an open snapshot.
+// Pebble installs the files before it publishes their sequence number. A compaction of the files in between may set sequence
+// numbers to zero, so that reads see its output early. No compaction does that to cells newer than an open snapshot.
 func (s *Store) ingestAtOnce(ctx context.Context, paths []string) error {
 	before := s.db.NewSnapshot()
 	return errors.Join(s.db.Ingest(ctx, paths), before.Close())
@@ -124,7 +124,7 @@ type loadWriter struct {
 	sizeBytes int64
 }
 
-// writePartition writes the cells of one partition to one file, or to several if they are too large.
+// writePartition writes the cells of one partition to one file, or to several if one would be too large.
 func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation) (err error) {
 	h := cellkey.NewHeader(w.t.id, p.f.ID, p.day)
 	defer func() {

@@ -95,13 +95,13 @@ func openLocked(opts Options, h *health.Monitor, lock io.Closer) (*Store, error)
 	return s, nil
 }
 
-// treeOnDisk describes the tree for checks before it opens.
+// treeOnDisk describes the tree for the checks before it opens.
 func (s *Store) treeOnDisk(to *pebble.Options) *recovery.Tree {
 	o := &s.opts
 	return &recovery.Tree{FS: o.FS, Dir: o.Dir, Options: to, AcceptLoss: o.AcceptLoss, Logger: o.Logger, Now: o.Now}
 }
 
-// openTree checks the tree, leaves out accepted losses, and opens it.
+// openTree checks the tree, omits accepted losses, and opens it.
 func (s *Store) openTree(to *pebble.Options) (err error) {
 	s.onDisk = s.treeOnDisk(to)
 	if s.opts.ReadOnly {
@@ -112,8 +112,8 @@ func (s *Store) openTree(to *pebble.Options) (err error) {
 			return err
 		}
 		to.ErrorIfNotExists = exists
-		// The tree makes its directory itself, but does not sync the parent directory. From here on a crash at any point
-		// leaves a directory that opens: see package treefs.
+		// The tree makes its directory, but does not sync the parent directory. After this point a crash leaves a directory
+		// that opens: see package treefs.
 		if err := treefs.MakeDir(s.opts.FS, s.onDisk.Path()); err != nil {
 			return fault.Wrap("create directory", err)
 		}
@@ -142,8 +142,8 @@ func (s *Store) prepare() error {
 	return s.registerMetrics()
 }
 
-// treeOptions returns the options of the tree. They suit two cores: few concurrent compactions, large memtables and blocks,
-// and strong compression in the last level only, which has most bytes. Keys of neighbouring rows are so similar that a very
+// treeOptions returns the options of the tree. They suit two CPUs: few concurrent compactions, large memtables and blocks,
+// and strong compression only in the last level, which has most bytes. Keys of adjacent rows are so similar that a very
 // cheap compression makes the other levels several times smaller.
 func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byte, watch *treefs.ManifestWatch) *pebble.Options {
 	comparer := cellkey.NewComparer()
@@ -169,10 +169,10 @@ func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byt
 	}
 	o.TargetFileSizes[0] = tableFileBytesL0
 	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
-	// Only a flush of the memtables makes their cells durable. An ingested file that waited in the queue behind a memtable
+	// Only a flush of the memtables makes their cells durable. An ingested file that waits in the queue behind a memtable
 	// would not be durable when Load returns.
 	o.Experimental.DisableIngestAsFlushable = func() bool { return true }
-	// Hours of a series are not versions of one another, so values stay beside their keys.
+	// Hours of a series are not versions of each other, so values stay with their keys.
 	inPlace := pebble.SpanPolicy{DisableValueSeparationBySuffix: true,
 		ValueStoragePolicy: pebble.ValueStorageLowReadLatency}
 	o.Experimental.SpanPolicyFunc = func(key []byte) (pebble.SpanPolicy, []byte, error) {
@@ -201,8 +201,8 @@ func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byt
 func treePath(opts Options) string { return opts.FS.PathJoin(opts.Dir, recovery.TreeName) }
 
 // spanEnd returns the key before which a file that starts with key must end. No file has cells of two tables, nor of two
-// partitions of a table with HourKeys. Otherwise a small file of rows from the first key to the last would draw all days in
-// between into its compactions.
+// partitions of a table with HourKeys. Otherwise the compactions of a small file whose rows range from the first key to the
+// last would include all days in between.
 func (s *Store) spanEnd(key []byte) []byte {
 	if len(key) < cellkey.HeaderBytes {
 		return nil
@@ -221,8 +221,8 @@ func (s *Store) spanEnd(key []byte) []byte {
 	return cellkey.AppendPartitionStart(nil, cellkey.NewHeader(id+1, 0, cellkey.DayMax))
 }
 
-// compression returns a profile that keeps a compressed block even if it saves little. Packed values do not shrink. Keys
-// do, and they are a tenth of a block or more.
+// compression returns a profile that keeps a compressed block even if it saves little. Packed values do not shrink. Keys do,
+// and they are at least a tenth of a block.
 func compression(of *sstable.CompressionProfile) *sstable.CompressionProfile {
 	p := *of
 	p.MinReductionPercent = reductionPercentMin

@@ -56,29 +56,29 @@ type Options struct {
 	Dir string
 	// FS is the file system; nil means the machine's disk.
 	FS vfs.FS
-	// ReadOnly opens an existing store without changing a byte. Writes fail. Damaged or missing files fail the reads that
-	// need them.
+	// ReadOnly opens an existing store without changing a byte. Writes fail. Damaged or missing files fail only the reads
+	// that need them.
 	ReadOnly bool
-	// AcceptLoss reports whether Open may leave out a damaged or missing table file, named like 000012.sst. Open moves its
+	// AcceptLoss reports whether Open may omit a damaged or missing table file, named like 000012.sst. Open moves its
 	// remains to the folder lost, and Store.Lost describes them. nil accepts no loss.
 	AcceptLoss func(file string) bool
-	// Admit, if not nil, decides how to open the store, before Open changes anything in Dir. It gets a read-only view of the
-	// tables, or nil if there are none. If it fails, Open returns its error and leaves Dir unchanged.
+	// Admit, if not nil, decides how to open the store before Open changes anything in Dir. It gets a read-only view of the
+	// tables, or nil if there are none. If Admit fails, Open returns its error and leaves Dir unchanged.
 	Admit func(tables storage.Store) (Admission, error)
 	// CacheBytes bounds the block cache; 0 is CacheBytesDefault.
 	CacheBytes int64
 	// MemtableBytes bounds one memtable; up to four may queue. 0 is MemtableBytesDefault.
 	MemtableBytes int64
-	// OpenFilesMax bounds the table files that are kept open; 0 is 1000, the default of Pebble.
+	// OpenFilesMax bounds the open table files; 0 is 1000, the default of Pebble.
 	OpenFilesMax int
 	// CompactionsMax bounds concurrent compactions; 0 is 2.
 	CompactionsMax int
 	// TabletBytesMax is the size at which a tablet splits; 0 is TabletBytesDefault.
 	TabletBytesMax int64
-	// TabletRowsHot is the number of rows read and written between two checks at which a tablet splits; 0 is
+	// TabletRowsHot is the number of rows at which a tablet splits, read and written between two checks; 0 is
 	// TabletRowsHotDefault.
 	TabletRowsHot int64
-	// TabletChanged is called after each split and merge of tablets; nil means that nobody asks. It must not block.
+	// TabletChanged is called after each split and merge of tablets; nil calls nothing. It must not block.
 	TabletChanged func(storage.TabletChange)
 	// StallWait is how long a write waits while the tree stalls writes. Then it fails with storage.ErrUnavailable. 0 is
 	// StallWaitDefault.
@@ -96,12 +96,12 @@ type Options struct {
 	// DayChunkLatePercent is the amount of late cells, in percent of a packed day's size, that makes the job pack the day
 	// again; 0 is DayChunkLateDefault.
 	DayChunkLatePercent int
-	// DayChunkSpanBytes is the approximate part of a day that is rewritten and swapped at once; 0 is DayChunkSpanDefault.
+	// DayChunkSpanBytes is the approximate part of a day that one swap replaces; 0 is DayChunkSpanDefault.
 	DayChunkSpanBytes int64
 	// Now is the clock for GC policies; nil is time.Now.
 	Now func() time.Time
-	// Waiting, if set, is called with the error when the manifest begins to wait for disk space, descriptors or memory, and
-	// with nil when the wait ends. Open may call it too.
+	// Waiting, if set, is called when the manifest begins to wait for disk space, descriptors or memory, with the error. It
+	// is called with nil when the wait ends. Open may call it too.
 	Waiting func(lack error)
 	// Logger receives background failures at a bounded rate; nil discards them.
 	Logger *slog.Logger

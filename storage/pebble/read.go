@@ -25,12 +25,12 @@ const (
 	arenaBytesKept = 1 << 20
 )
 
-// rowIter is a read in progress. All its cursors see one moment of the tree.
+// rowIter is a running read. All its cursors see the same snapshot of the tree.
 type rowIter struct {
 	t       *Table
 	ctx     context.Context
 	opts    storage.ReadOptions
-	rules   []familyRule // by family name, as in Table.families; a family that is not read has no rule
+	rules   []familyRule // by family name, as in Table.families; a family outside the read has no rule
 	cursors []cursor.Cursor
 	heap    cursor.Heap
 
@@ -42,7 +42,7 @@ type rowIter struct {
 	keyBuf []byte
 	rows   int
 	load   tablet.ReadMeter
-	sweep  bool // return only what GC policies hide
+	sweep  bool // return only cells that GC policies hide
 	err    error
 	done   bool
 }
@@ -90,7 +90,7 @@ func (it *rowIter) open(ranges []cellkey.Range) error {
 	if err != nil {
 		return err
 	}
-	// Load the sets of days after taking the view, so that they have every day in it.
+	// Load the sets of days after taking the view, so that they include every day in the view.
 	it.makeRules()
 	it.makeCursors(ranges)
 	if len(it.cursors) == 0 {
@@ -237,7 +237,7 @@ func (it *rowIter) gather() error {
 	return nil
 }
 
-// drain takes the cells of the current row from one cursor and leaves the cursor at the next row.
+// drain takes the cells of the current row from one cursor and moves the cursor to the next row.
 func (it *rowIter) drain(c *cursor.Cursor) error {
 	for c.Valid && bytes.Equal(c.Row, it.place) {
 		if err := it.addCell(c); err != nil {
@@ -250,7 +250,7 @@ func (it *rowIter) drain(c *cursor.Cursor) error {
 	return nil
 }
 
-// addCell adds the cell under the cursor if it passes all filters but the count of versions.
+// addCell adds the cell under the cursor if it passes all filters other than the number of versions.
 func (it *rowIter) addCell(c *cursor.Cursor) error {
 	qualifier, tsMs, ok := c.Address()
 	if !ok {
@@ -277,7 +277,7 @@ func (it *rowIter) addCell(c *cursor.Cursor) error {
 	return nil
 }
 
-// finishRow sorts the gathered cells, hides versions and builds the row. It returns false if no cell is left.
+// finishRow sorts the gathered cells, hides versions and builds the row. It returns false if no cell remains.
 func (it *rowIter) finishRow() bool {
 	if len(it.cells) == 0 {
 		return false

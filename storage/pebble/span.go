@@ -10,7 +10,7 @@ import (
 	"halite/storage/pebble/partition"
 )
 
-// spanDays checks a span. It returns its family, and the live days among its days, newest first.
+// spanDays checks a span. It returns the family of the span and its live days, newest first.
 func (t *Table) spanDays(span *storage.CellSpan) (*partition.Family, []*partition.State, error) {
 	if err := t.store.checkOpen(); err != nil {
 		return nil, nil, err

@@ -53,15 +53,15 @@ func (d *stagingDir) create(options sstable.WriterOptions) (path string, w *ssta
 	return path, sstable.NewWriter(objstorageprovider.NewFileWritable(f), options), nil
 }
 
-// remove removes files. The tree has linked or copied those that it ingested. The next Open removes what is left.
+// remove removes files. The tree has linked or copied the ingested ones. The next Open removes leftovers.
 func (d *stagingDir) remove(paths ...string) {
 	for _, path := range paths {
 		_ = d.fs.Remove(path)
 	}
 }
 
-// loadWriterOptions are the tree's options for its last level. Day chunks go to that level at once. Loaded files stay where
-// they land until their day is packed, and compressing them well costs only 1 % of the CPU of ingesting their samples.
+// loadWriterOptions are the tree's options for its last level. Day chunks go to that level at once. Loaded files stay
+// unchanged until their day is packed, and compressing them well costs only 1 % of the CPU of ingesting their samples.
 func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
 	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
 	o.DisableValueBlocks = true

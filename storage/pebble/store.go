@@ -53,7 +53,7 @@ type Store struct {
 	dayChunkMu      sync.Mutex // held while days are packed
 	dayChunkFigures dayChunkFigures
 	dayChunkWake    chan struct{}
-	dayChunkAll     atomic.Bool // the next run packs all unpacked days, due or not
+	dayChunkAll     atomic.Bool // the next run packs all unpacked days, whether due or not
 	dayChunkJobs    periodic.Jobs
 
 	applied atomic.Uint64 // writes that need a flush to be durable
@@ -117,8 +117,8 @@ func (s *Store) addTable(t *Table) {
 	s.tableIDMax = max(s.tableIDMax, t.id)
 }
 
-// Sync is part of storage.Store. It flushes the memtables if they have unsynced writes, then notes the durable length of the
-// manifest.
+// Sync is part of storage.Store. It flushes the memtables if they have unsynced writes, then records the durable length of
+// the manifest.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := s.checkOpen(); err != nil {
 		return err
@@ -219,11 +219,12 @@ func (s *Store) waitWritable(ctx context.Context) error {
 	return s.health.Writable()
 }
 
-// Refusing returns the error with which the store refuses writes, or nil if it accepts them. Reads go on. storage.ErrFailed
-// lasts until the store is opened again.
+// Refusing returns the error with which the store refuses writes, or nil if it accepts them. Reads continue.
+// storage.ErrFailed lasts until the store is opened again.
 func (s *Store) Refusing() error { return s.health.Writable() }
 
-// Close is part of storage.Store. It closes the store also if the last flush fails. Then its error says what is not durable.
+// Close is part of storage.Store. It closes the store even if the last flush fails. Then the error names what is not
+// durable.
 func (s *Store) Close() error {
 	if s.closed.Swap(true) {
 		return nil
@@ -234,7 +235,7 @@ func (s *Store) Close() error {
 	s.dayChunkJobs.Stop()
 	var errs []error
 	err := s.flush(context.Background())
-	s.health.StopWaiting() // otherwise packing could wait for disk space forever
+	s.health.StopWaiting() // otherwise packing could wait forever for disk space
 	s.dayChunkJobs.Wait()
 	if err == nil {
 		err = s.flush(context.Background())

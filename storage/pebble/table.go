@@ -51,7 +51,7 @@ func newTable(s *Store, rec catalog.Table) *Table {
 
 func (t *Table) record() *catalog.Table { return &t.state.Load().record }
 
-// setRecord puts a new record into force.
+// setRecord installs a new record.
 func (t *Table) setRecord(rec catalog.Table) {
 	for _, f := range rec.Families {
 		own := t.family(f.Name)
@@ -63,7 +63,7 @@ func (t *Table) setRecord(rec catalog.Table) {
 	t.replaceRecord(rec)
 }
 
-// replaceRecord puts a record with the same families into force.
+// replaceRecord installs a record with the same families.
 func (t *Table) replaceRecord(rec catalog.Table) {
 	st := &tableState{record: rec, schema: rec.Schema(), gc: make(map[string]storage.GCPolicy, len(rec.Families))}
 	for _, f := range st.schema.Families {

@@ -10,8 +10,8 @@ import (
 	"halite/query/columnar/window"
 )
 
-// State is the state of a group: columns with one value a step. The first column has a value for each step at which the
-// group has had a value, and is absent elsewhere.
+// State is the state of a group: columns with one value per step. The first column has a value for each step at which the
+// group has had a value. At other steps it is absent.
 type State struct {
 	Values, second, third []float64
 	// incremental marks, for averages, the steps that use an incremental mean; nil if no step does.
@@ -88,7 +88,8 @@ func finishSum(g *State) {
 	}
 }
 
-// addAverage adds to sums, compensations and counts in a, b and c. If a sum would overflow, a is a mean from then on.
+// addAverage adds to sums, compensations and counts in a, b and c. If a sum would overflow, a holds a mean from that step
+// on.
 func addAverage(g *State, values []float64) {
 	sums, comps, counts := g.Values[:len(values)], g.second[:len(values)], g.third[:len(values)]
 	for k, v := range values {

@@ -18,8 +18,8 @@ type stepCount struct {
 	step, n int32
 }
 
-// Add counts a value at a step. Steps come in order. likely is the number of a value that is probably equal. Add returns the
-// number of the value.
+// Add counts a value at a step. Steps come in order. likely is the number of a value that is probably equal to v. Add
+// returns the number of the value.
 func (c *ValueCounts) Add(step int, v float64, likely int) int {
 	bits := math.Float64bits(v)
 	if v != v {

@@ -29,7 +29,7 @@ func (g Grid) First() Grid {
 	return Grid{StartMs: g.StartMs, EndMs: g.StartMs, StepMs: g.StepMs, Steps: 1}
 }
 
-// Instant reports whether the engine treats the grid as an instant query and keeps an order.
+// Instant reports whether the engine treats the grid as an instant query, whose results keep their order.
 func (g Grid) Instant() bool { return g.StartMs == g.EndMs }
 
 // Series identifies a series of a result.
@@ -38,8 +38,7 @@ type Series struct {
 	// Dropped says that the series no longer has the metric name. An operator rewrites the labels only if the difference
 	// shows. An aggregation by other labels never needs the name.
 	Dropped bool
-	// Group is the number of Labels if these are only a part of the labels; all returns the rest. See
-	// read.Column.
+	// Group is the number of Labels if they are only some of the labels; all returns the rest. See read.Column.
 	Group uint32
 	All   *index.Series
 }
@@ -69,7 +68,7 @@ func HasAbsent(vs []float64) bool {
 	return false
 }
 
-// Present returns v. It returns another NaN if a change of sign has made v equal to Absent.
+// Present returns v, or another NaN if a change of sign has made v equal to Absent.
 func Present(v float64) float64 {
 	if IsAbsent(v) {
 		return math.NaN()
@@ -109,7 +108,7 @@ func ClearRow(row []float64) {
 type Naming uint8
 
 const (
-	Nameless Naming = iota // no series has a name, or names are dropped already
+	Nameless Naming = iota // no series has a name, or the names are already dropped
 	OneName                // all series have the same name, so they differ in other labels
 	AnyName
 )

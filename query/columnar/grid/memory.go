@@ -2,7 +2,7 @@ package grid
 
 import "sync"
 
-// Memory keeps the slices of finished plans for later ones. It is safe for concurrent use. A nil Memory keeps nothing.
+// Memory keeps the slices of finished plans for reuse. It is safe for concurrent use. A nil Memory keeps nothing.
 type Memory struct{ rows sync.Pool }
 
 // Get returns an empty slice with some capacity.
@@ -16,7 +16,7 @@ func (m *Memory) Get() []float64 {
 	return nil
 }
 
-// Put keeps a slice for a later Get. Do not use the slice afterwards.
+// Put keeps a slice for a later Get. The caller must not use the slice afterwards.
 func (m *Memory) Put(rows []float64) {
 	if m != nil && cap(rows) > 0 {
 		rows = rows[:0]
@@ -28,11 +28,11 @@ func (m *Memory) Put(rows []float64) {
 type Arena struct {
 	Memory *Memory
 	slabs  [][]float64
-	free   []float64 // the rest of the last slab
+	free   []float64 // rest of the last slab
 	rows   int
 }
 
-// slabRows is the largest number of rows in one allocation. Allocations grow with the rows that were used before.
+// slabRows is the largest number of rows in one allocation. Allocations grow with the number of rows already used.
 const slabRows = 64
 
 // Row returns memory for n numbers with any values.
@@ -51,7 +51,7 @@ func (a *Arena) Row(n int) []float64 {
 	return row
 }
 
-// Release frees all rows. Do not use them afterwards.
+// Release frees all rows. The caller must not use them afterwards.
 func (a *Arena) Release() {
 	for _, s := range a.slabs {
 		a.Memory.Put(s)

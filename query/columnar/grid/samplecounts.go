@@ -26,7 +26,7 @@ func (c *SampleCounts) Spans(from, end int, total, fresh int64) {
 	c.freshRuns[end] -= fresh
 }
 
-// Counts are the samples of each step.
+// Counts returns the samples of each step.
 func (c *SampleCounts) Counts() (total, fresh []int64) {
 	var moreTotal, moreFresh int64
 	for k := range c.Total {

@@ -41,7 +41,7 @@ func (n *missing) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	if n.overTime {
-		before = ev.held // the engine still counts the series of the operand
+		before = ev.held // the engine still holds the series of the operand
 	}
 	if err := ev.replace(before, present); err != nil || present == 0 {
 		return err

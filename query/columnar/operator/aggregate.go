@@ -20,7 +20,7 @@ import (
 type grouping struct {
 	without bool
 	labels  []string // sorted
-	// bare is labels for series whose name was dropped without rewriting their labels.
+	// bare replaces labels for series whose name was dropped without rewriting their labels.
 	bare []string
 	text string
 }
@@ -38,7 +38,7 @@ func newGrouping(e *parser.AggregateExpr) grouping {
 	return g
 }
 
-// names returns the naming of the result. Only "by" with the metric's name, type or unit leaves names.
+// names returns the naming of the result. Only "by" with the metric's name, type or unit keeps names.
 func (g grouping) names() grid.Naming {
 	if !g.without && len(g.bare) < len(g.labels) {
 		return grid.AnyName
@@ -148,7 +148,7 @@ func (n *aggregate) Describe(d *Description) { d.Node("aggregate "+n.op+n.text, 
 type accumulator struct {
 	accumulate.State
 	series   grid.Series
-	lastStep int // for delayed names
+	lastStep int // last step with a value, for delayed names
 }
 
 func (n *aggregate) Run(ev *Eval, emit emitFunc) error {

@@ -28,7 +28,7 @@ type Compiler struct {
 	lookbackMs     int64
 	subqueryStepMs func(rangeMs int64) int64
 	histograms     func(metric string, within column.TimeRange) bool
-	exact          bool // inside of what shows the order of additions in its operand
+	exact          bool // inside an expression whose result depends on the order of additions
 }
 
 // NewCompiler returns the compiler of expressions that are evaluated on a grid.
@@ -54,7 +54,7 @@ func (c Compiler) LeftOut(vs *parser.VectorSelector, rangeMs int64) (reason stri
 	return ""
 }
 
-// AtOnce returns the compiler for expressions that are evaluated at one step only.
+// AtOnce returns the compiler for expressions that are evaluated at only one step.
 func (c Compiler) AtOnce() Compiler {
 	c.Once, c.grid = true, c.grid.First()
 	return c
@@ -170,7 +170,7 @@ func (c Compiler) binary(e *parser.BinaryExpr) Vector {
 	if arith == nil && compare == nil && !e.Op.IsSetOperator() {
 		return nil
 	}
-	c.exact = c.exact || e.Op == parser.MOD // its result magnifies other last bits by the quotient
+	c.exact = c.exact || e.Op == parser.MOD // a quotient amplifies differences in the last bits
 	if e.LHS.Type() == parser.ValueTypeVector && e.RHS.Type() == parser.ValueTypeVector {
 		if m := e.VectorMatching; m.FillValues.LHS != nil || m.FillValues.RHS != nil {
 			return nil
@@ -226,7 +226,7 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 	case parser.QUANTILE:
 		return &quantileOf{grouping: g, child: child, q: param.Val, pos: e.Param.PositionRange()}
 	case parser.LIMITK:
-		// The engine keeps an order in instant queries.
+		// The results of the engine keep their order in instant queries.
 		if k := param.Val; k >= 1 && k < 1e15 && !c.grid.Instant() {
 			return &limitK{grouping: g, k: int64(k), child: child}
 		}
@@ -267,8 +267,8 @@ func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 	}
 }
 
-// Supports reports whether operators can evaluate a whole preprocessed expression. once says that the expression is
-// evaluated at one step only.
+// Supports reports whether operators can evaluate a whole preprocessed expression. once means that the expression is
+// evaluated at only one step.
 func (c Compiler) Supports(e parser.Expr, once bool) bool {
 	if once {
 		c = c.AtOnce()

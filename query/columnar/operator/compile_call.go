@@ -40,7 +40,7 @@ func (c Compiler) call(e *parser.Call) Vector {
 		return c.date(name)
 	}
 	if name == "timestamp" {
-		// For a selector, the result is the time of the sample and not of the step.
+		// For a selector, the result is the time of the sample, not of the step.
 		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
 			// With @, Prometheus selects series with the offset, but looks up samples without it.
 			if c.selectable(vs, 0) && (vs.Timestamp == nil || vs.OriginalOffset == 0) {
@@ -321,7 +321,7 @@ func texts(args parser.Expressions) ([]string, bool) {
 	return out, true
 }
 
-// labelReplace compiles label_replace. It leaves bad arguments to the engine, which has the error texts.
+// labelReplace compiles label_replace. It leaves bad arguments to the engine, which has the texts of the errors.
 func labelReplace(e *parser.Call, child Vector) Vector {
 	args, ok := texts(e.Args[1:])
 	if !ok || !model.UTF8Validation.IsValidLabelName(args[0]) {

@@ -38,8 +38,8 @@ func (n *aggregate) runChild(ev *Eval, emit emitFunc) error {
 	return err
 }
 
-// runByMetric runs the selector for one part of the metrics after another, and last for series without a metric. This is the
-// order of labels, and so the engine's order of groups, if no label sorts before the metric's.
+// runByMetric runs the selector for one part of the metrics after another, and finally for series without a metric. This is
+// the order of labels. If no label sorts before the metric's name, it is also the engine's order of groups.
 func (n *instantSelector) runByMetric(ev *Eval, emit emitFunc) error {
 	names, err := ev.Session.Metrics(ev.Context, n.windows(ev.Grid, ev.Opts.LookbackMs), n.matchers...)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package operator evaluates PromQL expressions as trees of operators over whole columns.
 //
-// A [Compiler] makes the tree of an expression, or nil if an operator for a part of it is missing. An [Eval] is one
+// A [Compiler] makes the tree of an expression. It returns nil if an operator for a part is missing. An [Eval] is one
 // evaluation of a tree.
 //
 // Operators emit one series at a time: its labels, and a slice with one value for each step. A stale marker means "no
@@ -10,12 +10,12 @@
 // # Invariants
 //
 //   - An emitted series has at least one value. Series come in the engine's order for an instant query.
-//   - Floating point operations have the engine's order, so results have the same bits. The exception are long windows
+//   - Floating point operations have the engine's order, so results have the same bits. The exceptions are long windows
 //     that are summed by blocks (see [window.SumOverTime]).
 //
 // # Columns
 //
-// Series with many hours come in slices of time. Each slice fills the steps whose windows end in it. Only the samples of
+// Series with many hours come in time slices. Each slice fills the steps whose windows end in it. Only the samples of
 // windows that continue are carried over to the next slice. So a query holds results and some days of samples, however
 // long its range is. A column may have several segments. Steps that need one segment are evaluated in place. Other steps
 // need a copy of their samples.
@@ -42,8 +42,8 @@
 //
 // # Selections
 //
-// A count of series of any metric runs metric by metric if all series together are too many to hold. Aggregations by
-// labels select series with these labels only. Equal label sets have one number, so a number identifies the group. topk
-// reads the other labels of the series that it emits. If the right operand of a join is a plain selector, it is read
-// without the series that match no series on the left.
+// A count of series of any metric runs metric by metric if all series together do not fit. Aggregations by labels select
+// series with these labels only. Equal label sets have one number, so a number identifies the group. topk reads the other
+// labels of the series that it emits. If the right operand of a join is a plain selector, it is read without the series
+// that match no series on the left.
 package operator

@@ -52,7 +52,7 @@ func (n *mapped) Run(ev *Eval, emit emitFunc) error {
 	return err
 }
 
-// simple returns the prepare of a function that depends on the value only.
+// simple returns the prepare function for a function that only depends on the value.
 func simple(f func(float64) float64) func(*Eval, [][]float64) func(float64, int) float64 {
 	return func(*Eval, [][]float64) func(float64, int) float64 {
 		return func(v float64, _ int) float64 { return f(v) }

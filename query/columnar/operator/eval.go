@@ -31,7 +31,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("columnar: panic: %v", e.Value) }
 
-// Unwrap makes it an ErrUndecided.
+// Unwrap returns ErrUndecided.
 func (e *PanicError) Unwrap() error { return ErrUndecided }
 
 // Catch turns a panic into an error.
@@ -63,7 +63,7 @@ type Options struct {
 	Memory *grid.Memory
 	// DelayedNames drops metric names at the end of the evaluation, as the engine does with EnableDelayedNameRemoval.
 	DelayedNames bool
-	// StartTimes says that the engine's functions use start timestamps.
+	// StartTimes means that the engine's functions use start timestamps.
 	StartTimes bool
 	// Histograms reports whether a metric may have histograms in a range of time; nil if none has.
 	Histograms func(metric string, within column.TimeRange) bool
@@ -102,7 +102,7 @@ type Scalar interface {
 	Describe(d *Description)
 }
 
-// State is what all nodes of an evaluation share.
+// State is the shared state of all nodes of an evaluation.
 type State struct {
 	Context     context.Context
 	Session     *read.Session
@@ -110,10 +110,10 @@ type State struct {
 	Rollups     *rollups.Session // nil if there are none
 	Opts        Options
 	Annotations annotations.Annotations
-	// held is the number of samples that now count against SamplesMax. Peak is its maximum. The engine never holds
-	// more.
+	// held is the number of samples that now count against SamplesMax, and Peak is its maximum. The engine never holds more.
 	held, Peak int
-	// lowerBound is a number of samples that the engine certainly holds at once: the values of the largest selector.
+	// lowerBound is a number of samples that the engine certainly holds at the same time: the values of the largest
+	// selector.
 	lowerBound int
 	// Typed is set once a series has type or unit labels. Then dropping names may make label sets equal even if all
 	// series have the same name.
@@ -141,7 +141,7 @@ type Eval struct {
 	grid.SampleCounts
 	timesMade []int64
 	segments  window.Segments
-	builder   *labels.Builder // of the labels of groups; nil before the first
+	builder   *labels.Builder // builder for the labels of groups; nil before the first group
 }
 
 // times returns the timestamps of a column, valid until the next call.
@@ -158,8 +158,8 @@ func NewEval(s *State, g grid.Grid) *Eval {
 	return &Eval{State: s, Grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
-// account counts samples against the limit. If the engine might stay below the limit, the engine must evaluate
-// the query.
+// account counts samples against the limit. If the engine might stay below the limit, account leaves the query to the
+// engine.
 func (ev *Eval) account(samples int) error {
 	ev.held += samples
 	ev.Peak = max(ev.Peak, ev.held)
@@ -178,14 +178,14 @@ func (ev *Eval) selected(before, values int) error {
 	return ev.account(values)
 }
 
-// replace ends an operator: its result replaces the samples that were held since before.
+// replace ends an operator: its result replaces the samples that it has held since before.
 func (ev *Eval) replace(before, result int) error {
 	ev.held = before
 	return ev.account(result)
 }
 
 // CaptureAnnotations evaluates f and returns its annotations. Nodes need it if they evaluate operands in another order than
-// the engine: of two annotations with the same text, the later one stays.
+// the engine. If two annotations have the same text, the later one stays.
 func (ev *Eval) CaptureAnnotations(f func() error) (annotations.Annotations, error) {
 	kept := ev.Annotations
 	ev.Annotations = nil
@@ -268,7 +268,7 @@ type Matrix struct {
 	Series []grid.Series
 	Rows   [][]float64
 	bytes  int64
-	arena  grid.Arena // that the rows lie in
+	arena  grid.Arena // memory of the rows
 	// signatures are the numbers of the series' signatures, or nil before their first use.
 	signatures []int
 }
@@ -301,7 +301,7 @@ func (ev *Eval) Collect(v Vector) (*Matrix, error) {
 	return &m, nil
 }
 
-// free releases the memory of a matrix, in the budget too, for other rows.
+// free releases the memory of a matrix for other rows, and its reservation in the budget.
 func (ev *Eval) free(m *Matrix) {
 	ev.Budget.Release(m.bytes)
 	m.arena.Release()

@@ -48,7 +48,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 		q   []float64
 		all *Matrix
 	)
-	// The engine merges the annotations of a step twice. The count of occurrences in an annotation depends on that.
+	// The engine merges the annotations of a step twice, which affects the count of occurrences in an annotation.
 	var ofCall annotations.Annotations
 	ofSteps, err := ev.CaptureAnnotations(func() (err error) {
 		if q, err = ev.Number(n.q); err != nil {
@@ -82,7 +82,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 }
 
 func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int, emit emitFunc) error {
-	// At this moment the engine holds the buckets, the quantiles, the result and a step of each.
+	// At this point the engine holds the buckets, the quantiles, the result and one step of each.
 	total := 0
 	for _, g := range groups {
 		total += grid.Count(g.out) + len(g.buckets) + 1

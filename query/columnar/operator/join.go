@@ -69,7 +69,7 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 		}
 		if n.matching.Card == parser.CardOneToOne && n.compare != nil {
 			if matched[sig] {
-				return ErrUndecided // if both match at one step, that is an error
+				return ErrUndecided // if both match at one step, the query is an error
 			}
 			matched[sig] = true
 		}

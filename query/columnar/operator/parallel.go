@@ -34,8 +34,8 @@ type batchResult struct {
 	err       error
 }
 
-// resultValuesMax is the largest number of values at which workers evaluate a batch. They read larger batches
-// without evaluation.
+// resultValuesMax is the largest number of values for which workers evaluate a batch. They read larger batches without
+// evaluating them.
 const resultValuesMax = 1 << 17
 
 // newBatchPool returns nil if one worker is enough.

@@ -52,7 +52,7 @@ func (p Partition) LastDay() int64 {
 }
 
 // CellMs is the timestamp of the partition's cells: the last millisecond of a day. The cells of a month are one millisecond
-// older than the cells of its last day. So they expire with that day, and their time tells them apart.
+// older than the cells of its last day. So they expire with that day, and their timestamps distinguish them.
 func (p Partition) CellMs() int64 {
 	if !p.IsMonth() {
 		return DayCellMs(int64(p))

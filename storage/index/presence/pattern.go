@@ -15,7 +15,7 @@ type DayRun struct {
 	Hours     uint32
 }
 
-// Pattern is in normal form: runs ascend and have hours, and no two runs could be one.
+// Pattern is in normal form: runs ascend and are not empty, and adjacent runs differ.
 type Pattern []DayRun
 
 // Meets reports whether the pattern has hours in the window.

@@ -12,10 +12,10 @@ import (
 	"halite/storage/index/rowscan"
 )
 
-// Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the keys
-// of the rollup rows for series without samples. A day that has ended gets a new segment, whatever the state of its old
-// segment. The new segment also has the active series that Rebuild can read, because their samples may not be in rows yet. If
-// a segment is damaged, flush the active series first. For an open day, Rebuild adds the series of the rows.
+// Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the
+// keys of the rollup rows for series without samples. A day that has ended gets a new segment, whatever the state of its old
+// segment. The new segment also has the active series that Rebuild can read, because their samples may not be in rows yet.
+// If a segment is damaged, the caller flushes the active series first. For an open day, Rebuild adds the series of the rows.
 func (r *Recovery) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	for day := max(fromDay, 0); day <= min(toDay, presence.DayMax); day++ {
 		if err := r.rebuildDay(ctx, day); err != nil {
@@ -55,7 +55,7 @@ func (r *Recovery) rebuildDay(ctx context.Context, day int64) error {
 		if err := r.journal.Locate(ctx, open); err != nil {
 			return err
 		}
-		seq = open.Journal.First // the new segment lacks the records, whose series are in memory
+		seq = open.Journal.First // the new segment lacks the records; their series are in memory
 	}
 	if err := r.compactor.VoidMonth(ctx, presence.MonthOf(day)); err != nil {
 		return err
@@ -64,8 +64,7 @@ func (r *Recovery) rebuildDay(ctx context.Context, day int64) error {
 	return r.compactor.Replace(ctx, presence.DayPartition(day), sources, compaction.Inputs{JournalSeq: seq}, nil)
 }
 
-// addActive adds the active series of a day to a scan. Rebuild is for damaged indexes, so damage only ends this
-// read.
+// addActive adds the active series of a day to a scan. Rebuild repairs damaged indexes, so damage only ends this read.
 func (r *Recovery) addActive(ctx context.Context, scan rowscan.Result) error {
 	fromMs, toMs := dayBounds(scan.Day.Day)
 	known, err := r.lookup.Select(ctx, nil, fromMs, toMs)

@@ -109,7 +109,7 @@ func (r *Recovery) restoreSpan(ctx context.Context, filter storage.Filter) (dama
 	return found.Damaged, err
 }
 
-// restoreDays restores the days from first to last beside damaged blocks of the table. It divides the range until a part is
+// restoreDays restores the days from first to last despite damaged blocks of the table. It divides the range until a part is
 // readable. It restores a single unreadable day from the rows.
 func (r *Recovery) restoreDays(ctx context.Context, first, last int64) (damaged []int64, err error) {
 	filter := storage.Filter{
@@ -145,8 +145,8 @@ func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
 	return it.Err()
 }
 
-// restoreFromRows restores a day from the rows, because its index is unreadable. cause is the error of that read. The day stays
-// open until the damaged file is gone. If the rows are unreadable too, look-ups of the day fail.
+// restoreFromRows restores a day with an unreadable index from the rows. cause is the error of the read. The day stays open
+// until the damaged file is gone. If the rows are unreadable too, look-ups of the day fail.
 func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) error {
 	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
 		if p.LastDay() == day { // the manifests of day and month are neighbours

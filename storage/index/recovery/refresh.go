@@ -13,9 +13,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Several processes may share the tables. Then each record of a journal states facts: these series have samples in these hours.
-// No record refers to another one, and a fact may occur more than once, in any order. A fact leaves the journal only after it
-// is in a segment. The other processes learn this from the generation in the manifest's row.
+// Several processes may share the tables. Then each record of a journal states facts: these series have samples in these
+// hours. No record refers to another one. A fact may occur several times, in any order. A fact leaves the journal only after
+// it is in a segment. The other processes learn that from the generation in the manifest's row.
 
 // Refresh reads the records of other processes since the last call. Their series and hours become visible. Look-ups then read
 // compacted days from their segments.
@@ -76,8 +76,7 @@ func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, d
 	return changed, damaged, it.Err()
 }
 
-// isNew reports whether a manifest's row names another generation than the current one, or a generation that follow could
-// not read.
+// isNew reports whether a manifest's row names a generation other than the current one, or one that follow could not read.
 func (r *Recovery) isNew(p presence.Partition, row storage.Row) bool {
 	if _, behind := r.behind[p]; behind {
 		return true
@@ -97,7 +96,7 @@ func (r *Recovery) isNew(p presence.Partition, row storage.Row) bool {
 	return false
 }
 
-// followTriesMax bounds the retries of follow because a day was compacted meanwhile. Compactions are minutes apart.
+// followTriesMax bounds the retries of follow after a compaction of the day. Compactions are minutes apart.
 const followTriesMax = 3
 
 // follow makes a partition's new segment visible and removes its hours from memory.
@@ -120,8 +119,8 @@ func (r *Recovery) follow(ctx context.Context, p presence.Partition) (err error)
 		if p.IsMonth() {
 			return nil
 		}
-		// The day consists of its segment and the remaining records. If a record was deleted before this read, the segment
-		// contains it, provided that the segment is still the same afterwards.
+		// The day consists of its segment and the remaining records. A record that was deleted before this read is in the
+		// segment, if the segment is still the same afterwards.
 		day := p.FirstDay()
 		remaining, damaged, err := r.journal.ReadRemaining(ctx, day)
 		if err == nil && damaged {
@@ -141,7 +140,7 @@ func (r *Recovery) follow(ctx context.Context, p presence.Partition) (err error)
 			return nil
 		}
 	}
-	return nil // further hours in memory are correct; the next Refresh removes them
+	return nil // additional hours in memory are correct; the next Refresh removes them
 }
 
 // repairShared rebuilds a day with a damaged record from the data rows. Other processes may do the same.

@@ -19,7 +19,7 @@ import (
 type Difference struct {
 	// Missing are label sets with data rows in hours that the index lacks.
 	Missing []labels.Labels
-	// Surplus are label sets with hours that have no data rows. Samples may be unflushed or deleted.
+	// Surplus are label sets with hours that have no data rows. Their samples may be unflushed or deleted.
 	Surplus []labels.Labels
 }
 

@@ -19,13 +19,13 @@ import (
 // stretch is a part of a window in which the same aliases hold.
 type stretch struct {
 	mintMs, maxtMs int64
-	// firstHour and lastHour are the hours in which the same aliases hold, also outside the window.
+	// firstHour and lastHour bound the hours in which the same aliases hold. They may lie outside the window.
 	firstHour, lastHour int64
 	names               *aliases.Names // nil if none holds
 	aliases.Selection
 }
 
-// stretches divides a window. Without aliases for the selector, it is one.
+// stretches divides a window. It returns one stretch if no alias concerns the selector.
 func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch {
 	whole := []stretch{{
 		mintMs: mintMs, maxtMs: maxtMs, lastHour: keyschema.HourMax,
@@ -62,7 +62,7 @@ func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch
 // finder finds series in a window.
 type finder func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error)
 
-// find finds the stored series of a selector. fast may leave out labels or series; it serves selectors without aliases.
+// find finds the stored series of a selector. fast may omit labels or series; it serves selectors without aliases.
 func (x *Index) find(
 	s *principal.Selector, budget index.Budget, mintMs, maxtMs int64, fast, whole finder,
 ) ([]index.Series, error) {
@@ -86,10 +86,10 @@ func (x *Index) find(
 	return joined(all), nil
 }
 
-// renamedBytes is the memory of a series with another name besides its labels.
+// renamedBytes is the memory of a renamed series besides its labels.
 const renamedBytes = 64
 
-// rename gives series their new names, and each of them an Alias. It leaves out what the principal must not see.
+// rename gives series their new names and an Alias. It omits what the principal must not see.
 func (t *stretch) rename(found []index.Series, budget index.Budget) ([]index.Series, error) {
 	b := labels.NewScratchBuilder(16)
 	kept, sizeBytes := found[:0], int64(0)
@@ -130,7 +130,7 @@ func joined(all []index.Series) []index.Series {
 	return out
 }
 
-// compareStored sorts the series whose stored labels are the shown ones behind others.
+// compareStored puts the series whose stored labels equal the shown ones after the others.
 func compareStored(a, b *index.Series) int {
 	newA, newB := labels.Equal(a.Alias.Stored, a.Labels), labels.Equal(b.Alias.Stored, b.Labels)
 	if newA != newB {
@@ -142,7 +142,7 @@ func compareStored(a, b *index.Series) int {
 	return labels.Compare(a.Alias.Stored, b.Alias.Stored)
 }
 
-// joinEqual joins series with equal labels. The ones with equal stored labels are neighbours.
+// joinEqual joins series with equal labels. Series with equal stored labels are adjacent.
 func joinEqual(equal []index.Series) index.Series {
 	var parts []index.Series
 	for _, s := range equal {
@@ -201,7 +201,7 @@ func (x *Index) labelNames(
 	return distinct(out, limit), nil
 }
 
-// shownNames returns the names under which stored series that match show a label.
+// shownNames returns the names under which matching stored series show a label.
 func (x *Index) shownNames(ctx context.Context, t *stretch, name string, matchers []*labels.Matcher) (out []string, err error) {
 	if t.names == nil {
 		return []string{name}, nil
@@ -288,7 +288,7 @@ func (x *Index) valuesOf(
 		return out, read(name, limit, matchers)
 	}
 	if t.names.RenamesValues(name) {
-		limit = 0 // an old name anywhere may have a new one that comes first
+		limit = 0 // an old name anywhere may have a new name that sorts first
 	}
 	all, _ := t.names.LabelNames(name)
 	if all == nil {
@@ -334,7 +334,7 @@ func distinct(names []string, limit int) []string {
 	return names
 }
 
-// Stored returns all stored names that a metric has at any time for who asks, by tenants and aliases.
+// Stored returns all stored names that a metric has at any time, for the tenants and aliases of the principal.
 func (x *Index) Stored(ctx context.Context, metric string) (out []string) {
 	for _, stored := range principal.From(ctx).Stored(metric) {
 		prefix, _ := keyschema.SplitTenant(stored)
@@ -362,8 +362,8 @@ func (x *Index) Aliased(ctx context.Context, mintMs, maxtMs int64, matchers ...*
 	return false
 }
 
-// ExplainAliases returns the selectors of stored series that stand for a selector in a window, nil if no alias concerns it.
-// It does not show the matchers of the principal.
+// ExplainAliases returns the selectors of stored series that replace a selector in a window. It returns nil if no alias
+// concerns the selector. It does not show the matchers of the principal.
 func (x *Index) ExplainAliases(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) (out []string) {
 	for _, s := range principal.From(ctx).Selectors(matchers) {
 		list := x.stretches(&s, mintMs, maxtMs)
@@ -384,12 +384,12 @@ func (x *Index) ExplainAliases(ctx context.Context, mintMs, maxtMs int64, matche
 	return out
 }
 
-// describe shows a selector as the tenant knows it, and the window.
+// describe returns the window and the selector as the tenant writes it.
 func (t *stretch) describe(prefix string, matchers []*labels.Matcher) string {
 	var parts []string
 	for _, m := range matchers {
 		if m.Name == model.MetricNameLabel && (m.Value == prefix+".+" || m.Value == string(keyschema.TenantMark)+".*") {
-			continue // it keeps other tenants out
+			continue // the matcher excludes other tenants
 		}
 		shown := m.String()
 		if prefix != "" {

@@ -27,14 +27,14 @@ type Source interface {
 	) ([]string, error)
 }
 
-// Index is a Source in which each principal finds only what its tenants and matchers leave. It does not embed its Source, so that
-// a new method cannot pass the restriction by.
+// Index is a Source in which each principal finds only the series that its tenants and matchers allow. It does not embed its
+// Source, so a new method cannot bypass the restriction.
 type Index struct {
 	source  Source
 	aliases *aliases.Registry // nil if there are none
 }
 
-// New wraps an index. The matchers of a principal act on the names that known gives to series; nil gives none.
+// New wraps an index. known has the aliases; nil means none. The matchers of a principal apply to the new names of series.
 func New(source Source, known *aliases.Registry) *Index {
 	return &Index{source: source, aliases: known}
 }
@@ -54,7 +54,7 @@ func (x *Index) whole(ctx context.Context, budget index.Budget) finder {
 	}
 }
 
-// SelectProjected is SelectProjected of the Source. The label keyschema.TenantLabel is never left out.
+// SelectProjected is SelectProjected of the Source. It always includes the label keyschema.TenantLabel.
 func (x *Index) SelectProjected(
 	ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
@@ -82,7 +82,7 @@ func (x *Index) SelectJoin(
 	return found, omitted, err
 }
 
-// Explain adds up the work of the stored selectors that aliases and tenants make of a selector.
+// Explain adds up the work of the stored selectors that replace a selector because of aliases and tenants.
 func (x *Index) Explain(
 	ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (sum index.Work, err error) {
@@ -137,7 +137,7 @@ func (x *Index) LabelValues(
 	})
 }
 
-// unite returns the union of what find finds for each tenant, sorted.
+// unite returns the sorted union of the results of find for all tenants.
 func unite(
 	who *principal.Principal, limit int, matchers []*labels.Matcher, find func(principal.Selector) ([]string, error),
 ) (out []string, err error) {

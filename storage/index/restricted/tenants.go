@@ -18,8 +18,8 @@ import (
 // ErrTenantLabel means that a stored series has the label keyschema.TenantLabel, so an answer for several tenants cannot have it.
 var ErrTenantLabel = errors.New("a series has the label " + keyschema.TenantLabel + " of its own; ask for one tenant at a time")
 
-// selectAll finds the series of each tenant, and gives them the labels that who asks knows. The result is sorted. fast and whole
-// are as in find.
+// selectAll finds the series of each tenant and gives them the labels that the client sees. The result is sorted. fast and
+// whole are as in find.
 func (x *Index) selectAll(
 	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers []*labels.Matcher, fast, whole finder,
 ) (out []index.Series, err error) {
@@ -48,8 +48,8 @@ func (x *Index) selectAll(
 	return out, nil
 }
 
-// show changes the labels of series to those that a client of the tenant knows. It numbers their groups from groups+1 on, and
-// returns the last one.
+// show changes the labels of series to those that a client of the tenant sees. It numbers their groups from groups+1 on and
+// returns the last number.
 func show(t *index.Tenant, found []index.Series, groups uint32) (last uint32, err error) {
 	b := labels.NewScratchBuilder(16)
 	var shown []labels.Labels // by group
@@ -60,7 +60,7 @@ func show(t *index.Tenant, found []index.Series, groups uint32) (last uint32, er
 			return 0, fmt.Errorf("%w: %s", ErrTenantLabel, s.Labels)
 		}
 		if !strings.HasPrefix(s.Labels.Get(model.MetricNameLabel), t.Prefix) {
-			return 0, fmt.Errorf("the index has found a series that is not of tenant %s", keyschema.TenantOf(t.Prefix))
+			return 0, fmt.Errorf("the index found a series that does not belong to tenant %s", keyschema.TenantOf(t.Prefix))
 		}
 		s.Tenant = t
 		if s.Group == 0 {

@@ -36,8 +36,8 @@ type Result struct {
 	Day    *memory.OpenDay
 }
 
-// Data scans the data rows of a day. If lenient, it skips rows whose label set is not stored yet: the log still has their
-// samples, and its replay adds the series.
+// Data scans the data rows of a day. If lenient is set, it skips rows whose label set is not stored yet. The log still has
+// their samples, and its replay adds the series.
 func (s *Scanner) Data(ctx context.Context, day int64, lenient bool) (Result, error) {
 	scan := s.newScan(ctx, day, lenient)
 	return scan.Result, scan.data()
@@ -68,7 +68,7 @@ type scan struct {
 	ctx     context.Context
 	lenient bool
 	prefix  []byte
-	ref     memory.Ref // the series of the rows with prefix; 0 if they are skipped
+	ref     memory.Ref // series of the rows with prefix; 0 if the scan skips them
 	b       labels.ScratchBuilder
 }
 
@@ -129,7 +129,7 @@ const (
 func (s *scan) rollups(filter storage.Filter) error {
 	return s.eachRow(storage.TableRollup, filter, func(row storage.Row) error {
 		if !slices.ContainsFunc(row.Cells, func(c storage.Cell) bool { return bytes.HasSuffix(c.Qualifier, []byte{rollupStates}) }) {
-			return nil // it has only dirty marks
+			return nil // the row has only dirty marks
 		}
 		key := keyschema.AppendHour(slices.Clone(row.Key[:max(0, len(row.Key)-rollupDigits)]), presence.FirstHour(s.Day.Day))
 		if err := s.newSeries(key); err != nil {

@@ -109,7 +109,7 @@ func (b *Block) SizeBytes() int64 {
 	return n
 }
 
-// AppendBlockHeader writes the header, and behind it the data of the columns if inline is set. The patterns of a day are
+// AppendBlockHeader writes the header, followed by the data of the columns if inline is set. The patterns of a day are
 // masks.
 func AppendBlockHeader(dst []byte, b *Block, month, inline bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.Rows))

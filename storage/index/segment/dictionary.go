@@ -12,9 +12,9 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// The dictionary of a label name in a segment holds its distinct values, sorted and numbered from 1. They lie in chunks of up
-// to a cell's size. With each value it holds the set of blocks that contain it, and the hours, or days, in which its series
-// were active. The header names the first value of each chunk, so a look-up reads a single chunk.
+// The dictionary of a label name in a segment holds its distinct values, sorted and numbered from 1. They lie in chunks of
+// up to a cell's size. Each value has the set of blocks that contain it, and the hours or days in which its series were
+// active. The header names the first value of each chunk, so a look-up reads a single chunk.
 
 type dictHeader struct {
 	Values uint32

@@ -94,7 +94,7 @@ func readDropped(c *envelope.Decoder, metrics uint32) (dropped []uint32) {
 	return dropped
 }
 
-// without returns a block of a day without the hours that lost returns for each row. It shares the columns.
+// without returns a block of a day without the hours that lost returns for each row. The result shares the columns.
 func (b *Block) without(lost func(b *Block, row uint32) uint32) (*Block, error) {
 	out := *b
 	out.runs, out.Ends = nil, nil

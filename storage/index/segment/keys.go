@@ -14,7 +14,7 @@ import (
 const (
 	dayDigits = 6 // a day is six digits of dayMax − day, so that newer days sort first
 
-	ManifestPrefix      = "#d#" // rows of the manifests of days; no metric begins with '#', which would be escaped
+	ManifestPrefix      = "#d#" // rows of the manifests of days; no metric begins with '#', which escaping replaces
 	JournalPrefix       = "#j#" // rows of a day's journal
 	MonthManifestPrefix = "#m#" // rows of the manifests of months
 
@@ -24,7 +24,7 @@ const (
 // Kinds of cells: the first byte of a qualifier. They are stored, so never renumber them.
 const (
 	QualManifest = 'r' // manifest row: the partition's current generation and directory
-	QualIntent   = 'i' // manifest row: a compaction is or was under way
+	QualIntent   = 'i' // manifest row: a compaction is running or was interrupted
 	QualBlock    = 'b' // block row: 'b' gen column chunk
 	qualHeader   = 'h' // dictionary row: 'h' gen
 	QualValues   = 'v' // dictionary row: 'v' gen chunk
@@ -49,7 +49,7 @@ func JournalKey(day int64, seq uint32) []byte {
 	return appendHex(k, seq)
 }
 
-// WriterRecordKey returns the row of a record with a writer. These rows sort behind the records without a writer.
+// WriterRecordKey returns the row of a record with a writer. These rows sort after the records without a writer.
 func WriterRecordKey(day int64, writer string, seq uint32) []byte {
 	k := append(AppendDay([]byte(JournalPrefix), day), '#', WriterMark)
 	return appendHex(append(append(k, writer...), '#'), seq)

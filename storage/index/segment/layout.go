@@ -11,15 +11,15 @@ type Layout struct {
 	BlockRows int
 	// InlineBytes bounds the columns that a block keeps in the cell of its header.
 	InlineBytes int
-	// CellBytes bounds the values in one cell. Larger cells would share storage blocks with small neighbours that are read
-	// alone. A single longer value still gets a chunk of its own.
+	// CellBytes bounds the values in one cell. Larger cells would share storage blocks with small neighbours that look-ups
+	// read alone. A single longer value still gets its own chunk.
 	CellBytes int
 	// RecordRows and RecordRuns bound the new series and the runs of hours in a record of a journal.
 	RecordRows, RecordRuns int
-	// ApplyBytes bounds the bytes of a compaction's request.
+	// ApplyBytes bounds the size of a compaction's request.
 	ApplyBytes int
-	// Months says when look-ups read months. Its DaysMin also says when compactions write them. MonthRows bounds the series
-	// of the days that one compaction of a month adds.
+	// Months decides when look-ups read months. Its DaysMin also decides when compactions write them. MonthRows bounds the
+	// series of the days that one compaction of a month adds.
 	Months    MonthRule
 	MonthRows uint64
 }
@@ -32,7 +32,7 @@ func DefaultLayout() Layout {
 	}
 }
 
-// MonthRule says when a look-up reads a month instead of its days.
+// MonthRule decides when a look-up reads a month instead of its days.
 type MonthRule struct {
 	// DaysMin is the least number of days that the month must replace.
 	DaysMin int

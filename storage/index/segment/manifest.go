@@ -24,7 +24,8 @@ type Manifest struct {
 	Names  []string
 	Values []uint32
 	// touched holds the hours of the day, or the days of the month, in which any series was active. touchedNames holds them
-	// for the series with each label. dated is false if the manifest does not hold them (format 1). Then all count as active.
+	// for the series with each label. dated is false if the manifest (format 1) does not hold them; then all hours count as
+	// active.
 	dated        bool
 	Touched      uint32
 	TouchedNames []uint32

@@ -30,7 +30,7 @@ func KeysOf(p presence.Partition) storage.Filter {
 	return storage.Filter{FromMs: p.CellMs(), ToMs: p.CellMs() + 1, KeysOnly: true}
 }
 
-// EachCell calls fn with the key and qualifier of each cell of a partition. Both slices are valid during the call only.
+// EachCell calls fn with the key and qualifier of each cell of a partition. Both slices are valid only during the call.
 func EachCell(
 	ctx context.Context, t storage.Table, rows storage.RowSet, p presence.Partition, fn func(key, qualifier []byte) error,
 ) error {
@@ -58,8 +58,8 @@ func ManifestCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 // deleteBatch is the number of cells that one request deletes.
 const deleteBatch = 4096
 
-// Deleter deletes cells in batches. Meanwhile only its caller may read these cells. An iterator sees the table in its
-// earlier state.
+// Deleter deletes cells in batches. Meanwhile only its caller may read these cells. Its iterator sees the earlier state of
+// the table.
 type Deleter struct {
 	ctx       context.Context
 	table     storage.Table
@@ -72,7 +72,7 @@ func NewDeleter(ctx context.Context, table storage.Table) *Deleter {
 	return &Deleter{ctx: ctx, table: table}
 }
 
-// Cell deletes a cell, at the latest when the caller calls Flush.
+// Cell deletes a cell, at the latest in Flush.
 func (d *Deleter) Cell(key, qualifier []byte) error {
 	k := len(d.mutations) - 1
 	if k < 0 || string(d.mutations[k].Key) != string(key) {

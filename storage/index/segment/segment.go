@@ -181,7 +181,7 @@ func (d *Dict) Chunk(ctx context.Context, i int) (*ValueChunk, error) {
 	return c, err
 }
 
-// Value returns the value of an id from a block. The value keeps a chunk alive, so clone a value that you keep.
+// Value returns the value of an id from a block. The value keeps a chunk alive, so a caller that keeps the value clones it.
 func (d *Dict) Value(ctx context.Context, id uint32) (string, error) {
 	if id == 0 || id > d.Header.Values {
 		return "", d.Segment.Fault(storage.TableLabels, dictKey(d.name, d.Segment.Of.Of),
@@ -207,7 +207,7 @@ func (d *Dict) Lookup(ctx context.Context, value string) (uint32, error) {
 	return c.lookup(value), nil
 }
 
-// BlocksOf appends the blocks that contain the value to set.
+// BlocksOf adds the blocks that contain the value to into.
 func (d *Dict) BlocksOf(ctx context.Context, id uint32, into *valueid.Set, seen map[uint32]bool) error {
 	c, err := d.Chunk(ctx, d.Header.chunkOfID(id))
 	if err != nil {
@@ -255,7 +255,7 @@ func (s *Segment) Blocks(ctx context.Context, numbers []int) ([]*Block, error) {
 	return out, nil
 }
 
-// loadStored returns blocks as they were written. It reads those that are not cached in one request.
+// loadStored returns blocks as they were written. It reads those outside the cache in one request.
 func (s *Segment) loadStored(ctx context.Context, numbers []int) ([]*Block, error) {
 	out := make([]*Block, len(numbers))
 	var keys [][]byte
@@ -312,7 +312,7 @@ func blockEnd(gen uint32) []byte {
 	return append(columnQualifier(gen, 1<<16-1, 1<<16-1), 0)
 }
 
-// parseBlock makes a block of its cells, which are in order.
+// parseBlock makes a block from its cells, which are in order.
 func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 	head := cells[0]
 	fail := func(c RawCell, err error) (*Block, error) {
@@ -377,8 +377,8 @@ func (s *Segment) CorruptHours(b *Block, err error) error {
 		fmt.Errorf("block of metric %d: %w", b.Metrics[0].Metric, err))
 }
 
-// AskedMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks cannot
-// decide: the first format has none, and masks still include dropped metrics.
+// AskedMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks
+// cannot decide. The first format has none, and masks still include dropped metrics.
 func (s *Segment) AskedMask() (mask uint32, ok bool) {
 	if len(s.Manifest.Dropped) > 0 {
 		return 0, false

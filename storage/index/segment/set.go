@@ -41,7 +41,7 @@ type Handle struct {
 }
 
 var (
-	// ErrStale is returned if a compaction replaced the generation during the read. Read the partition again.
+	// ErrStale is returned if a compaction replaced the generation during the read. The caller reads the partition again.
 	ErrStale = errors.New("the partition was compacted meanwhile")
 )
 
@@ -176,7 +176,7 @@ func (x *Store) ReadManifest(ctx context.Context, p presence.Partition) (*Manife
 	return m, err
 }
 
-// FindManifest is ReadManifest that returns nil if there is none.
+// FindManifest is ReadManifest, but it returns nil if there is no manifest.
 func (x *Store) FindManifest(ctx context.Context, p presence.Partition) (*Manifest, error) {
 	key, qualifier := ManifestKey(p), []byte{QualManifest}
 	value, err := ReadCell(ctx, x.SeriesTable, p.CellMs(), key, qualifier)
@@ -196,13 +196,13 @@ func (x *Store) FindManifest(ctx context.Context, p presence.Partition) (*Manife
 // RawCell is a copied cell.
 type RawCell struct{ Key, Qualifier, Value []byte }
 
-// clonePadded copies a value and leaves room behind it, so that columns of bits need no second copy.
+// clonePadded copies a value with spare capacity after it, so that columns of bits need no second copy.
 func clonePadded(value []byte) []byte {
 	return append(make([]byte, 0, len(value)+valueid.PadBytes), value...)
 }
 
-// ReadCells reads and copies the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs. Because of
-// the timestamp, an engine that places cells by time needs to read one place only.
+// ReadCells reads and copies the cells of rows whose qualifiers lie in [start, end) and whose timestamp is atMs. The
+// timestamp limits an engine that places cells by time to one place.
 func ReadCells(ctx context.Context, t storage.Table, atMs int64, keys [][]byte, start, end []byte) ([]RawCell, error) {
 	it := t.ReadRows(ctx, storage.RowSet{Keys: keys}, storage.ReadOptions{Filter: storage.Filter{
 		QualifierStart: start, QualifierEnd: end, FromMs: atMs, ToMs: atMs + 1, VersionsMax: 1,
@@ -232,7 +232,7 @@ func ReadCell(ctx context.Context, t storage.Table, atMs int64, key, qualifier [
 	return cells[0].Value, nil
 }
 
-// Reset forgets all partitions before the first read of one.
+// Reset forgets all partitions. The caller calls it before the first read.
 func (c *Set) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

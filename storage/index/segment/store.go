@@ -37,7 +37,7 @@ type Content struct {
 
 // MetricSeries are the series of one metric. ids[c][i] is the rank of series i in the label columns[c], 0 if absent.
 type MetricSeries struct {
-	Columns []int // label numbers, ascending
+	Columns []int // indexes of labels, ascending
 	Ids     [][]uint32
 	Hours   []uint32 // numbers of the merge's presences
 }

@@ -24,7 +24,7 @@ type writer struct {
 	pendingRows int
 	sets        []*valueSets // of each label name
 	touched     [][]uint32   // by label name and rank: hours (days in a month) of the series with the value
-	touchedOf   []uint32     // of each metric, by number
+	touchedOf   []uint32     // active hours or days of each metric, by number
 	muts        []storage.RowMutation
 	mutBytes    int
 	table       storage.Table // where muts go
@@ -123,7 +123,7 @@ func (w *writer) write(ctx context.Context) (*Manifest, error) {
 	}
 	for k, name := range w.m.Names {
 		all := uint32(0)
-		for _, mask := range w.touched[k][1:] { // 0 stands for series without the label
+		for _, mask := range w.touched[k][1:] { // 0 means a series without the label
 			all |= mask
 		}
 		w.manifest.TouchedNames = append(w.manifest.TouchedNames, all)
@@ -172,7 +172,7 @@ func (w *writer) pendingColumns() int {
 	for _, p := range w.pending {
 		n += len(p.series.Columns)
 	}
-	return n / max(1, len(w.pending)/8) // names repeat among small metrics
+	return n / max(1, len(w.pending)/8) // small metrics share most of their names
 }
 
 // closeShared writes the pending small metrics as one block.

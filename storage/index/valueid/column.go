@@ -158,12 +158,12 @@ func (p *Column) Filter(dst []uint32, from, to uint32, set *Set) []uint32 {
 	return AppendRange(dst, hi, to, set.Has(0))
 }
 
-// filterOne appends the rows in [lo, hi) with the given code, which is the id minus the base. All these rows are stored.
-// It compares several codes at once: those that lie whole in eight bytes.
+// filterOne appends the rows in [lo, hi) with the given code, which is the id minus the base. All these rows are stored. It
+// compares several codes at once: the codes that eight bytes hold completely.
 func (p *Column) filterOne(dst []uint32, lo, hi uint32, code uint64) []uint32 {
 	width, mask := uint64(p.width), uint64(1)<<p.width-1
 	lanes := uint32((64 - 7) / width)
-	ones := uint64(0) // the lowest bit of each
+	ones := uint64(0) // lowest bit of each lane
 	for i := range uint64(lanes) {
 		ones |= 1 << (i * width)
 	}

@@ -35,10 +35,10 @@ func (s *Set) Has(id uint32) bool {
 	return w < len(s.words) && s.words[w]>>(id%64)&1 != 0
 }
 
-// Holds reports whether the bitmap has room for an id.
+// Holds reports whether the bitmap covers an id.
 func (s *Set) Holds(id uint32) bool { return int(id/64) < len(s.words) }
 
-// Grow makes room for an id.
+// Grow extends the bitmap to an id.
 func (s *Set) Grow(id uint32) {
 	for !s.Holds(id) {
 		s.words = append(s.words, 0)

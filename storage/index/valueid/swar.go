@@ -18,8 +18,8 @@ func Filter[T uint8 | uint16 | uint32](dst []uint32, ids []T, from, to uint32, s
 	return dst
 }
 
-// filterOne appends the rows from first on that have one id. It compares all ids of a word at once, because a search
-// mostly looks for one series among many.
+// filterOne appends the rows from first on that have one id. It compares all ids of a word at once, because most searches
+// look for one series among many.
 func filterOne[T uint8 | uint16 | uint32](dst []uint32, ids []T, first uint32, want T) []uint32 {
 	const wordBytes = 8
 	lanes := wordBytes / int(unsafe.Sizeof(want))

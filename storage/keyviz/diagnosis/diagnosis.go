@@ -31,7 +31,7 @@ const (
 	Gap              = "gap"
 )
 
-// Finding is something that a heat map shows.
+// Finding is a conclusion from a heat map.
 type Finding struct {
 	ID    string
 	Level Level
@@ -41,32 +41,33 @@ type Finding struct {
 	Start, End string
 	// Share is its part of the load, 0 to 1.
 	Share float64
-	// Seen says what is seen. Text says that and what to do.
+	// Seen describes the observation. Text adds advice.
 	Seen, Text string
 }
 
 const (
-	// hotShare is the share of a hot range in each of its columns, and hotTime the shortest time of one.
+	// hotShare is the least share of a hot range in each of its columns. hotTime is the least duration.
 	hotShare = 0.25
 	hotTime  = 5 * time.Minute
-	// hotOver: a hot row has at least hotOver times the load that it would have if all rows were equal.
+	// hotOver is the least load of a hot row, relative to an even spread over all rows.
 	hotOver = 4
-	// countMin is the least count of a column that says something.
+	// countMin is the least count of a significant column.
 	countMin = 100
-	// sequentialColumns is the least number of columns in which the hottest row moves one way.
+	// sequentialColumns is the least number of columns in which the hottest row moves in one direction.
 	sequentialColumns = 10
-	// sequentialMoves is the least number of its moves.
+	// sequentialMoves is the least number of such moves.
 	sequentialMoves = 5
-	// scanShare is the share of ranges that a full scan reads in a column, and scanUsual the most that other columns read.
+	// scanShare is the least share of ranges that a full scan reads in a column. scanUsual is the largest share in other
+	// columns.
 	scanShare, scanUsual = 0.8, 0.5
-	// scanRanges is the least number of ranges in which a full scan can be seen.
+	// scanRanges is the least number of ranges in which a full scan is detectable.
 	scanRanges = 16
-	// skewSalts is the least number of salts of a metric that are compared, skewOver the share of the hottest one by their mean,
-	// and skewShare the least share of the metric in the load.
+	// skewSalts is the least number of salts that are compared for a metric. skewOver is the least ratio of the hottest salt
+	// to the mean. skewShare is the least share of the metric in the load.
 	skewSalts, skewOver, skewShare = 4, 3.0, 0.05
 	// largeRow and hugeRow are mean sizes of rows in bytes.
 	largeRow, hugeRow = 64 << 20, 256 << 20
-	// tombstonesMany is the number of deletions that wait for their cleaning.
+	// tombstonesMany is the number of uncleaned deletions that makes a finding.
 	tombstonesMany = 1000
 )
 
@@ -76,7 +77,7 @@ func (f *Finding) say(advice, seen string, args ...any) {
 	f.Text = f.Seen + " " + advice
 }
 
-// Find returns the findings of a map, the worst first. tombstones is the number of deletions whose rows are not cleaned.
+// Find returns the findings of a map, the worst first. tombstones is the number of uncleaned deletions.
 func Find(m *keyviz.Map, tombstones int) []Finding {
 	v := newView(m)
 	sequential := v.sequential()
@@ -119,19 +120,19 @@ func (v *view) end(row int) string {
 	return v.End
 }
 
-// oneSeries reports whether a row holds the rows of one series only.
+// oneSeries reports whether a row holds rows of only one series.
 func (v *view) oneSeries(row int) bool {
 	start := v.Starts[row]
 	return strings.Count(start, "#") == 3 && strings.HasSuffix(start, "#") && v.end(row) == start[:len(start)-1]+"$"
 }
 
-// columnsOf is the number of columns that a time takes, at least one.
+// columnsOf returns the number of columns in a duration, at least one.
 func (v *view) columnsOf(d time.Duration) int {
 	step := v.TimesMs[1] - v.TimesMs[0]
 	return int(max(1, (d.Milliseconds()+step-1)/step))
 }
 
-// runs calls fn with each longest run of consecutive columns that ok accepts and that has at least least columns.
+// runs calls fn with each maximal run of at least `least` consecutive columns that ok accepts.
 func (v *view) runs(least int, ok func(c int) bool, fn func(from, to int)) {
 	from := 0
 	for c := 0; c <= len(v.Values); c++ {
@@ -155,7 +156,7 @@ func (v *view) load(row, from, to int) (n, share float64) {
 	return n, n / max(all, 1)
 }
 
-// hot finds rows with a large share of the load for some minutes. Of each row it returns the longest time.
+// hot finds rows with a large share of the load for some minutes. For each row it returns the longest such time.
 func (v *view) hot() (out []Finding) {
 	if v.Metric.IsMax() || len(v.Starts) < 2*hotOver {
 		return nil
@@ -190,7 +191,7 @@ func (v *view) hot() (out []Finding) {
 	return out
 }
 
-// rangeText names the keys of a range by what they begin with.
+// rangeText names the keys of a range by their common start.
 func rangeText(start string) string {
 	if start == "" {
 		return "The first keys"
@@ -231,7 +232,7 @@ func (v *view) sequential() (out []Finding) {
 	return out
 }
 
-// without leaves out each finding of list whose keys lie within a finding of explained, if their times overlap.
+// without omits the findings of list whose keys and times lie within a finding of explained.
 func without(list, explained []Finding) []Finding {
 	return slices.DeleteFunc(list, func(f Finding) bool {
 		return slices.ContainsFunc(explained, func(by Finding) bool {
@@ -274,7 +275,7 @@ func maxOf(list []float64) (at int) {
 	return at
 }
 
-// scans finds columns in which nearly all ranges were read, unless that is usual.
+// scans finds columns in which reads touched nearly all ranges, unless that is usual.
 func (v *view) scans() (out []Finding) {
 	share := make([]float64, len(v.Ranges))
 	for c, n := range v.Ranges {
@@ -306,11 +307,11 @@ func (v *view) scans() (out []Finding) {
 type saltLoads struct {
 	metric     string
 	loads      map[string]float64
-	largest    map[string]float64 // row of each salt
+	largest    map[string]float64 // hottest row of each salt
 	start, end string
 }
 
-// skew finds metrics whose salts differ much in their load.
+// skew finds metrics with very uneven loads of their salts.
 func (v *view) skew() (out []Finding) {
 	if v.Metric.IsMax() || v.sum < countMin {
 		return nil
@@ -322,7 +323,7 @@ func (v *view) skew() (out []Finding) {
 				most, hottest = n, salt
 			}
 		}
-		// A single hot row is no fault of the salts.
+		// A single hot row is not a fault of the salts.
 		row, count := s.largest[hottest], float64(len(s.loads))
 		over := (most - row) * count / max(sum-row, 1)
 		if count < skewSalts || over < skewOver || sum < skewShare*v.sum {

@@ -1,3 +1,3 @@
-// Package diagnosis says in words what a heat map of row keys shows: hot keys, sequential writes, full scans, uneven salts, large
-// rows, deletions and gaps.
+// Package diagnosis describes in words what a heat map of row keys shows: hot keys, sequential writes, full scans, uneven
+// salts, large rows, deletions and gaps.
 package diagnosis

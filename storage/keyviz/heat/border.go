@@ -2,13 +2,13 @@ package heat
 
 import "strings"
 
-// Border is what changes at the start of a key range.
+// Border is the field that changes at the start of a key range.
 type Border uint8
 
 const (
-	// BorderNone: the range continues the salt of the range before it.
+	// BorderNone means that the range continues the salt of the previous range.
 	BorderNone Border = iota
-	// BorderSalt, BorderMetric and BorderTenant: the range begins another salt, metric or tenant.
+	// BorderSalt, BorderMetric and BorderTenant mean that the range begins another salt, metric or tenant.
 	BorderSalt
 	BorderMetric
 	BorderTenant
@@ -33,13 +33,13 @@ func BorderOf(before, key string) Border {
 	return BorderNone
 }
 
-// cutField returns the first field of a key and the rest behind its separator.
+// cutField returns the first field of a key and the rest after its separator.
 func cutField(key string) (field, rest string) {
 	field, rest, _ = strings.Cut(key, "#")
 	return field, rest
 }
 
-// tenantOf returns what a metric begins with: "&name&", or "".
+// tenantOf returns the tenant prefix of a metric, "&name&" or "".
 func tenantOf(metric string) string {
 	if metric == "" || metric[0] != '&' {
 		return ""
@@ -50,7 +50,7 @@ func tenantOf(metric string) string {
 	return ""
 }
 
-// Cut returns a short key above a and not above b, which follows a in order. It ends where a field or a tag of b ends.
+// Cut returns a short key k with a < k ≤ b. It ends where a field or a tag of b ends.
 func Cut(a, b string) string {
 	at := 0
 	for at < len(a) && at < len(b) && a[at] == b[at] {

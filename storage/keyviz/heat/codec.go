@@ -20,7 +20,7 @@ const (
 	decodedMost = 16 << 20
 )
 
-// ErrCorrupt means that bytes are no encoded column.
+// ErrCorrupt means that the bytes are not an encoded column.
 var ErrCorrupt = errors.New("keyviz: not a column")
 
 // Codec encodes columns; see FORMAT.md. Concurrent use is safe.
@@ -132,7 +132,7 @@ func (x *Codec) Parse(src []byte) (*Column, error) {
 	return c, nil
 }
 
-// reader reads fields; after the end of the bytes failed is true.
+// reader reads fields. failed is true once the bytes have ended too early.
 type reader struct {
 	rest   []byte
 	failed bool

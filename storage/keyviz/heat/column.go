@@ -7,15 +7,15 @@ import (
 	"sort"
 )
 
-// Column is the load of all key ranges from StartMs for SpanMs milliseconds. Range i holds the keys from Starts[i] to before
-// Starts[i+1]; the last one has no end. Starts ascend, and the first is "".
+// Column is the load of all key ranges from StartMs for SpanMs milliseconds. Range i holds the keys in [Starts[i],
+// Starts[i+1]); the last one has no end. Starts ascend, and the first is "".
 type Column struct {
 	StartMs, SpanMs int64
 	Starts          []string
 	Counts          []Counts
 }
 
-// Validate returns what is wrong with a column.
+// Validate returns an error if a column is invalid.
 func (c *Column) Validate() error {
 	switch {
 	case c.StartMs < 0 || c.SpanMs <= 0:
@@ -44,7 +44,8 @@ func Find(starts []string, key string) int {
 	return sort.Search(len(starts), func(i int) bool { return starts[i] > key }) - 1
 }
 
-// Add adds the counts of o, which may have other ranges. A range that the union of both divides spreads evenly over its parts.
+// Add adds the counts of o, which may have other ranges. If the union divides a range, its counts spread evenly over the
+// parts.
 func (c *Column) Add(o *Column) {
 	if slices.Equal(c.Starts, o.Starts) {
 		for i := range c.Counts {
@@ -78,8 +79,8 @@ func Union(a, b []string) []string {
 	return append(append(out, a...), b...)
 }
 
-// Spread calls put for each range of starts and each range of axis that overlaps it, with the share that the latter gets. The
-// shares of a range add up to 1.
+// Spread calls put for each pair of a range of starts and an overlapping range of axis. share is the part of the first range
+// that the second one gets. The shares of a range add up to 1.
 func Spread(starts, axis []string, put func(i, at int, share float64)) {
 	first := 0
 	for i := range starts {
@@ -97,7 +98,7 @@ func Spread(starts, axis []string, put func(i, at int, share float64)) {
 	}
 }
 
-// Reduce merges neighbours until at most rowsMax ranges are left. See Rows.
+// Reduce merges neighbours until at most rowsMax ranges remain. See Rows.
 func (c *Column) Reduce(rowsMax int) {
 	if len(c.Starts) <= rowsMax {
 		return
@@ -121,8 +122,8 @@ func (c *Column) Reduce(rowsMax int) {
 	c.Starts, c.Counts = starts, counts
 }
 
-// Drop removes the ranges that start in [start, end), with their counts. The keys of the last of them may end behind end. It
-// reports whether there are any. start is not "".
+// Drop removes the ranges that start in [start, end), with their counts. The last of them may extend beyond end. It reports
+// whether there were any. start is not "".
 func (c *Column) Drop(start, end string) bool {
 	first, last := sort.SearchStrings(c.Starts, start), sort.SearchStrings(c.Starts, end)
 	if first == last {
@@ -134,11 +135,11 @@ func (c *Column) Drop(start, end string) bool {
 	return true
 }
 
-// Heat is one figure for all work: cells written, and rows written or read.
+// Heat combines all work into one figure: cells written, and rows written or read.
 func (c *Counts) Heat() float64 { return c[WriteCells] + c[WriteRows] + c[ReadRows] }
 
-// Rows merges neighbouring ranges with little heat until at most rowsMax rows are left. It returns the first range of each row.
-// No row crosses a border of a salt, a metric or a tenant, if the rows suffice for these borders.
+// Rows merges adjacent ranges with little heat until at most rowsMax rows remain. It returns the first range of each row. No
+// row crosses a border of a salt, metric or tenant if there are enough rows for these borders.
 func Rows(starts []string, heat []float64, rowsMax int) []int {
 	if len(starts) <= rowsMax {
 		all := make([]int, len(starts))
@@ -147,7 +148,7 @@ func Rows(starts []string, heat []float64, rowsMax int) []int {
 		}
 		return all
 	}
-	keep := make([]Border, len(starts)) // the border at each start
+	keep := make([]Border, len(starts)) // border at each start
 	var borders [BorderTenant + 1]int
 	for i := 1; i < len(starts); i++ {
 		keep[i] = BorderOf(starts[i-1], starts[i])
@@ -163,7 +164,7 @@ func Rows(starts []string, heat []float64, rowsMax int) []int {
 	for _, h := range heat {
 		total += h
 	}
-	// The smallest limit of a row's heat with at most rowsMax rows.
+	// Find the smallest limit of a row's heat that gives at most rowsMax rows.
 	low, high := 0.0, total
 	rows := greedy(keep, heat, level, high)
 	for range 40 {
@@ -177,10 +178,10 @@ func Rows(starts []string, heat []float64, rowsMax int) []int {
 	return rows
 }
 
-// borderParts: borders may take borderParts of borderParts+1 rows.
+// borderParts bounds the rows that borders may use: borderParts of borderParts+1.
 const borderParts = 3
 
-// greedy makes rows with at most limit of heat each. A single range may have more.
+// greedy makes rows with at most limit of heat each. A single range may exceed it.
 func greedy(keep []Border, heat []float64, level Border, limit float64) []int {
 	rows := []int{0}
 	sum := heat[0]

@@ -12,13 +12,13 @@ type Metric uint8
 const (
 	// WriteCells counts accepted samples, in the minute of their timestamps.
 	WriteCells Metric = iota
-	// WriteRows and WriteBytes count what is written to the table. With a head this is at a flush.
+	// WriteRows and WriteBytes count writes to the table. With a head these happen at a flush.
 	WriteRows
 	WriteBytes
-	// ReadRows and ReadBytes count what reads of the table return.
+	// ReadRows and ReadBytes count the results of reads of the table.
 	ReadRows
 	ReadBytes
-	// ReadNanos is the time of all reads, ReadNanosMax the time of the longest one, in nanoseconds.
+	// ReadNanos is the time of all reads, and ReadNanosMax is the time of the longest one, in nanoseconds.
 	ReadNanos
 	ReadNanosMax
 	// Errors counts reads and writes that failed.
@@ -51,13 +51,13 @@ func (m Metric) Unit() string {
 	return [...]string{"cells/s", "rows/s", "bytes/s", "rows/s", "bytes/s", "s/s", "s", "errors/s"}[m]
 }
 
-// IsMax reports whether counts of the metric merge into the largest of them. All others add up.
+// IsMax reports whether counts of the metric merge by maximum. All others add up.
 func (m Metric) IsMax() bool { return m == ReadNanosMax }
 
 // Counts has a count for each metric.
 type Counts [Metrics]float64
 
-// Add adds a share of o, 0 to 1. Of maxima it keeps the largest.
+// Add adds a share of o, 0 to 1. For maxima it keeps the larger one.
 func (c *Counts) Add(o *Counts, share float64) {
 	for m, n := range o {
 		if n == 0 {

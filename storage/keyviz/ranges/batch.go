@@ -9,7 +9,7 @@ import (
 	"halite/storage/keyviz/heat"
 )
 
-// Series knows the range of each series, so that a sample costs no look-up of its key.
+// Series caches the range of each series, so a sample needs no look-up of its key.
 type Series struct {
 	set    *Set
 	key    func(ref uint32, tsMs int64) string
@@ -47,7 +47,7 @@ func (s *Series) SizeBytes() int64 {
 	return n
 }
 
-// slot returns where the id of a series' range lies.
+// slot returns the place of the id of a series' range.
 func (s *Series) slot(ref uint32) *atomic.Uint32 {
 	chunks := *s.chunks.Load()
 	n := int(ref >> seriesShift)
@@ -76,22 +76,22 @@ type Batch struct {
 	snapshot *Snapshot
 	stripe   uint32
 	nowMs    int64
-	minuteMs int64 // of the counts
+	minuteMs int64 // minute of the counts
 	counts   []uint32
 	touched  []uint16
 	samples  []sample
-	past     int64 // samples older than a minute
-	wait     int32 // samples until the next one is offered
+	past     int64 // samples at least a minute old
+	wait     int32 // number of samples until the next offer
 	random   uint64
 }
 
-// noMinute lies a minute or more away from every timestamp.
+// noMinute is a minute or more away from every timestamp.
 const noMinute = math.MinInt64 / 2
 
-// offerEvery is the mean distance of the samples whose keys are offered.
+// offerEvery is the mean number of samples between two offers of a key.
 const offerEvery = 64
 
-// Begin returns a Batch. Call End once. Samples that are later than nowMs count for its minute.
+// Begin returns a Batch. The caller calls End once. Samples later than nowMs count in its minute.
 func (s *Series) Begin(nowMs int64) *Batch {
 	b := s.pooled.Get().(*Batch)
 	b.snapshot, b.nowMs, b.minuteMs = s.set.enter(), nowMs, noMinute
@@ -109,7 +109,7 @@ type number = struct {
 	Value float64
 }
 
-// Add counts samples. Those with number 0 must be left out.
+// Add counts samples. The caller omits samples with number 0.
 func Add[S ~number](b *Batch, samples []S) {
 	chunks, places, base := *b.series.chunks.Load(), b.snapshot.places, b.snapshot.base
 	counts, minuteMs, wait := b.counts, b.minuteMs, b.wait
@@ -142,7 +142,7 @@ func Add[S ~number](b *Batch, samples []S) {
 	b.wait = wait
 }
 
-// find looks the key of a series up, and offers it. It returns −1 if the series is unknown.
+// find looks up the key of a series and offers it. It returns −1 if the series is unknown.
 func (b *Batch) find(ref uint32, tsMs int64) int {
 	key := b.series.key(ref, tsMs)
 	if key == "" {
@@ -155,7 +155,7 @@ func (b *Batch) find(ref uint32, tsMs int64) int {
 	return at
 }
 
-// offer offers the series of a sample. It returns the number of samples until the next offer, at random.
+// offer offers the series of a sample. It returns a random number of samples until the next offer.
 func (b *Batch) offer(at int, ref uint32) int32 {
 	b.random++
 	b.samples = append(b.samples, sample{at: uint16(at), ref: ref})
@@ -199,7 +199,8 @@ func (b *Batch) flush() {
 	b.touched, b.samples = b.touched[:0], b.samples[:0]
 }
 
-// End adds the counts. The batch must not be used any more. It returns the number of samples that were at least a minute old.
+// End adds the counts. The batch must not be used afterwards. It returns the number of samples that were at least a minute
+// old.
 func (b *Batch) End() (past int64) {
 	b.flush()
 	b.snapshot.leave()
@@ -209,7 +210,7 @@ func (b *Batch) End() (past int64) {
 	return past
 }
 
-// Work is the load of rows that one operation on the table has touched. It is not safe for concurrent use.
+// Work is the load of the rows that one operation on the table has touched. It is not safe for concurrent use.
 type Work struct {
 	set      *Set
 	snapshot *Snapshot
@@ -225,14 +226,14 @@ type workRun struct {
 	counts heat.Counts
 }
 
-// Begin returns the work of an operation. Call End once.
+// Begin returns the work of an operation. The caller calls End once.
 func (s *Set) Begin() *Work { return &Work{set: s, snapshot: s.enter(), at: -1} }
 
 // Row adds the counts of a row. Ascending keys are fastest.
 func (w *Work) Row(key []byte, counts *heat.Counts) {
 	w.seek(key)
 	w.run.Add(counts, 1)
-	// Every power of two offers a key first, so that few rows are known as well as many.
+	// Every power of two offers a key first, so that short operations offer keys as well as long ones.
 	if w.rows++; bits.OnesCount(w.rows) == 1 || w.rows%offerEvery == 0 {
 		w.samples = append(w.samples, sample{at: uint16(w.at), key: string(key)})
 	}
@@ -253,8 +254,8 @@ func (w *Work) turn() {
 	}
 }
 
-// End adds the work to the minute of nowMs. The time of a read, in nanoseconds, spreads over the ranges by their rows. An error
-// counts at the range of the last row, or at the range of key if there was no row.
+// End adds the work to the minute of nowMs. The time of a read, in nanoseconds, spreads over the ranges by their rows. An
+// error counts for the range of the last row, or of key if there was no row.
 func (w *Work) End(nowMs int64, key []byte, readNanos int64, failed bool) {
 	if w.at < 0 {
 		w.at = w.snapshot.Find(key)

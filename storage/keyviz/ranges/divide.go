@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// splitOver: a range splits if it has more than splitOver times the heat that each of RangesMax equal ranges would have.
+	// splitOver is the heat at which a range splits, relative to one of RangesMax equal ranges.
 	splitOver = 2
-	// freeShare: ranges merge until a freeShare-th of RangesMax is free for splits.
+	// freeShare is the share of RangesMax that merges keep free for splits: one in freeShare.
 	freeShare = 16
-	// coldShare: neighbours merge if they have less together than a coldShare-th of an equal range.
+	// coldShare: neighbours merge if together they have less than 1/coldShare of the heat of an equal range.
 	coldShare = 4
 )
 
@@ -68,7 +68,7 @@ func (s *Set) total() (sum float64) {
 	return sum
 }
 
-// seriesOf returns the key of a row without its hour: all rows of a series lie behind it. Other keys stay as they are.
+// seriesOf returns the key of a row without its hour: all rows of a series sort after it. Other keys are unchanged.
 func seriesOf(key string) string {
 	if at := strings.LastIndexByte(key, '#'); at >= 0 {
 		return key[:at+1]
@@ -76,7 +76,7 @@ func seriesOf(key string) string {
 	return key
 }
 
-// pastSeries returns a key above all rows of a series and not above the rows of the next series.
+// pastSeries returns a key above all rows of a series but not above the rows of the next series.
 func pastSeries(series string) string {
 	if strings.HasSuffix(series, "#") {
 		return series[:len(series)-1] + "$"
@@ -84,8 +84,8 @@ func pastSeries(series string) string {
 	return series + "\x00"
 }
 
-// cuts returns up to parts−1 ascending keys that divide the samples of a leaf evenly, always between two series. A series with
-// half of the samples gets a range of its own.
+// cuts returns up to parts−1 ascending keys that divide the samples of a leaf evenly, always between two series. A series
+// with half of the samples gets its own range.
 func (l *leaf) cuts(end string, parts int) []string {
 	series := make([]string, len(l.keys))
 	for i, key := range l.keys {
@@ -118,7 +118,7 @@ func (l *leaf) cuts(end string, parts int) []string {
 	return slices.Compact(cuts)
 }
 
-// divide makes leaves of the parts between cuts. They share the heat by their samples.
+// divide makes leaves from the parts between cuts. They share the heat in proportion to their samples.
 func (l *leaf) divide(cuts []string) []*leaf {
 	parts := make([]*leaf, len(cuts)+1)
 	for i := range parts {
@@ -141,8 +141,8 @@ func (l *leaf) divide(cuts []string) []*leaf {
 	return parts
 }
 
-// merge joins the coldest neighbours until there is room for splits. It crosses a border of salts, metrics or tenants only if
-// nothing else makes room.
+// merge joins the coldest neighbours until there is space for splits. It crosses a border of salts, metrics or tenants only
+// if nothing else makes space.
 func (s *Set) merge() (changes []Change) {
 	for i := 1; i < len(s.leaves); i++ {
 		s.leaves[i].border = heat.BorderOf(s.leaves[i-1].start, s.leaves[i].start)
@@ -174,8 +174,8 @@ func (s *Set) merge() (changes []Change) {
 	return changes
 }
 
-// coldest returns the leaf that has, with the one before it, the least heat, across borders of at most a level. at is −1 if there
-// is none.
+// coldest returns the leaf that has the least heat together with its predecessor, across borders up to a level. at is −1 if
+// there is none.
 func (s *Set) coldest(level heat.Border) (at int, sum float64) {
 	at = -1
 	for i := 1; i < len(s.leaves); i++ {
@@ -187,7 +187,7 @@ func (s *Set) coldest(level heat.Border) (at int, sum float64) {
 	return at, sum
 }
 
-// join merges the leaf at with the one before it.
+// join merges the leaf at with its predecessor.
 func (s *Set) join(at int, reason string) Change {
 	into, from := s.leaves[at-1], s.leaves[at]
 	into.heat += from.heat

@@ -19,7 +19,7 @@ const (
 	keysMax = 32
 	// idsMax bounds the ids of one numbering.
 	idsMax = 1 << 16
-	// decay and peakDecay are the shares of the earlier heat and peak of a range that count at the next division.
+	// decay and peakDecay are the factors by which a division reduces the earlier heat and peak of a range.
 	decay     = 0.5
 	peakDecay = 0.98
 )
@@ -28,25 +28,25 @@ const (
 type Options struct {
 	// RangesMax bounds the ranges, 2 to 16384.
 	RangesMax int
-	// Stripes is the number of parts of the counters.
+	// Stripes is the number of stripes of the counters.
 	Stripes int
 	// Key returns a row key of a series, or "" if the series is unknown.
 	Key func(ref uint32) string
 }
 
-// Set is a division of the keys that changes with its load.
+// Set divides the keys into ranges, which change with the load.
 type Set struct {
 	opts    Options
 	current atomic.Pointer[Snapshot]
-	turn    atomic.Uint32 // the next writer's stripe
+	turn    atomic.Uint32 // stripe of the next writer
 
 	mu      sync.Mutex
 	leaves  []*leaf
-	retired []*Snapshot // writers may still add to them
+	retired []*Snapshot // writers may still add to their counters
 	nextID  uint32
 	base    uint32
 	random  uint64
-	// dropped are spans of keys. Writers to retired snapshots may still count there.
+	// dropped are spans of keys for which writers to retired snapshots may still count.
 	dropped []span
 }
 
@@ -59,11 +59,11 @@ func (s span) has(key string) bool { return key >= s.start && key < s.end }
 type leaf struct {
 	start string
 	id    uint32   // of the range
-	ids   []uint32 // of ranges that it has taken in
-	heat  float64  // recent
-	peak  float64  // falls slowly, so that a range stays for a while after its load has moved on
+	ids   []uint32 // ids of merged ranges
+	heat  float64  // recent heat
+	peak  float64  // falls slowly, so that a range stays for a while after its load has gone
 	keys  []string
-	// border is what changes from the leaf before. Only merge sets it.
+	// border is the field that changes from the previous leaf. Only merge sets it.
 	border heat.Border
 }
 
@@ -90,10 +90,10 @@ func New(o Options, starts []string) (*Set, error) {
 	return s, nil
 }
 
-// Current returns the division in force.
+// Current returns the current division.
 func (s *Set) Current() *Snapshot { return s.current.Load() }
 
-// enter returns the division in force. It keeps the counters until leave.
+// enter returns the current division and keeps its counters until leave.
 func (s *Set) enter() *Snapshot {
 	for {
 		current := s.current.Load()
@@ -120,7 +120,7 @@ func (s *Set) number() {
 	}
 }
 
-// renumber forgets all ids, so that every series is looked up again.
+// renumber forgets all ids, so every series is looked up again.
 func (s *Set) renumber() {
 	s.base = s.nextID
 	for _, l := range s.leaves {
@@ -128,7 +128,7 @@ func (s *Set) renumber() {
 	}
 }
 
-// publish puts the leaves into force. The caller holds mu.
+// publish makes the leaves the current division. The caller holds mu.
 func (s *Set) publish() {
 	next := &Snapshot{
 		starts: make([]string, len(s.leaves)), heads: make([]head, len(s.leaves)), ids: make([]uint32, len(s.leaves)), base: s.base,
@@ -185,8 +185,8 @@ func (s *Set) dropFrom(c *heat.Column) {
 	}
 }
 
-// Drop forgets all ranges that start in [start, end), their counts, and sampled keys. start is not "". It returns the counts of
-// the others as Drain does.
+// Drop forgets all ranges that start in [start, end), their counts, and their sampled keys. start is not "". It returns the
+// remaining counts like Drain.
 func (s *Set) Drop(start, end string) []*heat.Column {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -204,7 +204,7 @@ func (s *Set) Drop(start, end string) []*heat.Column {
 		}
 	}
 	s.number()
-	s.publish() // also without a change: what is drained later may still have keys of the span
+	s.publish() // needed even without a change, because later drains may still have keys of the span
 	s.dropped = append(s.dropped, gone)
 	return out
 }
@@ -245,14 +245,14 @@ func (s *Set) take(samples []sample) {
 
 // Change is a split or a merge.
 type Change struct {
-	// Start is where the new range begins, or the range that was taken in.
+	// Start is the start of the new range after a split, or of the removed range after a merge.
 	Start string
 	Split bool
 	// Reason says in words why.
 	Reason string
 }
 
-// Divide splits hot ranges and merges cold ones. It returns the counts as Drain does, and the changes. With renumber, every
+// Divide splits hot ranges and merges cold ones. It returns the counts like Drain, and the changes. With renumber, every
 // series is looked up again, because a rule for keys may have come into force.
 func (s *Set) Divide(renumber bool) ([]*heat.Column, []Change) {
 	s.mu.Lock()
@@ -287,7 +287,7 @@ func (s *Set) Keys(key string) []string {
 	return slices.Compact(keys)
 }
 
-// EachKey calls fn with each sampled key and the heat that it stands for.
+// EachKey calls fn with each sampled key and its share of the heat.
 func (s *Set) EachKey(fn func(key string, heat float64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,16 +14,16 @@ const MinuteMs = 60_000
 // Snapshot is one division of the keys. It does not change, but its counters do.
 type Snapshot struct {
 	starts  []string
-	heads   []head   // of the starts
-	ids     []uint32 // of the ranges
-	base    uint32   // ids below are of an earlier numbering
+	heads   []head   // heads of the starts
+	ids     []uint32 // ids of the ranges
+	base    uint32   // ids below it belong to an earlier numbering
 	places  []uint16 // range+1 of each id from base on; 0 if the range was split
 	stripes []stripe
 	users   atomic.Int64 // batches and works that may still add counts
 }
 
-// head is the first 16 bytes of a key, which end in zero bytes if the key is shorter. Heads lie next to each other in memory, so
-// a search seldom reads whole keys.
+// head is the first 16 bytes of a key, padded with zero bytes. Heads are contiguous in memory, so a search seldom reads
+// whole keys.
 type head struct{ high, low uint64 }
 
 func headOf[K string | []byte](key K) head {
@@ -41,10 +41,10 @@ type stripe struct {
 	_       [64]byte // so that the locks of two stripes never share a cache line
 }
 
-// block has the counts of a minute, by range. Lists of unused metrics are nil.
+// block has the counts of a minute, by range. Slices of unused metrics are nil.
 type block [heat.Metrics][]uint64
 
-// sample is a key, or a series whose key is found later.
+// sample is a key, or a series whose key is looked up later.
 type sample struct {
 	at  uint16
 	ref uint32
@@ -111,7 +111,7 @@ func (s *Snapshot) add(t *stripe, minute int64, m heat.Metric, at int, n uint64)
 	}
 }
 
-// offer keeps a sample, or another one instead. Its place is at random, so all samples are equally likely to stay.
+// offer keeps a sample, or replaces another one at a random place. So all samples are equally likely to stay.
 func (t *stripe) offer(x sample) {
 	t.offered++
 	if len(t.samples) < samplesMax {

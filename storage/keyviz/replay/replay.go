@@ -14,11 +14,11 @@ import (
 // ErrBadLayout means that the name of a layout is unknown.
 var ErrBadLayout = errors.New("unknown layout")
 
-// Layout returns the row key that a key has in a column of a Sample.
+// Layout returns the row key that replaces a key in a column of a Sample.
 type Layout func(key string, column int) string
 
-// Rules is the layout of schema rules. It does not change a key that is no row key of a series, or that holds only a hash of its
-// tags.
+// Rules is the layout of schema rules. It does not change a key that is not the row key of a series, or that holds only a
+// hash of its tags.
 func Rules(schema *keyschema.Schema) Layout {
 	return func(key string, _ int) string {
 		k, err := keyschema.ParseRowKey([]byte(key))
@@ -30,13 +30,13 @@ func Rules(schema *keyschema.Schema) Layout {
 	}
 }
 
-// Names of layouts that are no schema rules. They show what such keys would do.
+// Names of layouts other than schema rules. They demonstrate bad keys.
 const (
 	// TimeFirst puts the time of the column in front of each key.
 	TimeFirst = "time-first"
-	// SequentialFirst puts a number in front of each key: keys get numbers in the order in which they take load.
+	// SequentialFirst puts a number in front of each key. Keys get numbers in the order in which they first take load.
 	SequentialFirst = "sequential-id-first"
-	// Static replaces each key by its metric, as if all series had one row.
+	// Static replaces each key by its metric, as if each metric had a single row.
 	Static = "static-key"
 )
 
@@ -75,14 +75,14 @@ func sequence(s *keyviz.Sample) map[string]int {
 // Same is the layout of the recorded keys.
 func Same(key string, _ int) string { return key }
 
-// tablets is the number of equal ranges by which MaxOverMean compares layouts.
+// tablets is the number of equal ranges with which MaxOverMean compares layouts.
 const tablets = 16
 
 // Result is a replayed heat map.
 type Result struct {
 	Map *keyviz.Map
-	// MaxOverMean compares the hottest of 16 ranges with the mean, over time: 1 is even, and 16 means that one range takes all load.
-	// The ranges have equally many keys, as tablets would have after a while.
+	// MaxOverMean is the ratio of the hottest of 16 ranges to the mean, over time: 1 is even, and 16 means that one range
+	// takes all load. The ranges have equal numbers of keys, as tablets would have after a while.
 	MaxOverMean float64
 }
 
@@ -116,7 +116,7 @@ func Replay(s *keyviz.Sample, layout Layout, rows int) *Result {
 	return &Result{Map: m, MaxOverMean: maxOverMean(fine, len(axis))}
 }
 
-// place returns the sorted keys of the layout, and where the key i of a column lies.
+// place returns the sorted keys of the layout, and a function that returns the place of key i in a column.
 func place(s *keyviz.Sample, layout Layout) (axis []string, places func(c, i int) int) {
 	keys := make([][]string, len(s.Weights))
 	for c, weights := range s.Weights {
@@ -154,7 +154,8 @@ func addUp(fine []float64, starts []int) []float64 {
 	return out
 }
 
-// maxOverMean is the mean over all columns of the hottest range by the mean range, weighted by the load of the column.
+// maxOverMean is the mean over all columns of the ratio of the hottest range to the mean range, weighted by the load of the
+// column.
 func maxOverMean(fine [][]float64, keys int) float64 {
 	sum, all := 0.0, 0.0
 	for _, column := range fine {

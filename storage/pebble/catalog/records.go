@@ -22,8 +22,8 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// No row can be found without the record of its table. These records lie in one block of the tree, so the store keeps a copy
-// of them in a file. It writes the copy first, so the copy never has less than the tree.
+// Without its table's record, no row is readable. These records lie in one block of the tree, so the store also keeps a copy
+// in a file. It writes the copy first, so the copy never has fewer records than the tree.
 const (
 	CopyName        = "TABLES"
 	recordsBytesMax = 64 << 20
@@ -95,7 +95,7 @@ func ReadCopy(fs vfs.FS, dir string) ([]Table, error) {
 // Records are the records of all tables in the tree and in the copy. A damaged list is nil.
 type Records struct{ inTree, copied []Table }
 
-// ReadRecords reads the records of all tables. It fails only if tree and copy are damaged.
+// ReadRecords reads the records of all tables. It fails only if both tree and copy are damaged.
 func ReadRecords(db *pebble.DB, fs vfs.FS, dir string, h *health.Monitor) (r Records, err error) {
 	treeErr := Read(db, Tables, func(name string, value []byte) error {
 		var rec Table
@@ -124,7 +124,7 @@ func ReadRecords(db *pebble.DB, fs vfs.FS, dir string, h *health.Monitor) (r Rec
 	return r, nil
 }
 
-// All returns the records in force. The copy has at least the records of the tree, also after the tree loses a file.
+// All returns the records in force. The copy has all records of the tree, even after the tree loses a file.
 func (r *Records) All() []Table {
 	recs := slices.Clone(r.copied)
 	for _, rec := range r.inTree {

@@ -35,7 +35,7 @@ type Table struct {
 type DayChunkDay struct {
 	Family uint8 `json:"f"`
 	Day    int32 `json:"d"`
-	// Complete says that no cell lay beside the day chunks when the record was written.
+	// Complete means that no cell was outside the day chunks at the time of the record.
 	Complete bool `json:"c,omitempty"`
 }
 

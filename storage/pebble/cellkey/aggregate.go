@@ -34,8 +34,8 @@ func ParseOperand(src []byte) (storage.FamilyKind, int64, error) {
 	return kind, int64(binary.BigEndian.Uint64(src[1:])), nil
 }
 
-// NewMerger returns the merge operator of aggregate families. Each operand has its kind, because the tree does not know
-// families. Sums wrap around like Go's. All three kinds are associative and commutative.
+// NewMerger returns the merge operator of aggregate families. Each operand has its kind, because the tree has no families.
+// Sums wrap around like in Go. All three kinds are associative and commutative.
 func NewMerger() *pebble.Merger {
 	return &pebble.Merger{Name: mergerName, Merge: func(_, value []byte) (pebble.ValueMerger, error) {
 		kind, v, err := ParseOperand(value)
@@ -46,7 +46,7 @@ func NewMerger() *pebble.Merger {
 	}}
 }
 
-// aggregate copies the merged number, so it keeps no operand's memory.
+// aggregate copies the merged number, so it does not retain an operand's memory.
 type aggregate struct {
 	kind  storage.FamilyKind
 	value int64

@@ -118,7 +118,7 @@ func separateKeys(dst, a, b []byte) []byte {
 	return append(dst[:start], a...)
 }
 
-// succeedKey appends a short key of at least a.
+// succeedKey appends a short key k ≥ a.
 func succeedKey(dst, a []byte) []byte {
 	for i := range Split(a) {
 		if a[i] != 0xff && i+2 < len(a) {

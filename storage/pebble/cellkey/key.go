@@ -32,7 +32,7 @@ const (
 type suffixKind uint8
 
 const (
-	// kindBefore sorts before every cell with the same hour and qualifier. It occurs in bounds only.
+	// kindBefore sorts before every cell with the same hour and qualifier. It occurs only in bounds.
 	kindBefore suffixKind = 0
 	// kindClock has four bytes: the distance from the timestamp to the end of its day in milliseconds.
 	kindClock suffixKind = 1
@@ -150,13 +150,13 @@ func HourEndMs(value uint32) int64 { return int64(hourValueEnd-value)*hourMs - 1
 // Key is a parsed key of a cell. Its slices alias the key.
 type Key struct {
 	Header    Header
-	Row       []byte // row key up to where the hour begins, or all of it
+	Row       []byte // row key up to the start of the hour, or all of it
 	Hour      uint32 // HourKeys tables only
 	Qualifier []byte
 	TsMs      int64
 }
 
-// Parse parses the key of a cell. ok is false for a key that Append cannot have made.
+// Parse parses the key of a cell. ok is false for a key that Append cannot produce.
 func Parse(key []byte, hourKeys bool) (c Key, ok bool) {
 	split := Split(key)
 	if split < HeaderBytes+2 || split == len(key) || key[split-1] != Sentinel {
@@ -238,8 +238,8 @@ func AppendHourDigits(dst []byte, hour uint32) []byte {
 	return append(dst, digits[:]...)
 }
 
-// Bound is an encoded row key that need not exist: the part of a key between header and qualifier. Rows compare bytewise like
-// their bounds.
+// Bound is an encoded row key that need not exist: the part of a key between header and qualifier. Rows compare bytewise
+// like their bounds.
 type Bound struct {
 	Row        []byte
 	EndsInHour bool // place ends in an hour, so that a seek key needs a trailer

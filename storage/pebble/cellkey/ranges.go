@@ -23,7 +23,7 @@ func (r *Range) hours() (first, last uint32, ok bool) {
 	return HourOf(start[split:]), HourOf(end[split:]) - 1, true
 }
 
-// PickByDay returns for each day, newest first, the indexes of the ranges that can have rows there. The timestamp of every
+// PickByDay returns, for each day, newest first, the indexes of the ranges that can have rows there. The timestamp of every
 // cell must be the end of its row's hour. Without this function, a read of one hour a day over a year would seek each hour
 // in each day.
 func PickByDay(ranges []Range, days []int32) [][]int32 {

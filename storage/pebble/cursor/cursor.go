@@ -19,11 +19,11 @@ type Cursor struct {
 	Reverse  bool
 	Ranges   []cellkey.Range
 	Picked   []int32 // indexes of the ranges to read; nil means all
-	at       int     // the range in or before which the cursor stands
+	at       int     // the range that contains the cursor or follows it
 
 	Valid bool
 	Row   []byte // encoded row of the cell
-	Key   []byte // key under the iterator; valid until it moves
+	Key   []byte // key of the iterator; valid until it moves
 	split int
 	seek  []byte // scratch
 	bound []byte // scratch
@@ -38,7 +38,7 @@ func (c *Cursor) WithDayChunks(p *Pool) { c.pool, c.dayChunks = p, p.get() }
 // InDayChunk reports whether the cursor stands at a cell of a day chunk.
 func (c *Cursor) InDayChunk() bool { return c.dayChunks != nil && c.dayChunks.current }
 
-// Close closes the iterator and returns what came from the pool.
+// Close closes the iterator and returns pooled memory.
 func (c *Cursor) Close() error {
 	var err error
 	if c.Iter != nil {
@@ -67,7 +67,7 @@ func (c *Cursor) rangeAt(i int) *cellkey.Range {
 	return &c.Ranges[i]
 }
 
-// Open restricts the iterator to the ranges' part of the partition, and moves to the first cell.
+// Open restricts the iterator to the part of the partition that the ranges cover, and moves to the first cell.
 func (c *Cursor) Open() error {
 	first, last := c.rangeAt(0), c.rangeAt(c.count()-1)
 	c.seek, c.bound = c.seekStart(c.seek[:0], first), last.SeekEnd(c.bound[:0], c.Header)
@@ -104,7 +104,7 @@ func (c *Cursor) step() bool {
 	return c.Iter.Next()
 }
 
-// settle takes the cell under the iterator, or seeks to the next range that has one.
+// settle takes the cell under the iterator, or seeks to the next range that has a cell.
 func (c *Cursor) settle(ok bool) error {
 	if c.dayChunks != nil {
 		return c.dayChunks.settle(c, ok)
@@ -177,7 +177,8 @@ func (c *Cursor) AppendValue(dst []byte, kind storage.FamilyKind) ([]byte, error
 	return append(dst, value...), nil
 }
 
-// locate moves at to the range that has the row (in) or that starts beyond it (seek). If neither is true, no range is left.
+// locate moves at to the range that contains the row (in) or that starts after it (seek). If both are false, no range is
+// left.
 func (c *Cursor) locate() (in, seek bool) {
 	if c.Reverse {
 		for ; c.at >= 0; c.at-- {
@@ -239,7 +240,7 @@ func (h Heap) down(i int) {
 	}
 }
 
-// Fix restores the heap after the top moved. It drops the top if that has no more cells.
+// Fix restores the heap after the top cursor has moved. It drops the cursor if it has no more cells.
 func (h *Heap) Fix() {
 	old := *h
 	if !old[0].Valid {

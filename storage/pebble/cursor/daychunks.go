@@ -11,7 +11,7 @@ import (
 )
 
 // dayChunkCursor is the part of a Cursor for a partition with day chunks. It merges the cells in the day chunk of a prefix
-// with the cells beside it. Of two cells at one address, the cell beside the day chunk is the later one and wins.
+// with the cells outside it. If two cells have the same address, the one outside the day chunk is later and wins.
 type dayChunkCursor struct {
 	open  daycells.Reader
 	value []byte // value of the open day chunk; a copy, because the iterator moves on
@@ -19,12 +19,12 @@ type dayChunkCursor struct {
 	first uint32 // value of the day's newest hour
 	i     int    // index of the next cell in the day chunk
 	left  bool   // the day chunk has a next cell
-	probe bool   // reverse: the day chunk of place's prefix has been looked up
+	probe bool   // reverse: the day chunk for the prefix of place was looked up
 	ok    bool   // the iterator stands at a key
-	// beyond says that the iterator has left the prefix of the open day chunk. Its key need not be compared while the day
-	// chunk has cells left.
+	// beyond means that the iterator has left the prefix of the open day chunk. Its key is not compared while the day chunk
+	// has cells left.
 	beyond bool
-	// current says that the cursor stands at the day chunk's cell, not at the iterator's cell.
+	// current means that the cursor stands at a cell of the day chunk, not at the iterator's cell.
 	current bool
 	side    *pebble.Iterator // reverse: finds the day chunk of a prefix, which sorts before the cells; created when needed
 }
@@ -92,8 +92,8 @@ func (b *dayChunkCursor) setHour() {
 	at[0], at[1], at[2] = byte(hour>>16), byte(hour>>8), byte(hour)
 }
 
-// settle chooses the next cell of both sources, or seeks to the next range that has one. ok says whether the iterator stands
-// at a key.
+// settle chooses the next cell of both sources, or seeks to the next range that has a cell. ok reports whether the iterator
+// stands at a key.
 func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	b.ok = ok
 	for {
@@ -127,8 +127,8 @@ func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	return c.Iter.Error()
 }
 
-// openHere opens the day chunk under the iterator. It reports whether the iterator stands at a cell that may be next. While the
-// open day chunk has cells left, cells of other prefixes may not be next.
+// openHere opens the day chunk under the iterator. It reports whether the iterator stands at a cell that may be next. While
+// the open day chunk has cells left, cells of other prefixes cannot be next.
 func (b *dayChunkCursor) openHere(c *Cursor) (plain bool, err error) {
 	b.beyond = false
 	for b.ok {
@@ -144,7 +144,7 @@ func (b *dayChunkCursor) openHere(c *Cursor) (plain bool, err error) {
 			return false, nil
 		}
 		if cellkey.IsDayChunk(c.Key, c.split) {
-			// In reverse, the cells behind the day chunk have already opened it.
+			// In reverse, the cells after the day chunk have already opened it.
 			if !known || !c.Reverse || !b.probe {
 				if err := b.load(c, c.Iter); err != nil {
 					return false, err

@@ -1,3 +1,3 @@
 // Package cursor walks the cells of one partition in key order, forward or in reverse, and merges day chunks with the cells
-// beside them. A Heap merges the cursors of several partitions.
+// outside them. A Heap merges the cursors of several partitions.
 package cursor

@@ -5,7 +5,7 @@ package daycells
 type Codec struct {
 	// Name is stored with each table and must change whenever the bytes change.
 	Name string
-	// Append appends one blob with all values. The values may be any bytes; usually they are of consecutive hours, newest
+	// Append appends one blob with all values. The values may be any bytes. Usually they belong to consecutive hours, newest
 	// first.
 	Append func(dst []byte, values [][]byte) []byte
 	// NewDecoder returns a decoder for one goroutine.

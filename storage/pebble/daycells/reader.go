@@ -17,17 +17,17 @@ const (
 	versionMask = 0xf0
 	hoursMask   = 0x03
 	hoursWhole  = 0x00 // one cell in each hour of the day
-	hoursSome   = 0x01 // one cell in each hour of a bitmap of three bytes
+	hoursSome   = 0x01 // one cell in each hour of a three-byte bitmap
 	hoursList   = 0x02 // uvarint number of cells, then the hour of each
 	qualsMask   = 0x0c
 	qualsEqual  = 0x00 // one qualifier
-	qualsSerial = 0x04 // one qualifier, then differences: the last four bytes are a big-endian number, and only they differ
+	qualsSerial = 0x04 // one qualifier, then differences: only the last four bytes differ, a big-endian number
 	qualsList   = 0x08 // all qualifiers
 
 	DayHours    = 24
 	hoursAll    = 1<<DayHours - 1
 	serialBytes = 4
-	CellsMax    = 256 // cells in a day chunk; further cells stay beside it
+	CellsMax    = 256 // cells in a day chunk; other cells stay outside it
 )
 
 // NewestHour returns the value of a day's newest hour, which sorts first.
@@ -131,7 +131,7 @@ func (c *Builder) appendQualifiers(dst []byte) ([]byte, byte) {
 type Reader struct {
 	Codec   *Codec
 	decoder Decoder
-	split   bool // decoder has the blob
+	split   bool // the decoder has the blob
 	Hours   []uint8
 	quals   []byte
 	qualTo  []int
@@ -142,7 +142,7 @@ func (b *Reader) Count() int { return len(b.Hours) }
 
 func (b *Reader) Qualifier(i int) []byte { return sliceOf(b.quals, b.qualTo, i) }
 
-// Open decodes hours and qualifiers. The value must not change while values of cells are read. Errors wrap
+// Open decodes hours and qualifiers. The value must not change before the last read of a cell's value. Errors wrap
 // storage.ErrCorrupt.
 func (b *Reader) Open(value []byte) error {
 	b.Hours, b.quals, b.qualTo, b.split = b.Hours[:0], b.quals[:0], b.qualTo[:0], false
@@ -250,7 +250,7 @@ func (b *Reader) AppendValue(dst []byte, i int) ([]byte, error) {
 	return b.decoder.Append(dst, i), nil
 }
 
-// Without returns the day chunk without the cells that drop selects. The value is empty if no cell is left. changed reports
+// Without returns the day chunk without the cells that drop selects. The value is empty if no cell remains. changed reports
 // whether drop selected any cell.
 func (b *Reader) Without(drop func(hour uint8, qualifier []byte) bool) (value []byte, changed bool, err error) {
 	var kept Builder

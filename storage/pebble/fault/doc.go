@@ -1,3 +1,2 @@
-// Package fault turns errors of the LSM tree into errors of the storage contract. Damage names a file and the rows that are
-// lost with it.
+// Package fault turns errors of the LSM tree into errors of the storage contract. Damage names a file and the lost rows.
 package fault

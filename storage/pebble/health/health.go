@@ -20,8 +20,8 @@ const (
 	logIntervalMin    = 10 * time.Second
 )
 
-// Monitor receives events of background work. It counts them, logs them at a bounded rate, and decides whether writes may
-// enter. The tree's own listener would end the process at damage.
+// Monitor receives events of background work. It counts them, logs them at a bounded rate, and decides whether to admit
+// writes. The tree's own listener would end the process at damage.
 type Monitor struct {
 	logger *slog.Logger
 	now    func() time.Time
@@ -34,14 +34,14 @@ type Monitor struct {
 	Corruptions      atomic.Uint64
 	SlowWrites       atomic.Uint64
 	flushed          atomic.Uint64 // completed flushes
-	Waits            atomic.Uint64 // times that retry began to wait
+	Waits            atomic.Uint64 // times that Retry began to wait
 
 	OnWait  func(lack error) // Options.Waiting
-	closing chan struct{}    // closed when the store is closed: retry gives up
+	closing chan struct{}    // closed when the store closes: Retry then gives up
 
 	mu         sync.Mutex
-	waiting    int   // calls of retry that wait
-	waitErr    error // of the last one
+	waiting    int   // calls of Retry that wait now
+	waitErr    error // error of the last wait
 	flushErr   error
 	fatalErr   error
 	loggedAt   map[string]time.Time
@@ -83,7 +83,7 @@ func (h *Monitor) beginWait(err error) {
 	if h.OnWait != nil {
 		h.OnWait(err)
 	}
-	h.Report("the manifest waits for disk space or descriptors; writes are refused, reads go on", slog.LevelError, "err", err)
+	h.Report("the manifest waits for disk space or descriptors; writes are refused, reads continue", slog.LevelError, "err", err)
 }
 
 func (h *Monitor) endWait() {
@@ -109,8 +109,7 @@ func (h *Monitor) LastFlushError() error {
 	return h.flushErr
 }
 
-// Report logs one kind of event at most once an interval. It adds the number of events that were not logged since the last
-// one.
+// Report logs one kind of event at most once per interval. It adds the number of events that it dropped since the last line.
 func (h *Monitor) Report(kind string, level slog.Level, args ...any) {
 	h.mu.Lock()
 	now := h.now()
@@ -130,8 +129,8 @@ func (h *Monitor) Listener() *pebble.EventListener {
 		BackgroundError: h.backgroundFailed,
 		DataCorruption: func(info pebble.DataCorruptionInfo) {
 			h.Corruptions.Add(1)
-			h.Report("stored data is corrupt, reads that need it fail", slog.LevelError, "path", info.Path,
-				"err", info.Details.Error()) // as text: the error prints its callers
+			h.Report("stored data is corrupt; reads that need it fail", slog.LevelError, "path", info.Path,
+				"err", info.Details.Error()) // as text, because the error prints its callers
 		},
 		FlushEnd: func(info pebble.FlushInfo) { h.flushEnded(info.Err) },
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
@@ -159,8 +158,8 @@ func (h *Monitor) flushEnded(err error) {
 	h.mu.Unlock()
 }
 
-// backgroundFailed records an error of background work. A cancelled compaction is no failure: a swap of the cells that it
-// writes cancels it, and the tree repeats it at once.
+// backgroundFailed records an error of background work. A cancelled compaction is not a failure: a swap cancels a compaction
+// of the same cells, and the tree repeats it at once.
 func (h *Monitor) backgroundFailed(err error) {
 	if errors.Is(err, pebble.ErrCancelledCompaction) {
 		return
@@ -170,7 +169,7 @@ func (h *Monitor) backgroundFailed(err error) {
 		h.FlushFailing.Store(true)
 		h.FlushFailures.Add(1)
 	}
-	h.Report("background work failed, it is retried", slog.LevelError, "err", err)
+	h.Report("background work failed; the engine retries it", slog.LevelError, "err", err)
 }
 
 // Logger returns the tree's logger.
@@ -185,8 +184,8 @@ func (l treeLogger) Errorf(format string, args ...any) {
 	l.h.Report("storage tree", slog.LevelError, "err", fmt.Sprintf(format, args...))
 }
 
-// Fatalf is called when the tree cannot go on, for example after a device error of its manifest. It must not end the process:
-// the caller in the tree returns the error. From then on, every write and sync fails until the store is opened again.
+// Fatalf is called when the tree cannot continue, for example after a device error of its manifest. It must not end the
+// process: the caller in the tree returns the error. Afterwards every write and sync fails until the store is opened again.
 func (l treeLogger) Fatalf(format string, args ...any) {
 	err := fmt.Errorf("%w: %w, start the server again: %s", storage.ErrUnavailable, storage.ErrFailed,
 		fmt.Sprintf(format, args...))

@@ -1,3 +1,3 @@
 // Package partition keeps the state of column families and their days in memory: which days have cells, when a day was last
-// written to, and whether it has day chunks. It also has the row locks of a table, and the gate between reads and swaps.
+// written, and whether it has day chunks. It also has the row locks of a table, and the gate between reads and swaps.
 package partition

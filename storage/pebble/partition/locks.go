@@ -13,9 +13,9 @@ type StripeSet uint64
 
 const AllStripes = StripeSet(^uint64(0))
 
-// RowLocks are a table's row locks. A write that does not read shares the stripes of its rows. A write that reads first holds
-// them exclusively, from before the read until its batch is visible. So a row does not change between such a read and its
-// write, and plain writes never wait for one another.
+// RowLocks are a table's row locks. A write that does not read shares the stripes of its rows. A write that reads first
+// holds them exclusively, from before the read until its batch is visible. So a row does not change between such a read and
+// its write, and plain writes never wait for each other.
 type RowLocks struct {
 	seed    maphash.Seed
 	stripes [stripeCount]sync.RWMutex

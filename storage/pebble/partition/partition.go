@@ -16,11 +16,11 @@ type Family struct {
 	ID   uint8
 	Kind storage.FamilyKind
 	Days daySet
-	// Mixed says that columns may have several versions. A family of a HourKeys table starts unmixed: all its cells have the
-	// last millisecond of their row's hour. Then each column has one version, and version limits cost nothing. The table's
+	// Mixed means that columns may have several versions. A family of a HourKeys table starts unmixed: all its cells have
+	// the last millisecond of their row's hour. Then each column has one version, and version limits are free. The table's
 	// record has Mixed before the first other cell is written. Mixed is never reset.
 	Mixed atomic.Bool
-	// Unswept says that columns may have got more versions since the last sweep.
+	// Unswept means that columns may have more versions since the last sweep.
 	Unswept atomic.Bool
 }
 
@@ -40,19 +40,19 @@ type dayList struct {
 	states []*State // of the same days
 }
 
-// State is what the process knows about a partition beyond its cells.
+// State is the state of a partition besides its cells.
 type State struct {
 	Day int32
-	// HasDayChunks says that there may be day chunks. It is set before the first one is written, and never reset.
+	// HasDayChunks means that the partition may have day chunks. It is set before the first one is written, and never reset.
 	HasDayChunks atomic.Bool
-	// Writes counts changes, each before it is visible. It does not change while somebody holds all stripe locks.
+	// Writes counts changes, each before it becomes visible. It does not change while a caller holds all stripe locks.
 	Writes atomic.Uint64
 	// WroteMs is the approximate time of the last change, by Options.Now. 0 means before the store was opened.
 	WroteMs atomic.Int64
 	// LateBytes counts the bytes that were written since the partition was packed.
 	LateBytes atomic.Int64
-	// Complete says that the whole partition was packed once; only LateBytes came later. FailedTimes and FailedMs describe
-	// failed attempts since then. The three fields belong to the holder of Store.dayChunkMu.
+	// Complete means that the whole partition was packed once, and only LateBytes came later. FailedTimes and FailedMs
+	// describe failed attempts since then. The holder of Store.dayChunkMu owns the three fields.
 	Complete    bool
 	FailedTimes int
 	FailedMs    int64

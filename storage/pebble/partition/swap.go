@@ -9,14 +9,14 @@ import (
 	"halite/storage/pebble/cellkey"
 )
 
-// SwapGate keeps new reads from seeing half of a swap. When the tree excises a span and ingests files in its place, there is
-// a moment without the old files and without the new ones. SwapGate discards a view from that moment.
+// SwapGate prevents reads from seeing half of a swap. When the tree excises a span and ingests files in its place, both the
+// old and the new files are missing for a moment. SwapGate discards a view from that moment.
 type SwapGate struct {
 	mu    sync.RWMutex // held during a swap
 	state atomic.Pointer[swapState]
 }
 
-// swapState says whether a swap is under way and in which partition. It is immutable. serial counts the states.
+// swapState records whether a swap is running and in which partition. It is immutable. serial counts the states.
 type swapState struct {
 	serial uint64
 	active bool
@@ -40,13 +40,13 @@ func (g *SwapGate) Swap(h cellkey.Header, do func() error) error {
 	return do()
 }
 
-// wait waits for the end of the swap that is under way.
+// wait waits for the end of the running swap.
 func (g *SwapGate) wait() {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 }
 
-// NewView returns an iterator over one moment of the tree. concerns reports whether the read may look into a partition. The
+// NewView returns an iterator over a snapshot of the tree. concerns reports whether the read may look into a partition. The
 // caller must not hold a lock that a swap of such a partition waits for.
 func (g *SwapGate) NewView(db *pebble.DB, concerns func(h cellkey.Header) bool) (*pebble.Iterator, error) {
 	for {

@@ -26,8 +26,8 @@ func (t *Tree) makeAsideDir() (string, error) {
 	}
 }
 
-// SetAside moves the whole tree into a new directory in lost/. It moves the store's notes about the tree first, because they
-// must not apply to a new tree.
+// SetAside moves the whole tree into a new directory in lost/. It first moves the store's records about the tree, which must
+// not apply to a new tree.
 func (t *Tree) SetAside(why string) error {
 	fs, dir := t.FS, t.Dir
 	aside, err := t.makeAsideDir()
@@ -69,7 +69,7 @@ func (t *Tree) SetUnknownAside() error {
 	if err != nil {
 		return err
 	}
-	t.Logger.Error("the tables are older than the log, as accepted; unknown table files are set aside", "to", aside,
+	t.Logger.Error("the tables are older than the log, as accepted; unknown table files are moved to lost/", "to", aside,
 		"files", len(names))
 	for _, name := range names {
 		if err := fs.Rename(fs.PathJoin(tree, name), fs.PathJoin(aside, name)); err != nil {
@@ -79,7 +79,7 @@ func (t *Tree) SetUnknownAside() error {
 	return fault.Wrap("set files aside", errors.Join(treefs.SyncDir(fs, aside), treefs.SyncDir(fs, tree)))
 }
 
-// setAside notes losses, moves the files to lost/ and removes them from the manifest.
+// setAside records losses, moves the files to lost/ and removes them from the manifest.
 func (t *Tree) setAside(m manifestRecords, gone []*treeFile, lost []fault.Damage) error {
 	fs := t.FS
 	dir := fs.PathJoin(t.Dir, lostName)

@@ -221,7 +221,7 @@ func (ts *Set) Flushed() {
 	}
 }
 
-// SizeBytes estimates a tablet's size on disk.
+// sizeBytes estimates a tablet's size on disk.
 func (ts *Set) sizeBytes(tb *tablet) (uint64, error) {
 	bounds := cellkey.NewRanges(ts.c.HourKeys, []storage.RowRange{{Start: tb.start, End: tb.end}})[0]
 	sum := tb.unflushed.Load()
