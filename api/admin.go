@@ -117,14 +117,6 @@ func (s *Server) changeQueryRules(r *http.Request) (reply, *apiError) {
 	return answerStatus(s.inspect().ChangeQueryRules)(r)
 }
 
-// changeableAliases are the aliases that clients may change; nil if they may not.
-func (s *Server) changeableAliases() *aliases.Registry {
-	if !s.opts.AdminAPI {
-		return nil
-	}
-	return s.opts.Aliases
-}
-
 // aliasItem is an alias in an answer.
 type aliasItem struct {
 	aliases.Alias

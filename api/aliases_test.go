@@ -6,9 +6,12 @@ import (
 	"net/url"
 	"testing"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/keyschema/tsuid"
 	"halite/query"
+	"halite/storage/tombstone"
 )
 
 // TestAliases adds, lists and removes aliases, and reads series by both names.
@@ -41,17 +44,44 @@ func TestAliases(t *testing.T) {
 		require.Contains(t, series(name), `"data":[{"__name__":"memory","dc":"sjc","host":"web02"}]`, name)
 	}
 	require.Contains(t, s.get(t, "m=sum:mem{host=web01}"), `"metric":"mem","tags":{"dc":"sjc","host":"web02"}`)
+	for _, stored := range []labels.Labels{
+		labels.FromStrings("__name__", "mem", "dc", "sjc", "host", "web01"),
+		labels.FromStrings("__name__", "memory", "dc", "sjc", "host", "web02"),
+	} {
+		require.Contains(t, s.get(t, "tsuid=none:"+tsuid.Text(stored)), `"tags":{"dc":"sjc","host":"web02"}`, stored)
+	}
 	// The matchers of a token act on the new names.
 	w := s.send(http.MethodGet, "/api/v1/series?match[]=memory", "", "Authorization", "part")
 	require.Contains(t, w.Body.String(), `"data":[]`)
-	w = s.send(http.MethodDelete, fmt.Sprintf("/api/query?start=%d&m=sum:mem", otsdbStart), "")
-	require.Equal(t, http.StatusBadRequest, w.Code)
-	require.Contains(t, w.Body.String(), "stored names")
+	// A deletion by either name deletes what is stored. A token that restricts a renamed label cannot express that.
+	for n, name := range []string{"mem", "memory"} {
+		w = s.send(http.MethodDelete, fmt.Sprintf("/api/query?start=%d&m=sum:%s{host=web02}", otsdbStart, name), "")
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		want := `{__name__=~"mem|memory",host!="",host=~"web01|web02",_rollup_interval="",_rollup_aggregator="",_aggregate=""}`
+		require.Equal(t, want, tombstone.SelectorsText(s.deleted.asked[n].Selectors))
+	}
+	// The series of a selector with explicit tags, or of a tsuid, are deleted one by one.
+	w = s.send(http.MethodPost, "/api/query", fmt.Sprintf(`{"start":%d,"delete":true,"queries":[{"aggregator":"none",
+		"metric":"memory","explicitTags":true,"tags":{"host":"*","dc":"*"}}]}`, otsdbStart))
+	require.Equal(t, http.StatusOK, w.Code, w.Body)
+	require.Equal(t, `{__name__=~"mem|memory",dc="sjc",host=~"web01|web02"}`,
+		tombstone.SelectorsText(s.deleted.asked[2].Selectors))
 	change("DELETE", "kind=label_value&label=host&old=web01", 204, "")
+	s.send(http.MethodPost, "/api/v1/admin/aliases?kind=label_value&label=host&old=web09&new=web01", "")
+	w = s.send(http.MethodDelete, fmt.Sprintf("/api/query?start=%d&m=sum:memory", otsdbStart), "", "Authorization", "part")
+	require.Equal(t, http.StatusBadRequest, w.Code, w.Body)
+	require.Contains(t, w.Body.String(), "the token restricts labels that aliases rename")
+	require.Len(t, s.deleted.asked, 3)
+	s.send(http.MethodDelete, "/api/v1/admin/aliases?kind=label_value&label=host&old=web09", "")
 	change("DELETE", "kind=metric&old=mem", 204, "")
 	change("DELETE", "kind=metric&old=mem", 404, "has no alias")
 	require.Contains(t, series("mem"), `"__name__":"mem"`)
 	require.Contains(t, series("memory"), `"data":[]`)
+}
+
+func codeOf(s *stack, path string) int {
+	code, _ := s.ask(http.MethodGet, path, "")
+	return code
 }
 
 // TestOpenTSDBRename renames as OpenTSDB's clients do.
@@ -65,6 +95,21 @@ func TestOpenTSDBRename(t *testing.T) {
 	s.require(t, "GET /api/suggest?type=metrics", "", 200, `["cpu.user","net.bytes","sys.cpu.nice"]`)
 	s.require(t, "GET /api/suggest?type=tagk", "", 200, `["dc","device","host"]`)
 	s.require(t, "GET /api/suggest?type=tagv&q=w", "", 200, `["web01"]`)
+	// Old tsuids and UIDs still answer.
+	old := labels.FromStrings("__name__", "net.bytes", "iface", "web02")
+	for _, series := range []labels.Labels{old, labels.FromStrings("__name__", "net.bytes", "device", "web01")} {
+		id := tsuid.Text(series)
+		require.Equal(t, 200, codeOf(s, "/api/uid/tsmeta?tsuid="+id), series)
+	}
+	for kind, names := range map[tsuid.Kind][2]string{
+		tsuid.Metric: {"sys.cpu.user", "cpu.user"}, tsuid.Key: {"iface", "device"}, tsuid.Value: {"web02", "web01"},
+	} {
+		code, text := s.ask("GET", "/api/uid/uidmeta?type="+kind.String()+"&uid="+tsuid.Of(kind, names[0]).String(), "")
+		require.Equal(t, 200, code, text)
+		require.Contains(t, text, fmt.Sprintf(`"uid":"%s"`, tsuid.Of(kind, names[1])))
+		require.Contains(t, text, fmt.Sprintf(`"name":"%s"`, names[1]))
+	}
+	require.Equal(t, 404, codeOf(s, "/api/uid/uidmeta?type=metric&uid="+tsuid.Of(tsuid.Metric, "none").String()))
 	s.require(t, "POST /api/uid/rename", `{"metric":"cpu.user","name":"sys.cpu.user"}`, 400,
 		`{"result":"false","error":"the aliases form a loop: metric \"cpu.user\" answers as \"sys.cpu.user\""}`)
 	s.require(t, "POST /api/uid/rename", `{"metric":"none","name":"more"}`, 400,

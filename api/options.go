@@ -37,6 +37,7 @@ import (
 	"halite/storage"
 	"halite/storage/aliases"
 	"halite/storage/index"
+	"halite/storage/index/restricted"
 	"halite/storage/keyviz"
 	"halite/storage/notes"
 	"halite/storage/principal"
@@ -521,8 +522,45 @@ type TenantAdmin interface {
 	Drop(ctx context.Context, name string) (series int, err error)
 }
 
+// storedSelectors is an Index that knows the stored names behind the names of aliases; *restricted.Index is one.
+type storedSelectors interface {
+	// StoredSelectors returns what selectors select in a window, by stored names.
+	StoredSelectors(ctx context.Context, mintMs, maxtMs int64, selectors ...[]*labels.Matcher) ([]restricted.Stored, error)
+}
+
+// shownDeleter deletes series by the names that queries show, which may be aliases.
+type shownDeleter struct {
+	Deleter // takes stored names
+	names   storedSelectors
+}
+
+// DeleteSeries implements Deleter.
+func (x shownDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error) {
+	stored, err := x.names.StoredSelectors(ctx, d.FromMs, d.ToMs, d.Selectors...)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", deletion.ErrBadRequest, err)
+	}
+	for _, part := range stored {
+		d.FromMs, d.ToMs, d.Selectors = part.FromMs, part.ToMs, part.Selectors
+		n, err := x.Deleter.DeleteSeries(ctx, d)
+		if err != nil {
+			return series, err
+		}
+		series += n
+	}
+	return series, nil
+}
+
 // restrictedDeleter adds the matchers of the principal to each selector of a deletion.
 type restrictedDeleter struct{ Deleter }
+
+// newShownDeleter returns a Deleter for the names that an index shows. An index without aliases shows the stored ones.
+func newShownDeleter(d Deleter, i Index) Deleter {
+	if names, ok := i.(storedSelectors); ok {
+		return shownDeleter{d, names}
+	}
+	return restrictedDeleter{d}
+}
 
 // DeleteSeries implements Deleter.
 func (x restrictedDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error) {

@@ -121,7 +121,7 @@ func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*r
 func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
 	handlers := opentsdb.New(opentsdb.Options{
 		Index: s.opts.Index, Begin: s.beginLookup, Notes: s.opts.Notes, Names: s.opts.OpenTSDBNames,
-		Aliases: s.changeableAliases(), Stats: s.opts.OpenTSDBStats, Queries: s.openTSDBStats,
+		Aliases: s.opts.Aliases, MayRename: s.opts.AdminAPI, Stats: s.opts.OpenTSDBStats, Queries: s.openTSDBStats,
 		Status: func(err error) int { return evalError(err).code() },
 		Flags:  s.opts.Flags, Now: s.opts.Now, BodyBytesMax: s.opts.Limits.FormBytesMax,
 		Build: opentsdb.Build{

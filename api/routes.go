@@ -148,8 +148,8 @@ func (s *Server) openTSDBQueries() (map[string]http.HandlerFunc, error) {
 		Engine: s.opts.OpenTSDB, BodyBytesMax: s.opts.Limits.FormBytesMax, SubQueriesMax: s.opts.Limits.SelectorsMax,
 		Now: s.opts.Now, SameOrigin: s.sameOrigin, Notes: s.opts.Notes, Stats: s.openTSDBStats,
 	}
-	if s.opts.AdminAPI && s.opts.Deleter != nil {
-		o.Deleter = s.opts.Deleter
+	if s.opts.AdminAPI && s.shownDeleter != nil {
+		o.Deleter = s.shownDeleter
 	}
 	h, err := queries.New(o)
 	if err != nil {

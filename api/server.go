@@ -28,6 +28,7 @@ type Server struct {
 	crashLoops receiver.CrashLoops
 	decoder    receiver.Decoder // of write bodies
 
+	shownDeleter  Deleter          // by the names of answers; nil without opts.Deleter
 	openTSDBStats *querystats.List // queries of OpenTSDB's clients
 }
 
@@ -40,12 +41,14 @@ func newServer(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("api: register metrics: %w", err)
 	}
+	var shown Deleter
 	if opts.Deleter != nil {
-		opts.Deleter = restrictedDeleter{opts.Deleter}
+		shown, opts.Deleter = newShownDeleter(opts.Deleter, opts.Index), restrictedDeleter{opts.Deleter}
 	}
 	l := &opts.Limits
 	return &Server{
-		opts: opts, metrics: m, buffers: bufferPool{bytesMax: l.BufferBytesMax}, origins: http.NewCrossOriginProtection(),
+		opts: opts, shownDeleter: shown, metrics: m,
+		buffers: bufferPool{bytesMax: l.BufferBytesMax}, origins: http.NewCrossOriginProtection(),
 		openTSDBStats: querystats.New(opts.Now),
 		hosts:         ui.NewHosts(),
 		writeBytes:    semaphore.NewWeighted(l.WriteInflightBytesMax),

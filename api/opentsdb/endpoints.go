@@ -46,8 +46,9 @@ type Options struct {
 	Status func(error) int
 	// Notes stores annotations and descriptions. If it is nil, there are none, and writes of them get 503.
 	Notes *notes.Store
-	// Aliases are the second names of metrics and labels; nil means that clients cannot change them.
-	Aliases *aliases.Registry
+	// Aliases are the second names of metrics and labels; nil means that there are none. MayRename lets clients change them.
+	Aliases   *aliases.Registry
+	MayRename bool
 	// Names are the rules of names.
 	Names *opentsdb.Names
 	// Stats returns the data points of /api/stats; nil means that there are none.

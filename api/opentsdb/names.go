@@ -13,7 +13,9 @@ import (
 	"halite/api/receiver/opentsdb"
 	"halite/keyschema"
 	"halite/keyschema/tsuid"
+	"halite/storage/aliases"
 	"halite/storage/index"
+	"halite/storage/principal"
 )
 
 const (
@@ -25,7 +27,8 @@ const (
 // lookup finds names and series of all times.
 type lookup struct {
 	*Lookup
-	index Index
+	index   Index
+	renamed []aliases.Alias // of the tenant
 }
 
 func (h *Handlers) begin(r *http.Request) (*lookup, error) {
@@ -33,7 +36,11 @@ func (h *Handlers) begin(r *http.Request) (*lookup, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &lookup{l, h.opts.Index}, nil
+	out := &lookup{Lookup: l, index: h.opts.Index}
+	if p := principal.From(r.Context()); h.opts.Aliases != nil && !p.Several() {
+		out.renamed, _ = h.opts.Aliases.List(keyschema.TenantOf(p.Prefix()))
+	}
+	return out, nil
 }
 
 func (l *lookup) values(name string, limit int, matchers ...*labels.Matcher) ([]string, error) {

@@ -14,6 +14,8 @@ import (
 	"halite/api/receiver/opentsdb"
 	"halite/keyschema"
 	"halite/keyschema/tsuid"
+	"halite/storage/aliases"
+	"halite/storage/index"
 )
 
 // kindOf returns the kind of names for a word of a request.
@@ -121,14 +123,52 @@ func (l *lookup) nameOf(kind tsuid.Kind, id tsuid.UID) (name string, found bool,
 	return "", false, err
 }
 
-// seriesOf returns the labels of the series with a tsuid.
+// anyNameOf returns the newest name of the name with a UID. The UID may be the one of a name that an alias replaces.
+func (l *lookup) anyNameOf(kind tsuid.Kind, id tsuid.UID) (name string, found bool, err error) {
+	if name, found, err = l.nameOf(kind, id); found || err != nil {
+		return name, found, err
+	}
+	for _, a := range l.renamed {
+		if kindOfAlias(a.Kind) == kind && tsuid.Of(kind, a.Old) == id {
+			return l.anyNameOf(kind, tsuid.Of(kind, a.New)) // aliases form no loop
+		}
+	}
+	return "", false, nil
+}
+
+func kindOfAlias(kind aliases.Kind) tsuid.Kind {
+	switch kind {
+	case aliases.Metric:
+		return tsuid.Metric
+	case aliases.LabelName:
+		return tsuid.Key
+	default:
+		return tsuid.Value
+	}
+}
+
+// isOf reports whether a series has a tsuid, now or by its stored names.
+func isOf(s *index.Series, text string) bool {
+	if tsuid.Text(s.Labels) == text {
+		return true
+	}
+	parts := s.Parts()
+	if parts == nil && s.Alias != nil {
+		stored := s.Alias.Stored
+		_, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
+		return tsuid.Text(labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels()) == text
+	}
+	return slices.ContainsFunc(parts, func(part index.Series) bool { return isOf(&part, text) })
+}
+
+// seriesOf returns the labels of the series with a tsuid. The tsuid may be the one of before an alias renamed a part of it.
 func (l *lookup) seriesOf(text string) (labels.Labels, error) {
 	s, err := tsuid.ParseSeries(text)
 	if err != nil {
 		return labels.EmptyLabels(), badRequest("%s", err)
 	}
 	unknown := notFound("Could not find Timeseries meta data")
-	metric, found, err := l.nameOf(tsuid.Metric, s.Metric)
+	metric, found, err := l.anyNameOf(tsuid.Metric, s.Metric)
 	if err != nil || !found {
 		return labels.EmptyLabels(), orElse(err, unknown)
 	}
@@ -148,7 +188,7 @@ func (l *lookup) seriesOf(text string) (labels.Labels, error) {
 	}
 	want := strings.ToUpper(text)
 	for n := range list {
-		if list[n].Labels.Len() == 1+len(s.Keys) && tsuid.Text(list[n].Labels) == want {
+		if list[n].Labels.Len() == 1+len(s.Keys) && isOf(&list[n], want) {
 			return list[n].Labels, nil
 		}
 	}
@@ -266,11 +306,11 @@ func (h *Handlers) uidOf(r *http.Request, d uidDocument) (kind tsuid.Kind, id ts
 		return 0, id, "", err
 	}
 	defer l.End()
-	name, found, err := l.nameOf(kind, id)
+	name, found, err := l.anyNameOf(kind, id)
 	if err == nil && !found {
 		err = notFound("Could not find the requested UID")
 	}
-	return kind, id, name, err
+	return kind, tsuid.Of(kind, name), name, err
 }
 
 // errUnchanged means that a change has no effect.

@@ -112,4 +112,14 @@ func TestAliasesOfTenant(t *testing.T) {
 	require.Contains(t, text, "No such name for 'metrics': 'renamed'")
 	require.Equal(t, "110 111 112", s.values("all", "acme|beta", "renamed", now))
 	require.Equal(t, "110 111 112 120 121 122", s.values("all", "acme|beta", "m", now))
+
+	// A deletion by the new names deletes what is stored, of this tenant only.
+	status, text = s.ask("acme", "", http.MethodDelete,
+		fmt.Sprintf("/api/query?start=%d&m=", old.Unix()-60)+url.QueryEscape("none:renamed{index=1}"), "")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Contains(t, text, `111`)
+	for at, left := range map[time.Time]string{old: "10 12", now: "110 112"} {
+		require.Equal(t, left, s.values("acme", "", "m", at))
+	}
+	require.Equal(t, "20 21 22", s.values("beta", "", "m", old))
 }

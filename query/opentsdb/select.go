@@ -39,7 +39,13 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 		return nil, err
 	}
 	if len(wanted) > 0 {
-		selection.Keep(func(i int) bool { return wanted[tsuid.Text(r.shown(selection.Labels(i)))] })
+		selection.Keep(func(i int) bool {
+			keep := wanted[tsuid.Text(r.shown(selection.Labels(i)))]
+			selection.Stored(i, func(stored labels.Labels) {
+				keep = keep || wanted[tsuid.Text(r.shown(withoutTenant(stored)))]
+			})
+			return keep
+		})
 	}
 	if sub.ExplicitTags && len(sub.Filters) > 0 {
 		keys := map[string]bool{}
@@ -60,7 +66,16 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 	return selection, r.engine.checkNames(ctx, &sub, selection)
 }
 
-// metricOf returns the metric of tsuids.
+// withoutTenant returns stored labels with the name that the tenant gives the metric.
+func withoutTenant(stored labels.Labels) labels.Labels {
+	prefix, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
+	if prefix == "" {
+		return stored
+	}
+	return labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels()
+}
+
+// metricOf returns the metric of tsuids. They may have its UID of before an alias renamed it.
 func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 	var first tsuid.UID
 	for i, id := range ids {
@@ -82,12 +97,15 @@ func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 			return name, nil
 		}
 	}
+	for _, name := range names {
+		for _, stored := range r.reading.Stored(ctx, name) {
+			if _, old := keyschema.SplitTenant(stored); tsuid.Of(tsuid.Metric, old) == first {
+				return name, nil
+			}
+		}
+	}
 	return "", badRequest(unknownID(first))
 }
-
-// errAliased means that a deletion names series by aliases. A deletion acts on stored names.
-var errAliased = errors.New("some of these series answer by an alias; delete them by their stored names with " +
-	"/api/v1/admin/tsdb/delete_series")
 
 // errRollups means that a deletion would delete other samples than the ones that the query answers.
 var errRollups = errors.New("a deletion deletes samples, not what rollupUsage names; delete stored rollups with a filter on " +
@@ -96,7 +114,7 @@ var errRollups = errors.New("a deletion deletes samples, not what rollupUsage na
 // Selector is a list of matchers. A series must match all of them.
 type Selector []*labels.Matcher
 
-// Selectors returns selectors of exactly the series that a query reads. The error is a *query.Error.
+// Selectors returns selectors of exactly the series that a query reads, by the names of the answer. The error is a *query.Error.
 func (e *Engine) Selectors(ctx context.Context, q *request.Query, c Client) ([]Selector, error) {
 	var out []Selector
 	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: q.StartMs, EndMs: q.EndMs, Client: c.Address}
@@ -130,9 +148,6 @@ func (r *subRun) selectors(ctx context.Context) ([]Selector, error) {
 		return nil, err
 	}
 	defer selection.Close()
-	if selection.Aliased() {
-		return nil, badRequest(errAliased)
-	}
 	if len(r.sub.TSUIDs) == 0 && !r.sub.ExplicitTags {
 		return []Selector{r.sub.Matchers()}, nil
 	}

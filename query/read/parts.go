@@ -80,13 +80,6 @@ func cut(s index.Series) bool {
 	return s.Alias != nil && (s.Alias.FirstHour > 0 || s.Alias.LastHour < keyschema.HourMax)
 }
 
-// Aliased reports whether a series has names of aliases.
-func (s *Selection) Aliased() bool {
-	return slices.ContainsFunc(s.series, func(one index.Series) bool {
-		return one.Parts() != nil || one.Alias != nil && !labels.Equal(one.Alias.Stored, one.Labels)
-	})
-}
-
 // withParts returns a series of parts with the hours that keep leaves of each.
 func withParts(one index.Series, keep func(part index.Series) []index.HourSpan) index.Series {
 	kept := *one.Alias

@@ -130,6 +130,21 @@ func (s *Selection) Len() int { return len(s.series) }
 // Labels returns the labels of series i.
 func (s *Selection) Labels(i int) labels.Labels { return s.series[i].Labels }
 
+// Stored calls visit with the stored labels of a series, once for each stored series that it consists of.
+func (s *Selection) Stored(i int, visit func(labels.Labels)) {
+	parts := s.series[i].Parts()
+	if parts == nil {
+		parts = s.series[i : i+1]
+	}
+	for k := range parts {
+		if alias := parts[k].Alias; alias != nil {
+			visit(alias.Stored)
+		} else {
+			visit(parts[k].Labels)
+		}
+	}
+}
+
 // Group identifies the projected label set of series i: equal groups imply equal Labels. 0 means unassigned. See
 // [index.Series].
 func (s *Selection) Group(i int) uint32 { return s.series[i].Group }

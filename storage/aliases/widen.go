@@ -16,6 +16,7 @@ type Selection struct {
 	// Selectors are matchers of stored series. A series is selected if it matches all matchers of one of them.
 	Selectors [][]*labels.Matcher
 	// Own are matchers that a series must match by its new names. If there are any, Selectors may select too many series.
+	// A matcher of a label without other names is in Selectors instead.
 	Own []*labels.Matcher
 	// Unchanged is set if the only selector is the given one and no series that it selects has a new name.
 	Unchanged bool
@@ -43,10 +44,11 @@ func (n *Names) Select(asked, own []*labels.Matcher) Selection {
 		return s
 	}
 	// Matchers of the principal cannot be widened. They select a subset of what they select among all names.
-	s.Own = own
 	for _, m := range own {
 		if all, _ := n.LabelNames(m.Name); all == nil && !n.RenamesValues(m.Name) {
 			widened = append(widened, m)
+		} else {
+			s.Own = append(s.Own, m)
 		}
 	}
 	s.Selectors = n.divide(widened, keys)

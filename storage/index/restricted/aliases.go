@@ -3,6 +3,7 @@ package restricted
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -360,6 +361,38 @@ func (x *Index) Aliased(ctx context.Context, mintMs, maxtMs int64, matchers ...*
 		}
 	}
 	return false
+}
+
+// Stored selects stored series in a window.
+type Stored struct {
+	FromMs, ToMs int64
+	// Selectors select a series if it matches all matchers of one of them.
+	Selectors [][]*labels.Matcher
+}
+
+// ErrOwnNames means that no selectors of stored series stand for what a restricted principal selects.
+var ErrOwnNames = errors.New("the token restricts labels that aliases rename")
+
+// StoredSelectors returns what selectors select in a window, by stored names. Each part of the window has its own selectors. The
+// error is ErrOwnNames.
+func (x *Index) StoredSelectors(
+	ctx context.Context, mintMs, maxtMs int64, selectors ...[]*labels.Matcher,
+) (out []Stored, err error) {
+	for _, matchers := range selectors {
+		for _, s := range principal.From(ctx).Selectors(matchers) {
+			for _, t := range x.stretches(&s, mintMs, maxtMs) {
+				if len(t.Own) > 0 {
+					return nil, ErrOwnNames
+				}
+				at := slices.IndexFunc(out, func(o Stored) bool { return o.FromMs == t.mintMs && o.ToMs == t.maxtMs })
+				if at < 0 {
+					at, out = len(out), append(out, Stored{FromMs: t.mintMs, ToMs: t.maxtMs})
+				}
+				out[at].Selectors = append(out[at].Selectors, t.Selectors...)
+			}
+		}
+	}
+	return out, nil
 }
 
 // ExplainAliases returns the selectors of stored series that replace a selector in a window. It returns nil if no alias
