@@ -55,7 +55,7 @@ type waiter struct {
 	single  bool // the query uses one CPU; valid once it has a slot
 	arrival uint64
 	element *list.Element // nil once the query has a slot
-	ready   chan struct{} // closed once the query has a slot
+	ready   chan struct{} // closed once the query has a slot; nil if it got its slot on arrival
 }
 
 func newSlots(o Options, m *metrics) *slots {
@@ -94,24 +94,25 @@ func (s *slots) enqueue(kind costKind, who *principal.Principal) (*waiter, error
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.enqueued++
-	w := &waiter{kind: kind, tenant: who.Tenancy(), who: who, arrival: s.enqueued, ready: make(chan struct{})}
+	w := &waiter{kind: kind, tenant: who.Tenancy(), who: who, arrival: s.enqueued}
 	queue := &s.queues[kind]
 	w.element = queue.PushBack(w)
-	s.admit()
-	if w.element != nil && s.waiting(w) > s.queueMax {
+	if s.admit(); w.element == nil {
+		return w, nil
+	}
+	if s.waiting(w) > s.queueMax {
 		queue.Remove(w.element)
 		return nil, s.busy(fmt.Sprintf("%d %s queries already wait for one of %d slots (query.max-queue)",
 			s.queueMax, kind, s.open(kind)))
 	}
+	w.ready = make(chan struct{})
 	return w, nil
 }
 
 // await waits until a query has its slot.
 func (s *slots) await(ctx context.Context, w *waiter) error {
-	select {
-	case <-w.ready:
+	if w.ready == nil {
 		return nil
-	default:
 	}
 	s.metrics.queued.Inc()
 	defer s.metrics.queued.Dec()
@@ -162,7 +163,9 @@ func (s *slots) admit() {
 		w.single = s.shares(w)
 		s.running[w.kind]++
 		s.held[w.tenant]++
-		close(w.ready)
+		if w.ready != nil {
+			close(w.ready)
+		}
 	}
 }
 

@@ -14,12 +14,14 @@ const contentPolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; img
 
 // Headers sets the headers with which browsers restrict an answer. The headers of the web configuration replace them.
 func (a *Authenticator) Headers(next http.Handler) http.Handler {
+	// All answers share these values. Set replaces a value and never writes to it.
+	options, frames, referrer, content := []string{"nosniff"}, []string{"DENY"}, []string{"same-origin"}, []string{contentPolicy}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Content-Security-Policy", contentPolicy)
+		h["X-Content-Type-Options"] = options
+		h["X-Frame-Options"] = frames
+		h["Referrer-Policy"] = referrer
+		h["Content-Security-Policy"] = content
 		for name, value := range a.current.Load().web.headers {
 			h.Set(name, value)
 		}

@@ -177,10 +177,10 @@ func (o *Options) of(tenant string) *Options {
 	return o.Tenants[EachTenant]
 }
 
-// concerned returns the limits that hold for a principal: the limits of all queries, and the limits of each of its tenants.
-func (c *Control) concerned(ctx context.Context) []*Options {
+// appendConcerned appends the limits that hold for a principal: the limits of all queries, and the limits of each of its tenants.
+func (c *Control) appendConcerned(ctx context.Context, out []*Options) []*Options {
 	o := c.opts.Load()
-	out := []*Options{o}
+	out = append(out, o)
 	if who := principal.From(ctx); who != nil && len(o.Tenants) > 0 {
 		for _, tenant := range who.Tenants {
 			if l := o.of(tenant); l != nil {
@@ -330,7 +330,8 @@ func (c *Control) enterLane(ctx context.Context, r *Rule, wait time.Duration) (l
 
 // Timeout returns the shortest of a given time and the time limits of a principal.
 func (c *Control) Timeout(ctx context.Context, d time.Duration) time.Duration {
-	for _, o := range c.concerned(ctx) {
+	var some [4]*Options // keeps the list out of the heap for a few tenants
+	for _, o := range c.appendConcerned(ctx, some[:0]) {
 		if most := o.TimeMs.enforced(); most > 0 {
 			d = min(d, time.Duration(most)*time.Millisecond)
 		}
@@ -340,7 +341,8 @@ func (c *Control) Timeout(ctx context.Context, d time.Duration) time.Duration {
 
 // BytesMax returns the smallest memory limit of a principal, 0 if there is none.
 func (c *Control) BytesMax(ctx context.Context) (least int64) {
-	for _, o := range c.concerned(ctx) {
+	var some [4]*Options // keeps the list out of the heap for a few tenants
+	for _, o := range c.appendConcerned(ctx, some[:0]) {
 		if most := o.Bytes.enforced(); most > 0 && (least == 0 || most < least) {
 			least = most
 		}
@@ -351,7 +353,8 @@ func (c *Control) BytesMax(ctx context.Context) (least int64) {
 // Ended counts a query of a principal that has ended. timedOut says that it failed for lack of time. If it failed for lack of
 // memory, exceeded is the limit that it exceeded, otherwise 0.
 func (c *Control) Ended(ctx context.Context, took time.Duration, peakBytes int64, timedOut bool, exceeded int64) {
-	for _, o := range c.concerned(ctx) {
+	var some [4]*Options // keeps the list out of the heap for a few tenants
+	for _, o := range c.appendConcerned(ctx, some[:0]) {
 		c.use(kindTime, &o.TimeMs, took.Milliseconds(), timedOut && took.Milliseconds() >= o.TimeMs.Max)
 		c.use(kindBytes, &o.Bytes, peakBytes, exceeded > 0 && exceeded == o.Bytes.Max)
 	}

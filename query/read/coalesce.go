@@ -112,7 +112,7 @@ func (c *coalescer) occurring(ctx context.Context, owners []RowPrefix, k int, st
 	rule := c.opts.Schema.RuleAt(c.series[owners[k].Series].Metric(), owners[k].FromHour)
 	depth := c.neighbours.depth(rule)
 	name := rule.Promoted[depth-1]
-	if c.neighbours.equal[name] {
+	if slices.Contains(c.neighbours.equal, name) {
 		return nil, nil
 	}
 	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labelMetric, ls.Get(labelMetric))}

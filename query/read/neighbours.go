@@ -13,13 +13,13 @@ import (
 // use only the leading promoted tags of a rule, then either all series that share these tags are selected, or none. The rows of
 // such series are one range. It must not be used if series were omitted for other reasons.
 type neighbours struct {
-	names   []string        // labels of the matchers, without the metric
-	equal   map[string]bool // labels with one selected value
-	divided bool            // the selection has several batches
+	names   []string // labels of the matchers, without the metric
+	equal   []string // labels with one selected value
+	divided bool     // the selection has several batches
 }
 
 func newNeighbours(matchers []*labels.Matcher) *neighbours {
-	c := &neighbours{equal: make(map[string]bool)}
+	c := &neighbours{}
 	for _, m := range matchers {
 		if m.Name == labelMetric || m.Type == labels.MatchRegexp && m.Value == ".*" {
 			continue
@@ -28,7 +28,7 @@ func newNeighbours(matchers []*labels.Matcher) *neighbours {
 			c.names = append(c.names, m.Name)
 		}
 		if m.Type == labels.MatchEqual {
-			c.equal[m.Name] = true
+			c.equal = append(c.equal, m.Name)
 		}
 	}
 	return c

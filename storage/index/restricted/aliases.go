@@ -63,10 +63,18 @@ func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch
 // finder finds series in a window.
 type finder func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error)
 
+// unaliased reports whether the tenant of a selector has no aliases at all.
+func (x *Index) unaliased(s *principal.Selector) bool {
+	return x.aliases.Of(keyschema.TenantOf(s.Prefix)) == nil
+}
+
 // find finds the stored series of a selector. fast may omit labels or series; it serves selectors without aliases.
 func (x *Index) find(
 	s *principal.Selector, budget index.Budget, mintMs, maxtMs int64, fast, whole finder,
 ) ([]index.Series, error) {
+	if x.unaliased(s) {
+		return fast(mintMs, maxtMs, s.Matchers)
+	}
 	list := x.stretches(s, mintMs, maxtMs)
 	if len(list) == 1 && list[0].Unchanged {
 		return fast(mintMs, maxtMs, s.Matchers)
@@ -356,6 +364,9 @@ func (x *Index) Names(stored string) []string {
 // Aliased reports whether aliases concern a selector in a window.
 func (x *Index) Aliased(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) bool {
 	for _, s := range principal.From(ctx).Selectors(matchers) {
+		if x.unaliased(&s) {
+			continue
+		}
 		if list := x.stretches(&s, mintMs, maxtMs); len(list) > 1 || !list[0].Unchanged {
 			return true
 		}

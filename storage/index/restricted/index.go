@@ -170,8 +170,12 @@ func (x *Index) Estimate(ctx context.Context, matchers ...*labels.Matcher) (sum 
 		return 0, nil
 	}
 	for _, s := range principal.From(ctx).Selectors(matchers) {
-		list := x.stretches(&s, 0, keyschema.TimeMaxMs)
-		for _, selector := range list[len(list)-1].Selectors {
+		selectors := [][]*labels.Matcher{s.Matchers}
+		if !x.unaliased(&s) {
+			list := x.stretches(&s, 0, keyschema.TimeMaxMs)
+			selectors = list[len(list)-1].Selectors
+		}
+		for _, selector := range selectors {
 			n, err := e.Estimate(ctx, selector...)
 			if err != nil {
 				return 0, err
