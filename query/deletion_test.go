@@ -161,9 +161,10 @@ func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 	clock.Store(tieredFrom + 4*dayMs)
 	for _, tier := range []query.Switch{query.Off, query.On} {
 		var ask func() (samples int)
+		var queries sync.WaitGroup
 		inDeletion := func() (samples int, answered bool) {
 			answer := make(chan int, 1)
-			go func() { answer <- ask() }()
+			queries.Go(func() { answer <- ask() })
 			select {
 			case samples = <-answer:
 				return samples, true
@@ -203,6 +204,7 @@ func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 		// Of a whole metric the index would lose the series at once.
 		s.delete(0, clock.Load(), labels.MustNewMatcher(labels.MatchEqual, "i", "0"))
 		require.Zero(t, ask(), "after the deletion is acknowledged, with rollups %v", tier)
+		queries.Wait()
 		require.NoError(t, s.Close())
 	}
 }
