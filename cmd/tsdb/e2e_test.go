@@ -304,24 +304,7 @@ func TestServeSurvivesEveryEnd(t *testing.T) {
 	status, text, _ = s.post("/api/v1/admin/flush", nil)
 	require.Equal(t, http.StatusForbidden, status, text)
 	require.NoError(t, s.end(syscall.SIGTERM))
-	testInspect(t, dir)
-}
-
-func testInspect(t *testing.T, dir string) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"inspect", "keys", "--storage.path", dir, "--prefix", "e2e_metric"}, "e2e_metric#"},
-		{[]string{"inspect", "rows", "--storage.path", dir, "--prefix", "e2e_metric"}, "chunk"},
-		{[]string{"inspect", "keys", "--storage.path", dir, "--table", "series"}, "#"},
-		{[]string{"inspect", "tables", "--storage.path", dir}, "data"},
-		{[]string{"inspect", "wal", "--storage.path", dir}, ".wal"},
-	} {
-		out, err := command(t, c.args...).CombinedOutput()
-		require.NoError(t, err, "%v: %s", c.args, out)
-		require.Contains(t, string(out), c.want, "%v", c.args)
-	}
+	testInspect(t, "--storage.path", dir)
 }
 
 func TestKillUnderLoadLosesNothing(t *testing.T) {

@@ -23,7 +23,7 @@ func Lock(path string) (io.Closer, error) {
 	}
 	lock, err := lockDir(path)
 	if errors.Is(err, storage.ErrLocked) {
-		return nil, fmt.Errorf("%s: another process holds the lock of this directory: %w", path, err)
+		return nil, fmt.Errorf("%s: another process holds the lock of this directory; stop it first: %w", path, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("--storage.path: %w", err)

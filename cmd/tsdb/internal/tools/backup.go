@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/url"
 	"os"
 	"os/signal"
 	"syscall"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
-	"halite/api"
 	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/client"
 	"halite/cmd/tsdb/internal/datadir"
@@ -105,9 +102,14 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 		defer lock.Close()
 		source.Dir = c.storagePath
 	default:
-		if source, err = c.snapshot(ctx); err != nil {
+		if c.server.URL == "" {
+			c.server.URL = client.DefaultURL
+		}
+		snapshot, err := takeSnapshot(ctx, &c.server)
+		if err != nil {
 			return err
 		}
+		source = backup.Source{Dir: snapshot.Path, Snapshot: true}
 		defer func() { err = errors.Join(err, backup.RemoveSnapshot(source.Dir)) }()
 	}
 	created, err := r.Create(ctx, source, progress())
@@ -126,27 +128,6 @@ func sayParts(w io.Writer, m *backup.Manifest) (err error) {
 		_, err = fmt.Fprintln(w, "it holds the log and the open hour only: the tables are in Bigtable; back them up there")
 	}
 	return err
-}
-
-// snapshot asks the server for a snapshot, which must be readable here.
-func (c *backupCommands) snapshot(ctx context.Context) (backup.Source, error) {
-	const path = "/api/v1/admin/tsdb/snapshot"
-	if c.server.URL == "" {
-		c.server.URL = client.DefaultURL
-	}
-	var taken api.Snapshot
-	err := c.server.Ask(ctx, http.MethodPost, path, url.Values{"report": {"true"}}, &taken)
-	if refused := new(client.Refusal); errors.As(err, &refused) {
-		return backup.Source{}, fmt.Errorf("%s%s answered %s: %s", &c.server, path, refused.Status, refused.Text)
-	}
-	if err != nil {
-		return backup.Source{}, err
-	}
-	if _, err := os.Stat(datadir.WALDir(taken.Path)); err != nil {
-		return backup.Source{}, fmt.Errorf("the server's snapshot %s cannot be read here: run this command on the server's machine "+
-			"and as its user, and remove the snapshot: %w", taken.Path, err)
-	}
-	return backup.Source{Dir: taken.Path, Snapshot: true}, nil
 }
 
 // listedBackup is a backup in the JSON of `tsdb backup list`.

@@ -1,5 +1,5 @@
 // Package tools holds the sub-commands that need no running server. They print, check, compute, copy and measure the tables of a
-// stopped server, plan a load, and run a Bigtable emulator in memory.
+// stopped server or of a snapshot, plan a load, and run a Bigtable emulator in memory.
 package tools
 
 import "io"

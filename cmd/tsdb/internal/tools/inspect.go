@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -17,8 +19,9 @@ import (
 	"halite/storage"
 )
 
-// inspectCommands are the commands that print the data of a stopped server.
+// inspectCommands are the commands that print the data of a server.
 type inspectCommands struct {
+	snapshot                snapshotFlags
 	keys, rows, wal, tables *kingpin.CmdClause
 	source                  tables.OfflineFlags
 	table, prefix           string
@@ -28,7 +31,7 @@ type inspectCommands struct {
 
 // AddInspect declares `tsdb inspect` and its sub-commands.
 func AddInspect(app *kingpin.Application) Commands {
-	cmd := app.Command("inspect", "Print what is stored as text. A server on the same path must have stopped.")
+	cmd := app.Command("inspect", "Print what is stored as text: of a stopped server, or with --url of a running one.")
 	c := &inspectCommands{}
 	c.keys = cmd.Command("keys", "Row keys of a table.")
 	c.rows = cmd.Command("rows", "Rows of a table with their cells. With --verbose it decodes chunks and prints other values.")
@@ -38,6 +41,9 @@ func AddInspect(app *kingpin.Application) Commands {
 		c.source.AddFlags(sub)
 	}
 	c.wal.Flag("storage.path", "Directory of all data.").Default("./data").StringVar(&c.source.StoragePath)
+	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.tables, c.wal} {
+		c.snapshot.addFlags(sub)
+	}
 	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows} {
 		sub.Flag("table", "Table to read.").Default(storage.TableData).StringVar(&c.table)
 		sub.Flag("prefix", "Only row keys with this prefix.").StringVar(&c.prefix)
@@ -59,20 +65,27 @@ func AddInspect(app *kingpin.Application) Commands {
 }
 
 func (c *inspectCommands) printLog(w io.Writer) error {
-	if _, err := os.Stat(datadir.WALDir(c.source.StoragePath)); err != nil {
-		return fmt.Errorf("%s holds no log of this server: %w", c.source.StoragePath, err)
-	}
-	return wal.Inspect(vfs.Default, datadir.WALDir(c.source.StoragePath), w, c.verbose)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return c.snapshot.read(ctx, c.source.StoragePath, false, func(path string) error {
+		if _, err := os.Stat(datadir.WALDir(path)); err != nil {
+			return fmt.Errorf("%s holds no log of this server: %w", path, err)
+		}
+		return wal.Inspect(vfs.Default, datadir.WALDir(path), w, c.verbose)
+	})
 }
 
 // printStore opens the store and closes it after print.
 func (c *inspectCommands) printStore(w io.Writer, print func(context.Context, storage.Store, io.Writer) error) error {
-	ctx := context.Background()
-	store, err := c.source.Open(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(print(ctx, store, w), store.Close())
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	return c.snapshot.readTables(ctx, c.source, func(source tables.OfflineFlags) error {
+		store, err := source.Open(ctx)
+		if err != nil {
+			return err
+		}
+		return errors.Join(print(ctx, store, w), store.Close())
+	})
 }
 
 func printTables(ctx context.Context, store storage.Store, w io.Writer) error {

@@ -27,8 +27,9 @@ import (
 	"halite/storage/tombstone"
 )
 
-// rollupCommands verify and rebuild the rollups of a stopped server.
+// rollupCommands verify and rebuild rollups.
 type rollupCommands struct {
+	snapshot        snapshotFlags
 	verify, rebuild *kingpin.CmdClause
 	source          tables.OfflineFlags
 	packDelay       time.Duration
@@ -38,11 +39,11 @@ type rollupCommands struct {
 
 // AddRollup declares `tsdb rollup` and its sub-commands.
 func AddRollup(app *kingpin.Application) Commands {
-	cmd := app.Command("rollup", "Check or compute the rollups of a stopped server.")
+	cmd := app.Command("rollup", "Check or compute rollups.")
 	c := &rollupCommands{}
-	c.verify = cmd.Command("verify", "Recompute rollups from raw samples and report each bucket that differs. After a crash, "+
-		"start and stop the server once first, so that its log is in the tables.")
-	c.rebuild = cmd.Command("rebuild", "Recompute rollups from raw samples and store them.")
+	c.verify = cmd.Command("verify", "Recompute the rollups of a stopped server, or with --url of a running one, from raw samples. "+
+		"Report each bucket that differs. After a crash, start and stop the server once first, so that its log is in the tables.")
+	c.rebuild = cmd.Command("rebuild", "Recompute the rollups of a stopped server from raw samples and store them.")
 	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
 		c.source.AddFlags(sub)
 		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode direct, which need not stop.").Default("15m").
@@ -50,6 +51,7 @@ func AddRollup(app *kingpin.Application) Commands {
 		sub.Flag("from", "First day: "+program.TimeForms+". Default: the first day with samples.").StringVar(&c.from)
 		sub.Flag("to", "Last day, in the same form. Default: the last closed day.").StringVar(&c.to)
 	}
+	c.snapshot.addFlags(c.verify)
 	c.rebuild.Flag("reset", "Discard the manifest of rollups, which may be damaged, and compute all days with samples.").
 		BoolVar(&c.reset)
 	return Commands{
@@ -66,7 +68,18 @@ func (c *rollupCommands) run(w io.Writer, rebuild bool) error {
 	if err != nil {
 		return err
 	}
-	store, shared, err := c.open(ctx)
+	work := func(source tables.OfflineFlags) error { return c.work(ctx, source, rebuild, first, last, w) }
+	if rebuild {
+		return work(c.source)
+	}
+	return c.snapshot.readTables(ctx, c.source, work)
+}
+
+// work runs one of the commands on the tables of source.
+func (c *rollupCommands) work(
+	ctx context.Context, source tables.OfflineFlags, rebuild bool, first, last int64, w io.Writer,
+) error {
+	store, shared, err := c.open(ctx, source)
 	if err != nil {
 		return err
 	}
@@ -186,17 +199,19 @@ func stateText(s rollup.State) string {
 
 // open opens the tables. It opens the tables of a single server exclusively, so the server must have stopped. It shares the
 // tables of servers in mode direct, and creates and changes nothing in them.
-func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared bool, err error) {
+func (c *rollupCommands) open(
+	ctx context.Context, source tables.OfflineFlags,
+) (store storage.Store, shared bool, err error) {
 	if c.packDelay <= 0 {
 		return nil, false, errors.New("--bigtable.pack-delay must be above 0")
 	}
-	if c.source.Engine != tables.EngineBigtable {
-		store, err = c.source.OpenAlone(ctx)
+	if source.Engine != tables.EngineBigtable {
+		store, err = source.OpenAlone(ctx)
 		return store, false, err
 	}
-	source := c.source
-	source.Bigtable.CheckTablesOnly = true
-	if store, err = source.Open(ctx); err != nil {
+	checked := source
+	checked.Bigtable.CheckTablesOnly = true
+	if store, err = checked.Open(ctx); err != nil {
 		return nil, false, err
 	}
 	if shared, err = isShared(ctx, store); err == nil && shared {
@@ -205,7 +220,7 @@ func (c *rollupCommands) open(ctx context.Context) (store storage.Store, shared 
 	if err = errors.Join(err, store.Close()); err != nil {
 		return nil, false, err
 	}
-	store, err = c.source.OpenAlone(ctx)
+	store, err = source.OpenAlone(ctx)
 	return store, false, err
 }
 

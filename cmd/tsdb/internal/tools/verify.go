@@ -30,6 +30,7 @@ import (
 
 // verifyConfig holds the flags of `tsdb verify`.
 type verifyConfig struct {
+	snapshot     snapshotFlags
 	path, repair string
 	output       program.Output
 }
@@ -40,9 +41,10 @@ const repairIndex = "index"
 // AddVerify declares `tsdb verify`.
 func AddVerify(app *kingpin.Application) Commands {
 	c := &verifyConfig{}
-	cmd := app.Command("verify", "Read all files of a stopped server and list the damage and its effects. "+
-		"Without --repair it changes nothing. The exit status is 1 if it finds damage.")
+	cmd := app.Command("verify", "Read all files of a stopped server, or with --url of a running one, and list the damage and "+
+		"its effects. Without --repair it changes nothing. The exit status is 1 if it finds damage.")
 	cmd.Flag("storage.path", "Directory of the server, which must have stopped.").Default("./data").StringVar(&c.path)
+	c.snapshot.addFlags(cmd)
 	c.output.AddFlag(cmd)
 	cmd.Flag("repair", "Repair before the report. The value index moves damaged files of the series index to "+
 		"tables/lost and rebuilds the index from the row keys.").EnumVar(&c.repair, repairIndex)
@@ -80,13 +82,21 @@ type verifyReport struct {
 	Damage    []finding `json:"damage"`
 }
 
-func (c *verifyConfig) run(w io.Writer) (err error) {
+func (c *verifyConfig) run(w io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	if _, err := os.Stat(datadir.TablesDir(c.path)); err != nil {
-		return fmt.Errorf("%s holds no tables of this server: %w", c.path, err)
+	if c.repair != "" && c.snapshot.server.URL != "" {
+		return errors.New("--repair and --url contradict each other: a repair needs a stopped server")
 	}
-	lock, err := datadir.Lock(c.path)
+	return c.snapshot.read(ctx, c.path, true, func(path string) error { return c.verify(ctx, path, w) })
+}
+
+// verify reads the files of a directory, which no server uses.
+func (c *verifyConfig) verify(ctx context.Context, path string, w io.Writer) (err error) {
+	if _, err := os.Stat(datadir.TablesDir(path)); err != nil {
+		return fmt.Errorf("%s holds no tables of this server: %w", path, err)
+	}
+	lock, err := datadir.Lock(path)
 	if err != nil {
 		return err
 	}
@@ -96,7 +106,7 @@ func (c *verifyConfig) run(w io.Writer) (err error) {
 			return fmt.Errorf("repair the series index: %w", err)
 		}
 	}
-	v := verification{report: verifyReport{Damage: []finding{}}, path: c.path, days: map[int64]bool{}, rollupDays: map[int64]bool{}}
+	v := verification{report: verifyReport{Damage: []finding{}}, path: path, days: map[int64]bool{}, rollupDays: map[int64]bool{}}
 	if err := v.run(ctx); err != nil {
 		return err
 	}
@@ -104,7 +114,7 @@ func (c *verifyConfig) run(w io.Writer) (err error) {
 		return err
 	}
 	if n := len(v.report.Damage); n > 0 {
-		return fmt.Errorf("%s is damaged in %d places", c.path, n)
+		return fmt.Errorf("%s is damaged in %d places", path, n)
 	}
 	return nil
 }
