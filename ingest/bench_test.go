@@ -17,6 +17,8 @@ import (
 
 	"halite/ingest/ingesttest"
 	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/keyviz"
 	"halite/storage/principal"
 )
 
@@ -97,19 +99,31 @@ func benchRig(b testing.TB, fs vfs.FS, c *ingesttest.Clock) *rig {
 	})
 }
 
+// countHeat lets a key heat map count the samples from now on.
+func (r *rig) countHeat() {
+	meta, err := r.store.EnsureTable(context.Background(), storage.MetaSchema())
+	require.NoError(r.t, err)
+	r.heat, err = keyviz.Open(context.Background(), keyviz.Options{Meta: meta, Now: r.clock.Now})
+	require.NoError(r.t, err)
+	r.heat.Start(r.index.AppendKey, 0)
+}
+
 // BenchmarkWriteRemote reports the time of one body of 2,000 known series with one sample each, 15 s after the last.
 // Compression is the sender's and not counted; closed hours are flushed outside the measured time.
 func BenchmarkWriteRemote(b *testing.B) {
 	for _, count := range []int{10_000, 100_000} {
-		for _, tenant := range []string{"", "acme"} {
-			benchWrites(b, count, tenant)
-		}
+		benchWrites(b, count, "", false)
+		benchWrites(b, count, "", true)
+		benchWrites(b, count, "acme", false)
 	}
 }
 
-// benchWrites writes as a tenant, or on a server without tenants.
-func benchWrites(b *testing.B, count int, tenant string) {
+// benchWrites writes as a tenant, or on a server without tenants. heat says that the key heat map counts the samples.
+func benchWrites(b *testing.B, count int, tenant string, heat bool) {
 	name, ctx := fmt.Sprint("series=", count), context.Background()
+	if heat {
+		name += "/heat"
+	}
 	if tenant != "" {
 		name += "/tenant"
 		ctx = principal.With(ctx, &principal.Principal{Name: "token", Tenants: []string{tenant}})
@@ -117,6 +131,9 @@ func benchWrites(b *testing.B, count int, tenant string) {
 	b.Run(name, func(b *testing.B) {
 		c := ingesttest.NewClock()
 		r := benchRig(b, vfs.NewMem(), c)
+		if heat {
+			r.countHeat()
+		}
 		bs := newBodies(b, count)
 		var buf []byte
 		write := func(n int, tsMs int64) {
@@ -130,6 +147,13 @@ func benchWrites(b *testing.B, count int, tenant string) {
 		}
 		for n := range bs.plain {
 			write(n, startMs)
+			if heat {
+				r.heat.Divide(false)
+			}
+		}
+		if heat {
+			c.Advance(time.Second)
+			r.heat.Tick(ctx) // it learns the load
 		}
 		b.ReportAllocs()
 		b.ResetTimer()

@@ -63,7 +63,7 @@ func (r *Request) NoteChanges(samples []head.Sample) {
 
 // CountHeat counts stored samples of the request by row key. The caller holds LockSeries.
 func (r *Request) CountHeat(samples []head.Sample) {
-	b := r.w.heat.Begin()
+	b := r.w.heat.Begin(len(samples))
 	if b == nil {
 		return
 	}

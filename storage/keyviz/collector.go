@@ -37,6 +37,8 @@ type Collector struct {
 	mu       sync.Mutex // guards what follows
 	pyramid  *pyramid
 	drained  time.Time
+	counted  float64 // samples since ticked
+	ticked   time.Time
 	changes  []Change
 	failures atomic.Int64 // failures to store columns
 }
@@ -59,7 +61,7 @@ func Open(ctx context.Context, o Options) (*Collector, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Collector{opts: o, pyramid: newPyramid(codec, o.MemoryBytesMax, o.RangesMax), begun: o.Now()}
+	c := &Collector{opts: o, pyramid: newPyramid(codec, o.MemoryBytesMax, o.RangesMax), begun: o.Now(), ticked: o.Now()}
 	if err := c.load(ctx); err != nil {
 		return nil, fmt.Errorf("read the columns of the key heat map: %w", err)
 	}
@@ -106,12 +108,12 @@ func (c *Collector) keyOf(ref uint32, tsMs int64) string {
 	return string((*keys)(nil, ref, keyschema.HourOf(min(max(tsMs, 0), keyschema.TimeMaxMs))))
 }
 
-// Begin returns a batch for the samples of a request, or nil if c counts nothing. The caller ends it with End.
-func (c *Collector) Begin() *ranges.Batch {
+// Begin returns a batch for the samples of a request, or nil if they do not count. The caller ends it with End.
+func (c *Collector) Begin(samples int) *ranges.Batch {
 	if c == nil || c.keys.Load() == nil {
 		return nil
 	}
-	return c.series.Begin(c.opts.Now().UnixMilli())
+	return c.series.Begin(c.opts.Now().UnixMilli(), samples)
 }
 
 const (
@@ -157,7 +159,7 @@ func (c *Collector) Divide(renumber bool) {
 	defer c.mu.Unlock()
 	columns, changes := c.set.Divide(renumber)
 	now := c.opts.Now()
-	c.pyramid.add(columns, now.UnixMilli())
+	c.add(columns, now)
 	for _, change := range changes {
 		c.changes = append(c.changes, Change{now, change})
 	}
@@ -172,6 +174,7 @@ func (c *Collector) Tick(ctx context.Context) {
 	hour := keyschema.HourOf(now.UnixMilli())
 	newHour := c.hour.Swap(hour) != hour
 	c.Divide(newHour) // rules for keys come into force at the start of an hour
+	c.setLoad(now)
 	err := c.store(ctx, now.UnixMilli())
 	if err == nil && newHour && c.opts.Shared {
 		err = c.expireOthers(ctx, now.UnixMilli())
@@ -190,13 +193,13 @@ func (c *Collector) DropTenant(ctx context.Context, tenant string) error {
 		return nil
 	}
 	from, to := keyschema.TenantRows(tenant)
-	start, end, now := string(from), string(to), c.opts.Now().UnixMilli()
+	start, end, now := string(from), string(to), c.opts.Now()
 	c.mu.Lock()
-	c.pyramid.add(c.set.Drop(start, end), now)
+	c.add(c.set.Drop(start, end), now)
 	c.pyramid.drop(start, end)
 	c.changes = slices.DeleteFunc(c.changes, func(x Change) bool { return x.Start >= start && x.Start < end })
 	c.mu.Unlock()
-	if err := c.store(ctx, now); err != nil {
+	if err := c.store(ctx, now.UnixMilli()); err != nil {
 		return fmt.Errorf("drop tenant %q from the key heat map: %w", tenant, err)
 	}
 	return nil
@@ -212,5 +215,25 @@ func (c *Collector) drain() {
 		return
 	}
 	c.drained = now
-	c.pyramid.add(c.set.Drain(), now.UnixMilli())
+	c.add(c.set.Drain(), now)
+}
+
+// add adds what was counted to the columns. The caller holds mu.
+func (c *Collector) add(columns []*heat.Column, now time.Time) {
+	for _, column := range columns {
+		for i := range column.Counts {
+			c.counted += column.Counts[i][heat.WriteCells]
+		}
+	}
+	c.pyramid.add(columns, now.UnixMilli())
+}
+
+// setLoad tells the counters of samples how many there were since its last call.
+func (c *Collector) setLoad(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if minutes := now.Sub(c.ticked).Minutes(); minutes > 0 {
+		c.series.SetLoad(c.counted / minutes)
+	}
+	c.counted, c.ticked = 0, now
 }

@@ -58,7 +58,7 @@ type written struct {
 }
 
 func (r *rig) write(ref uint32, tsMs int64, samples int) {
-	b := r.Begin()
+	b := r.Begin(1)
 	for range samples {
 		ranges.Add(b, []written{{Ref: ref, TsMs: tsMs}})
 	}
@@ -241,7 +241,7 @@ func TestDropTenant(t *testing.T) {
 	for _, tenant := range tenants[1:] {
 		require.NotZero(t, of(tenant), tenant)
 	}
-	underWay := r.Begin()
+	underWay := r.Begin(1)
 	ranges.Add(underWay, []written{{Ref: 1, TsMs: r.now.UnixMilli()}})
 	require.NoError(t, r.DropTenant(t.Context(), "acme"))
 	require.Zero(t, of("&acme&"))
@@ -338,7 +338,7 @@ func TestTable(t *testing.T) {
 
 	var off *keyviz.Collector
 	require.Same(t, fails, off.Store(fails))
-	require.Nil(t, off.Begin())
+	require.Nil(t, off.Begin(1))
 	off.Start(nil, time.Minute)
 	off.Close(t.Context())
 }

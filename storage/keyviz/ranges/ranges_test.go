@@ -2,6 +2,7 @@ package ranges_test
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -32,7 +33,10 @@ func total(columns []*heat.Column) (sum heat.Counts) {
 }
 
 func count(s *ranges.Series, refs []uint32, tsMs int64) {
-	b := s.Begin(tsMs)
+	b := s.Begin(tsMs, len(refs))
+	if b == nil {
+		return
+	}
 	samples := make([]written, len(refs))
 	for i, ref := range refs {
 		samples[i] = written{Ref: ref, TsMs: tsMs}
@@ -102,7 +106,7 @@ func TestNothingIsLost(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for n := range requests {
-				b := series.Begin(int64(n+1) * 30_000)
+				b := series.Begin(int64(n+1)*30_000, 1000)
 				for i := range samples {
 					at := int64(n)*30_000 + int64(i%3)*60_000
 					ranges.Add(b, []written{{Ref: uint32((w*7919 + n*131 + i*17) % 3000), TsMs: at}})
@@ -131,7 +135,7 @@ func TestNothingIsLost(t *testing.T) {
 // TestMinutes: samples count for the minute of their timestamps, and later ones for the present.
 func TestMinutes(t *testing.T) {
 	set, series := newSet(t, 32)
-	b := series.Begin(600_000)
+	b := series.Begin(600_000, 1)
 	for _, tsMs := range []int64{0, 59_999, 60_000, 600_000, 999_999} {
 		ranges.Add(b, []written{{Ref: 7, TsMs: tsMs}})
 	}
@@ -165,7 +169,52 @@ func TestUnknownSeries(t *testing.T) {
 	require.ErrorContains(t, err, "RangesMax")
 }
 
+// TestLoad: under much load some samples count for their neighbours. Every sample is equally likely to count, whatever the size of
+// its request and the pattern within it. Under little load each one counts.
+func TestLoad(t *testing.T) {
+	set, series := newSet(t, 64)
+	for range 4 { // the first two of 3000 series have a quarter of the load each
+		count(series, append(slices.Repeat([]uint32{1, 2}, 1000), 500, 1500, 2500), 60_000)
+		set.Divide(false)
+	}
+	set.Drain()
+	for _, requestSamples := range []int{1, 3, 8, 13, 400} {
+		for _, perMinute := range []float64{0, 1 << 16, 1 << 18, 1 << 40} {
+			series.SetLoad(perMinute)
+			refs := make([]uint32, requestSamples)
+			want, wantOfOne := 0.0, 0.0
+			for n := range 48_000 / requestSamples {
+				for i := range refs {
+					refs[i] = []uint32{1, 2, 100 + uint32(n)%2900, 100 + uint32(i)%2900}[(i+n)%4]
+					want++
+					if refs[i] == 1 {
+						wantOfOne++
+					}
+				}
+				count(series, refs, 60_000)
+			}
+			var counted, ofOne float64
+			for _, c := range set.Drain() {
+				counted += c.Total()[heat.WriteCells]
+				ofOne += c.Counts[heat.Find(c.Starts, keyOf(1))][heat.WriteCells]
+			}
+			if perMinute <= 1<<16 {
+				require.InDelta(t, want, counted, 1e-6)
+			}
+			// A sample counts with a chance of an eighth at least, so the deviation is below √(7·samples).
+			require.InDelta(t, want, counted, 6*math.Sqrt(7*want))
+			require.InDelta(t, wantOfOne, ofOne, 6*math.Sqrt(7*wantOfOne))
+		}
+	}
+}
+
+// BenchmarkAdd adds samples while the Series knows a million. exact counts each one, as under little load.
 func BenchmarkAdd(b *testing.B) {
+	b.Run("exact", func(b *testing.B) { benchAdd(b, 0) })
+	b.Run("much", func(b *testing.B) { benchAdd(b, 1<<40) })
+}
+
+func benchAdd(b *testing.B, samplesPerMinute float64) {
 	set, series := newSet(b, 512)
 	refs := make([]uint32, 1_000_000)
 	for i := range refs {
@@ -178,13 +227,14 @@ func BenchmarkAdd(b *testing.B) {
 	count(series, refs, 60_000)
 	b.ReportMetric(float64(set.Current().Len()), "ranges")
 	b.ResetTimer()
-	samples := make([]written, len(refs))
-	for i, ref := range refs {
-		samples[i] = written{Ref: ref, TsMs: 60_000}
+	samples := make([]written, 32_000) // few, so that they stay in the cache of the processor, as those of a request do
+	for i := range samples {
+		samples[i] = written{Ref: refs[i], TsMs: 60_000}
 	}
+	series.SetLoad(samplesPerMinute)
 	for n := 0; n < b.N; n += 2000 {
-		batch := series.Begin(60_000)
-		ranges.Add(batch, samples[n%998_000:][:2000])
+		batch := series.Begin(60_000, 2000)
+		ranges.Add(batch, samples[n%30_000:][:2000])
 		batch.End()
 	}
 }
