@@ -198,6 +198,26 @@ func TestOptions(t *testing.T) {
 	}
 }
 
+// TestDiskUnknown: without enough history, and without growth, the verdict says so instead of a time.
+func TestDiskUnknown(t *testing.T) {
+	o := DefaultOptions()
+	for _, c := range []struct {
+		age  time.Duration
+		used int64
+		want string
+	}{
+		{30 * time.Minute, 10 << 30, "When the disk is full is unknown yet: the server has watched it for 30 min and needs 60 min."},
+		{2 * time.Hour, -1, "Within 2 h the free space did not shrink."},
+	} {
+		f := healthy()
+		f.Disk = []Disk{{nowMs - c.age.Milliseconds(), 500 << 30, 1000 << 30}, {nowMs, 500<<30 - c.used, 1000 << 30}}
+		v := diskFull(f, &o)[0]
+		require.Equal(t, OK, v.Level)
+		require.Contains(t, v.Evidence, c.want)
+		require.NotContains(t, v.Evidence, "is full in")
+	}
+}
+
 // TestMetricsExist: the reference, which is generated from a server, has all metrics that the checks read.
 func TestMetricsExist(t *testing.T) {
 	text, err := os.ReadFile("../../docs/reference/metrics.md")

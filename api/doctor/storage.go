@@ -34,7 +34,13 @@ func diskFull(f *Facts, o *Options) []Verdict {
 		Level: OK, Advice: "Enlarge the disk, or keep samples for a shorter time. The second command shows what an age would free.",
 		Command: lines("--storage.retention.raw=15d", "curl 'http://127.0.0.1:9480/api/v1/status/retention?raw=15d'"),
 	}
-	if grown := float64(first.FreeBytes - last.FreeBytes); window >= o.DiskWindowLeast && grown > 0 {
+	switch grown := float64(first.FreeBytes - last.FreeBytes); {
+	case window < o.DiskWindowLeast:
+		evidence += fmt.Sprintf(" When the disk is full is unknown yet: the server has watched it for %s and needs %s.", span(window),
+			span(o.DiskWindowLeast))
+	case grown <= 0:
+		evidence += fmt.Sprintf(" Within %s the free space did not shrink.", span(window))
+	default:
 		left := time.Duration(min(free/grown*window.Seconds(), (1000*24*time.Hour).Seconds())) * time.Second
 		evidence += fmt.Sprintf(" Within %s the free space shrank by %s. At that rate the disk is full in %s.", span(window),
 			byteText(grown), span(left))
