@@ -42,7 +42,7 @@ func newCollector(t *testing.T) (*keyviz.Collector, storage.Store) {
 			[]string{"", "&acme&"}[ref%2], ref%4, ref), hour)
 	}, 0)
 	for range 10 {
-		b := c.Begin()
+		b := c.Begin(1)
 		for ref := range uint32(200) {
 			ranges.Add(b, []struct {
 				Ref   uint32

@@ -1,6 +1,7 @@
 package tablets
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,13 +36,20 @@ type Options struct {
 	ParseTime func(text string) (time.Time, error)
 	KeyText   func(key []byte) string
 	Now       func() time.Time
+	// SeriesMax bounds the tablets whose load is shown by time: those with the most load. Default SeriesMaxDefault.
+	SeriesMax int
 }
+
+// SeriesMaxDefault is the default of Options.SeriesMax.
+const SeriesMaxDefault = 50
 
 // Answer is the answer. Keys are text.
 type Answer struct {
 	// StartMs and EndMs bound load and history, milliseconds since 1970.
-	StartMs int64   `json:"startMs"`
-	EndMs   int64   `json:"endMs"`
+	StartMs int64 `json:"startMs"`
+	EndMs   int64 `json:"endMs"`
+	// TimesMs are the starts of the columns of all series, and the end of the last column.
+	TimesMs []int64 `json:"timesMs"`
 	Tables  []Table `json:"tables"`
 	Events  []Event `json:"events"`
 }
@@ -63,6 +71,8 @@ type Tablet struct {
 	BytesRead    uint64 `json:"bytesRead"`
 	// Load is the load within the time of the answer, of table data only.
 	Load *Load `json:"load,omitempty"`
+	// Series is the load in each column, of the tablets with the most load.
+	Series *Series `json:"series,omitempty"`
 }
 
 // Load is what the key heat map has counted. A range of the map that lies in several tablets spreads evenly over them.
@@ -74,6 +84,17 @@ type Load struct {
 	BytesRead    float64 `json:"bytesRead"`
 	ReadSeconds  float64 `json:"readSeconds"`
 	Errors       float64 `json:"errors"`
+}
+
+// Series has the counts of Load for each column.
+type Series struct {
+	CellsWritten []float64 `json:"cellsWritten"`
+	RowsWritten  []float64 `json:"rowsWritten"`
+	BytesWritten []float64 `json:"bytesWritten"`
+	RowsRead     []float64 `json:"rowsRead"`
+	BytesRead    []float64 `json:"bytesRead"`
+	ReadSeconds  []float64 `json:"readSeconds"`
+	Errors       []float64 `json:"errors"`
 }
 
 // Event is a split, merge or move.
@@ -89,7 +110,10 @@ type Event struct {
 type Handler struct{ opts Options }
 
 // New returns a Handler.
-func New(o Options) *Handler { return &Handler{o} }
+func New(o Options) *Handler {
+	o.SeriesMax = cmp.Or(o.SeriesMax, SeriesMaxDefault)
+	return &Handler{o}
+}
 
 // Answer answers a request with the parameters start and end. The form of the request is parsed. The error wraps
 // keyviz.ErrBadRequest if the parameters make no sense.
@@ -114,7 +138,7 @@ func (h *Handler) Answer(r *http.Request) (any, error) {
 // times returns an answer with the times of a request.
 func (h *Handler) times(r *http.Request) (*Answer, error) {
 	end := h.opts.Now().Add(time.Millisecond)
-	a := &Answer{EndMs: end.UnixMilli(), Tables: []Table{}, Events: []Event{}}
+	a := &Answer{EndMs: end.UnixMilli(), TimesMs: []int64{}, Tables: []Table{}, Events: []Event{}}
 	parse := func(name string, into *int64) error {
 		text := r.FormValue(name)
 		if text == "" {
@@ -187,17 +211,39 @@ func (h *Handler) addLoad(ctx context.Context, a *Answer, tablets []storage.Tabl
 		starts[i] = string(t.Range.Start)
 	}
 	starts[0] = "" // all keys belong to a tablet
-	counts, err := h.opts.Keyviz.Load(ctx, a.StartMs, a.EndMs, starts)
+	load, err := h.opts.Keyviz.Load(ctx, keyviz.LoadRequest{
+		FromMs: a.StartMs, ToMs: a.EndMs, Starts: starts, SeriesMax: h.opts.SeriesMax,
+	})
 	if err != nil {
 		return fmt.Errorf("read the load: %w", err)
 	}
+	a.TimesMs = load.TimesMs
 	for i := range list {
-		c := &counts[i]
-		list[i].Load = &Load{
-			CellsWritten: c[heat.WriteCells], RowsWritten: c[heat.WriteRows], BytesWritten: c[heat.WriteBytes],
-			RowsRead: c[heat.ReadRows], BytesRead: c[heat.ReadBytes],
-			ReadSeconds: time.Duration(c[heat.ReadNanos]).Seconds(), Errors: c[heat.Errors],
+		sum := loadOf(&load.Counts[i])
+		list[i].Load = &sum
+		if load.Series[i] != nil {
+			list[i].Series = seriesOf(load.Series[i])
 		}
 	}
 	return nil
+}
+
+func loadOf(c *heat.Counts) Load {
+	return Load{
+		CellsWritten: c[heat.WriteCells], RowsWritten: c[heat.WriteRows], BytesWritten: c[heat.WriteBytes],
+		RowsRead: c[heat.ReadRows], BytesRead: c[heat.ReadBytes],
+		ReadSeconds: time.Duration(c[heat.ReadNanos]).Seconds(), Errors: c[heat.Errors],
+	}
+}
+
+func seriesOf(columns []heat.Counts) *Series {
+	s := &Series{}
+	for i := range columns {
+		l := loadOf(&columns[i])
+		s.CellsWritten, s.RowsWritten = append(s.CellsWritten, l.CellsWritten), append(s.RowsWritten, l.RowsWritten)
+		s.BytesWritten, s.RowsRead = append(s.BytesWritten, l.BytesWritten), append(s.RowsRead, l.RowsRead)
+		s.BytesRead, s.ReadSeconds = append(s.BytesRead, l.BytesRead), append(s.ReadSeconds, l.ReadSeconds)
+		s.Errors = append(s.Errors, l.Errors)
+	}
+	return s
 }

@@ -54,33 +54,80 @@ func sum(t *testing.T, a *Answer) (rows, written float64) {
 			}
 			rows += tablet.Load.RowsWritten
 			written += tablet.Load.BytesWritten
+			if tablet.Series == nil {
+				continue
+			}
+			// The series of a tablet add up to its load.
+			require.Len(t, tablet.Series.RowsWritten, len(a.TimesMs)-1)
+			inSeries := Load{}
+			for i := range tablet.Series.RowsWritten {
+				inSeries.CellsWritten += tablet.Series.CellsWritten[i]
+				inSeries.RowsWritten += tablet.Series.RowsWritten[i]
+				inSeries.BytesWritten += tablet.Series.BytesWritten[i]
+				inSeries.RowsRead += tablet.Series.RowsRead[i]
+				inSeries.BytesRead += tablet.Series.BytesRead[i]
+				inSeries.ReadSeconds += tablet.Series.ReadSeconds[i]
+				inSeries.Errors += tablet.Series.Errors[i]
+			}
+			require.InDelta(t, tablet.Load.RowsWritten, inSeries.RowsWritten, 1e-6)
+			require.InDelta(t, tablet.Load.BytesWritten, inSeries.BytesWritten, 1e-6)
+			require.InDelta(t, tablet.Load.RowsRead, inSeries.RowsRead, 1e-6)
+			require.InDelta(t, tablet.Load.BytesRead, inSeries.BytesRead, 1e-6)
+			require.InDelta(t, tablet.Load.ReadSeconds, inSeries.ReadSeconds, 1e-9)
+			require.InDelta(t, tablet.Load.CellsWritten+tablet.Load.Errors, inSeries.CellsWritten+inSeries.Errors, 1e-6)
 		}
 	}
 	return rows, written
 }
 
-// TestAnswer: the loads of the tablets add up to the counts of the heat map, within the time of the request. The events of that
-// time come with their reasons.
-func TestAnswer(t *testing.T) {
-	now := time.Unix(1_763_000_000, 0)
-	clock := func() time.Time { return now }
+// read reads the rows from a key on.
+func read(t *testing.T, table storage.Table, from string) {
+	it := table.ReadRows(t.Context(), storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(from)}}}, storage.ReadOptions{})
+	for it.Next() {
+		require.NotEmpty(t, it.Row().Key)
+	}
+	require.NoError(t, it.Err())
+	require.NoError(t, it.Close())
+}
+
+// rig answers requests about a store whose load a collector counts.
+type rig struct {
+	now       time.Time
+	handler   *Handler
+	collector *keyviz.Collector
+	events    *tabletevents.Log
+	data      storage.Table
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{now: time.Unix(1_763_000_000, 0)}
+	clock := func() time.Time { return r.now }
 	store := storagetest.NewModel(clock)
 	meta, err := store.EnsureTable(t.Context(), storage.MetaSchema())
 	require.NoError(t, err)
-	collector, err := keyviz.Open(t.Context(), keyviz.Options{Meta: meta, Now: clock})
+	r.collector, err = keyviz.Open(t.Context(), keyviz.Options{Meta: meta, Now: clock})
 	require.NoError(t, err)
-	data, err := collector.Store(store).EnsureTable(t.Context(), storage.DataSchema(0))
+	r.data, err = r.collector.Store(store).EnsureTable(t.Context(), storage.DataSchema(0))
 	require.NoError(t, err)
-	events, err := tabletevents.New(tabletevents.Options{Now: clock})
+	r.events, err = tabletevents.New(tabletevents.Options{Now: clock})
 	require.NoError(t, err)
-	h := New(Options{
-		Source: divided{store}, Keyviz: collector, Events: events, Now: clock, KeyText: func(key []byte) string { return string(key) },
+	r.handler = New(Options{
+		Source: divided{store}, Keyviz: r.collector, Events: r.events, Now: clock, SeriesMax: 2,
+		KeyText: func(key []byte) string { return string(key) },
 		ParseTime: func(text string) (time.Time, error) {
 			seconds, err := strconv.ParseInt(text, 10, 64)
 			return time.Unix(seconds, 0), err
 		},
 	})
-	began := now
+	return r
+}
+
+// TestAnswer: the loads of the tablets add up to the counts of the heat map, within the time of the request. The events of that
+// time come with their reasons.
+func TestAnswer(t *testing.T) {
+	rig := newRig(t)
+	h, collector, events, data := rig.handler, rig.collector, rig.events, rig.data
+	began := rig.now
 	for minute := range 5 {
 		var muts []storage.RowMutation
 		for n := range 40 {
@@ -91,8 +138,11 @@ func TestAnswer(t *testing.T) {
 		}
 		require.NoError(t, data.Apply(t.Context(), muts))
 		events.Add(storage.TabletChange{Kind: storage.TabletSplit, Table: "data", Key: []byte{'a' + byte(minute)}, Reason: "large"})
+		if minute == 3 {
+			read(t, data, "c")
+		}
 		collector.Tick(t.Context())
-		now = now.Add(time.Minute)
+		rig.now = rig.now.Add(time.Minute)
 	}
 	ask := func(query string) *Answer {
 		r := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
@@ -113,6 +163,15 @@ func TestAnswer(t *testing.T) {
 		}
 	}
 	require.InEpsilon(t, all, written, 1e-6)
+	// Two of three tablets have series, minute by minute. The reads lie in the fourth minute, in the last tablet.
+	list := a.Tables[0].Tablets
+	require.Len(t, list, 3)
+	require.NotEqual(t, list[0].Series != nil, list[1].Series != nil)
+	require.NotNil(t, list[2].Series)
+	minute := int((began.UnixMilli() + 3*60_000 - a.TimesMs[0]) / 60_000)
+	require.Equal(t, int64(60_000), a.TimesMs[1]-a.TimesMs[0])
+	require.Greater(t, list[2].Series.RowsRead[minute], 10.0)
+	require.InDelta(t, list[2].Load.RowsRead, list[2].Series.RowsRead[minute], 1e-6)
 	require.Len(t, a.Events, 5)
 	require.Equal(t, Event{began.UnixMilli(), "split", "data", "a", "large"}, a.Events[0])
 	// The last minutes have ranges at the keys, so each tablet has its own load.

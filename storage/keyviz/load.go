@@ -1,21 +1,41 @@
 package keyviz
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"halite/storage/keyviz/heat"
 )
 
-// Load returns the counts of key ranges in the columns that overlap [fromMs, toMs). Range i holds the keys in [starts[i],
-// starts[i+1]); starts ascend, and the first is "". If starts divide a recorded range, its counts spread evenly over the
-// parts. So the totals equal the totals of the heat map. The error wraps ErrBadRequest if the request is invalid.
-func (c *Collector) Load(ctx context.Context, fromMs, toMs int64, starts []string) ([]heat.Counts, error) {
-	r := Request{FromMs: fromMs, ToMs: toMs, Columns: ColumnsMax}
+// LoadRequest asks for the load of key ranges from FromMs to before ToMs, in the columns that lie in that time at least partly.
+type LoadRequest struct {
+	FromMs, ToMs int64
+	// Starts ascend, and the first is "". Range i holds the keys from Starts[i] to before Starts[i+1].
+	Starts []string
+	// SeriesMax bounds the ranges that get a series: those with the most load. 0 makes none.
+	SeriesMax int
+}
+
+// Load is the load of key ranges. What was counted for a range of the heat map that several of them divide spreads evenly over
+// them, so the totals are the totals of the heat map.
+type Load struct {
+	// Counts are the counts by range.
+	Counts []heat.Counts
+	// TimesMs are the starts of the columns, and the end of the last one: at most ColumnsDefault columns.
+	TimesMs []int64
+	// Series are the counts by range and column; nil for a range without a series.
+	Series [][]heat.Counts
+}
+
+// Load returns the load of key ranges. The error wraps ErrBadRequest if the request is at fault.
+func (c *Collector) Load(ctx context.Context, req LoadRequest) (*Load, error) {
+	r := Request{FromMs: req.FromMs, ToMs: req.ToMs, Columns: ColumnsDefault}
 	if err := r.Validate(c.opts.Now()); err != nil {
 		return nil, err
 	}
-	if len(starts) == 0 || starts[0] != "" {
+	if len(req.Starts) == 0 || req.Starts[0] != "" {
 		return nil, fmt.Errorf("%w: the ranges must begin with the first key", ErrBadRequest)
 	}
 	l, times := c.grid(&r)
@@ -24,9 +44,32 @@ func (c *Collector) Load(ctx context.Context, fromMs, toMs int64, starts []strin
 	if err != nil {
 		return nil, fmt.Errorf("read the columns of other servers: %w", err)
 	}
-	out := make([]heat.Counts, len(starts))
-	for _, column := range append(c.columns(l, first, last), other...) {
-		heat.Spread(column.Starts, starts, func(i, at int, share float64) { out[at].Add(&column.Counts[i], share) })
+	columns := append(c.columns(l, first, last), other...)
+	out := &Load{Counts: make([]heat.Counts, len(req.Starts)), TimesMs: times, Series: make([][]heat.Counts, len(req.Starts))}
+	for _, column := range columns {
+		heat.Spread(column.Starts, req.Starts, func(i, at int, share float64) { out.Counts[at].Add(&column.Counts[i], share) })
+	}
+	for _, at := range out.hottest(req.SeriesMax) {
+		out.Series[at] = make([]heat.Counts, len(times)-1)
+	}
+	step := times[1] - times[0]
+	for _, column := range columns {
+		n := (column.StartMs - first) / step
+		heat.Spread(column.Starts, req.Starts, func(i, at int, share float64) {
+			if series := out.Series[at]; series != nil {
+				series[n].Add(&column.Counts[i], share)
+			}
+		})
 	}
 	return out, nil
+}
+
+// hottest returns the ranges with the most load.
+func (l *Load) hottest(most int) []int {
+	at := make([]int, len(l.Counts))
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortStableFunc(at, func(a, b int) int { return cmp.Compare(l.Counts[b].Heat(), l.Counts[a].Heat()) })
+	return at[:min(most, len(at))]
 }

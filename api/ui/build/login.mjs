@@ -34,6 +34,12 @@ export async function checkLogIn(browser, url, faults, check, folder) {
   await logIn(page, tokens.full);
   await expect('The server is ready');
   if (!(await links()).includes('Status')) fault('the operator does not see the page Status');
+  await page.route('**/status/doctor', (route) => route.fulfill({ status: 403, contentType: 'application/json', body: '{"status":"error","error":"no"}' }));
+  await page.evaluate(() => (location.hash = '#/doctor'));
+  await expect('need a token with the scope admin');
+  if (await page.getByRole('alert').count()) fault('the page Doctor shows an error to a user without the scope admin');
+  await page.unroute('**/status/doctor');
+  await page.evaluate(() => (location.hash = '#/'));
   await page.getByRole('button', { name: 'Log out' }).click();
   await expect('Password');
   await logIn(page, tokens.part);

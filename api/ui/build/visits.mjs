@@ -34,7 +34,7 @@ export function visits(hostile) {
     { name: 'cardinality', hash: 'cardinality?limit=1000', act: shows(hostile) },
     { name: 'cardinality-metric', hash: `cardinality?${new URLSearchParams({ metric: hostile, label: 'job' })}`, act: shows('<script>alert(2)</script>') },
     { name: 'cardinality-unread', hash: 'cardinality?unread=true&by=new', act: shows('not read') },
-    { name: 'tablets', hash: 'tablets', act: shows('Schema rules') },
+    { name: 'tablets', hash: 'tablets?range=21600', act: shows('Load of the tablets of data') },
     { name: 'tablets-key', hash: `tablets?${new URLSearchParams({ rules: '[{"pattern":"*","salts":2,"basis":"tags"}]' })}`, act: writeSeries(hostile) },
     { name: 'retention', hash: 'retention?raw=1d', act: shows('Would free') },
     { name: 'queries', hash: 'queries?by=count', act: blockQuery },
@@ -59,7 +59,7 @@ async function compareKeys(page, fault) {
 /** writeSeries writes a series into the encoder of keys, and reads its keys. */
 function writeSeries(hostile) {
   return async (page, fault) => {
-    await page.getByLabel('Series').fill(`{"${hostile}",job="a"}`);
+    await page.getByRole('textbox', { name: 'Series' }).fill(`{"${hostile}",job="a"}`);
     await page.waitForURL(/series=/);
     await page.getByRole('region', { name: 'Under the other rules' }).getByText('job=a').first().waitFor();
     await expectText(page, fault, hostile);

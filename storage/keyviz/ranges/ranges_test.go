@@ -169,8 +169,8 @@ func TestUnknownSeries(t *testing.T) {
 	require.ErrorContains(t, err, "RangesMax")
 }
 
-// TestLoad: under much load some samples count for their neighbours. Every sample is equally likely to count, whatever the size of
-// its request and the pattern within it. Under little load each one counts.
+// TestLoad: under much load some samples count for others, too. Every sample is equally likely to count, whatever the size and
+// the pattern of its request. Under little load each one counts.
 func TestLoad(t *testing.T) {
 	set, series := newSet(t, 64)
 	for range 4 { // the first two of 3000 series have a quarter of the load each

@@ -8,6 +8,8 @@ import { Table } from '../parts/table';
 import type { Point } from './page';
 import { type CellDetail, metrics } from './types';
 
+const tagsOf = (k: { tags?: Record<string, string> | null }) => Object.entries(k.tags ?? {}).map((t) => t.join('=')).join(', ');
+
 /** CellBox shows all counts of the cell that the user pinned. */
 export function CellBox({ point, close }: { point: Point | null; close: () => void }) {
   const load = useLoad(async (signal) => (point
@@ -35,7 +37,7 @@ export function CellBox({ point, close }: { point: Point | null; close: () => vo
           ]} />
           <Table caption="Sampled keys" rows={d.keys ?? []} empty="No key was sampled." most={10} columns={[
             { title: 'Key', value: (k) => k.key, show: (k) => <code>{k.key}</code> },
-            { title: 'Tags', value: (k) => Object.entries(k.tags ?? {}).map((t) => t.join('=')).join(', ') },
+            { title: 'Tags', value: tagsOf, show: (k) => <span class="tags">{tagsOf(k)}</span> },
           ]} />
         </>
       )}

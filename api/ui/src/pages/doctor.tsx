@@ -1,4 +1,4 @@
-import { get } from '../lib/api';
+import { ApiError, get } from '../lib/api';
 import { time } from '../lib/format';
 import { useLoad } from '../lib/load';
 import { route, setParam } from '../lib/route';
@@ -27,18 +27,21 @@ const levels = ['critical', 'warn', 'info', 'ok'];
 const titles: Record<string, string> = { critical: 'Critical', warn: 'Warnings', info: 'Notes', ok: 'Good' };
 const classes: Record<string, string> = { critical: 'bad', warn: 'warn', info: 'info', ok: 'good' };
 
+const tenantsText = 'The verdicts name metrics and senders of all tenants. So on a server with tenants they need a token with the scope admin.';
+
 /** Doctor shows what the server finds wrong with itself, with evidence and advice. */
 export function Doctor() {
   const least = route.value.params.get('level') ?? '';
   const load = useLoad(async (signal) => (await get<Answer>('status/doctor', {}, signal)).data, [], 60000);
   const d = load.data;
+  const forbidden = load.error instanceof ApiError && load.error.status === 403;
   const rank = (v: Verdict) => levels.indexOf(v.level);
   const shown = (d?.verdicts ?? []).filter((v) => (levels.includes(least) ? rank(v) <= levels.indexOf(least) : v.level !== 'ok')).sort((a, b) => rank(a) - rank(b));
   const good = d?.verdicts.filter((v) => v.level === 'ok') ?? [];
   return (
     <>
       <h1>Doctor</h1>
-      {load.error && <ErrorBox error={load.error} />}
+      {load.error && (forbidden ? <p class="state warn">{tenantsText}</p> : <ErrorBox error={load.error} />)}
       {!d && !load.error && <p class="quiet">Loading …</p>}
       {d && (
         <>

@@ -70,7 +70,7 @@ function WhatIf({ asked, rules }: { asked: Record<string, string>; rules: string
     <form class="bar" onSubmit={submit} aria-label="Ages to try">
       {tiers.map((t) => (
         <label key={t}>{t}
-          <input class="short" placeholder="such as 90d" value={ages[t]} onInput={(e) => setAges({ ...ages, [t]: e.currentTarget.value })} />
+          <input class="short" placeholder="e.g. 90d" value={ages[t]} onInput={(e) => setAges({ ...ages, [t]: e.currentTarget.value })} />
         </label>
       ))}
       {rules.length > 1 && (

@@ -1,11 +1,12 @@
 import { get } from '../lib/api';
-import { bytes, time, whole } from '../lib/format';
+import { bytes, seconds, time, whole } from '../lib/format';
 import { useLoad } from '../lib/load';
 import { route, setParam } from '../lib/route';
 import { Bar } from '../parts/bar';
 import { ErrorBox } from '../parts/errorbox';
 import { Table } from '../parts/table';
 import { Encoder } from './encoder';
+import { type LoadSeries, TabletLoad, rangeSeconds } from './tabletload';
 
 interface Tablet {
   start: string;
@@ -16,6 +17,7 @@ interface Tablet {
   bytesWritten: number;
   bytesRead: number;
   load?: { rowsWritten: number; bytesWritten: number; cellsWritten: number; rowsRead: number; bytesRead: number; readSeconds: number; errors: number };
+  series?: LoadSeries;
 }
 
 /** TabletEvent is a split or a merge. */
@@ -44,20 +46,23 @@ interface Rule {
 
 /** Tablets shows the tables with their row ranges, and the rules that make row keys. */
 export function Tablets() {
+  const range = rangeSeconds();
   const load = useLoad(async (signal) => {
+    const start = (Date.now() / 1000 - range).toFixed(3);
     const [tables, schema] = await Promise.all([
-      get<{ tables: TableStatus[]; events: TabletEvent[] | null }>('status/tablets', {}, signal), get<{ rules: Rule[]; hour: number }>('status/schema', {}, signal),
+      get<{ endMs: number; timesMs: number[]; tables: TableStatus[]; events: TabletEvent[] }>('status/tablets', { start }, signal),
+      get<{ rules: Rule[]; hour: number }>('status/schema', {}, signal),
     ]);
-    return { tables: tables.data.tables, events: tables.data.events ?? [], rules: schema.data.rules, hour: schema.data.hour };
-  }, [], 10000);
+    return { ...tables.data, ...schema.data, range };
+  }, [range], 10000);
   const d = load.data;
   return (
     <>
       <h1>Tablets and schema</h1>
       {load.error && <ErrorBox error={load.error} />}
       {!d && !load.error && <p class="quiet">Loading …</p>}
-      {d && <Tables tables={d.tables} />}
-      {d && <Events events={d.events} />}
+      {d && <Tables tables={d.tables} timesMs={d.timesMs} endMs={d.endMs} range={d.range} />}
+      {d && <Events events={d.events} range={d.range} />}
       {d && <Rules rules={d.rules} hour={d.hour} />}
       <Encoder />
     </>
@@ -66,7 +71,7 @@ export function Tablets() {
 
 const sum = (t: TableStatus, of: keyof Tablet) => t.tablets.reduce((s, x) => s + (x[of] as number), 0);
 
-function Tables({ tables }: { tables: TableStatus[] }) {
+function Tables({ tables, timesMs, endMs, range }: { tables: TableStatus[]; timesMs: number[]; endMs: number; range: number }) {
   const chosen = route.value.params.get('table') ?? 'data';
   const table = tables.find((t) => t.name === chosen);
   const rows = (t: Tablet) => t.rowsRead + t.rowsWritten;
@@ -81,14 +86,14 @@ function Tables({ tables }: { tables: TableStatus[] }) {
         { title: 'Rows written', value: (t) => sum(t, 'rowsWritten'), show: (t) => whole(sum(t, 'rowsWritten')), numeric: true },
         { title: 'Rows read', value: (t) => sum(t, 'rowsRead'), show: (t) => whole(sum(t, 'rowsRead')), numeric: true },
       ]} />
+      {table?.name === 'data' && <TabletLoad tablets={table.tablets} timesMs={timesMs} endMs={endMs} />}
       {table && (
         <Table caption={`Tablets of ${table.name}`} rows={table.tablets} columns={[
-          { title: 'First key', value: (t) => t.start, show: (t) => <code>{t.start || 'the first'}</code> },
-          { title: 'Before key', value: (t) => t.end, show: (t) => <code>{t.end || 'the end'}</code> },
+          { title: 'Keys', value: (t) => t.start, show: (t) => <>from <code>{t.start || 'the first'}</code><br />to <code>{t.end || 'the end'}</code></> },
           { title: 'Size', value: (t) => t.sizeBytes, show: (t) => bytes(t.sizeBytes), numeric: true },
           { title: 'Written', value: (t) => t.rowsWritten, show: (t) => `${whole(t.rowsWritten)} rows, ${bytes(t.bytesWritten)}`, numeric: true },
           { title: 'Read', value: (t) => t.rowsRead, show: (t) => `${whole(t.rowsRead)} rows, ${bytes(t.bytesRead)}`, numeric: true },
-          { title: 'Load of the last hours', value: (t) => t.load?.cellsWritten ?? 0, show: (t) => (t.load ? `${whole(t.load.cellsWritten)} samples in, ${whole(t.load.rowsRead)} rows out in ${t.load.readSeconds.toFixed(1)} s` : '–'), numeric: true },
+          ...(table.name === 'data' ? [{ title: `Load of ${seconds(range)}`, value: (t: Tablet) => t.load?.cellsWritten ?? 0, show: (t: Tablet) => <LoadText t={t} />, numeric: true }] : []),
           { title: 'Share of rows', value: rows, show: (t) => <Bar share={all ? rows(t) / all : 0} label={`Share of the tablet from ${t.start || 'the first key'}`} /> },
         ]} />
       )}
@@ -96,8 +101,13 @@ function Tables({ tables }: { tables: TableStatus[] }) {
   );
 }
 
-function Events({ events }: { events: TabletEvent[] }) {
-  if (events.length === 0) return <p class="quiet">No tablet was split or merged in the last hours.</p>;
+function LoadText({ t }: { t: Tablet }) {
+  if (!t.load) return <>–</>;
+  return <>{whole(t.load.cellsWritten)} samples in<br />{whole(t.load.rowsRead)} rows out in {seconds(t.load.readSeconds)}</>;
+}
+
+function Events({ events, range }: { events: TabletEvent[]; range: number }) {
+  if (events.length === 0) return <p class="quiet">No tablet was split or merged in the past {seconds(range)}.</p>;
   return (
     <Table caption="Splits and merges" rows={events} columns={[
       { title: 'Time', value: (e) => e.tMs, show: (e) => time(e.tMs) },

@@ -1,3 +1,4 @@
+import { useEffect, useRef } from 'preact/hooks';
 import { authorization, logOut, self } from '../lib/session';
 import { route } from '../lib/route';
 import { nextTheme, theme } from '../lib/theme';
@@ -8,6 +9,9 @@ export function Header() {
   const pages = self.value ? seen() : [];
   const first = pages[0]?.path ?? '';
   const active = pages.some((p) => p.path === route.value.page) ? route.value.page : first;
+  const nav = useRef<HTMLElement>(null);
+  // In a narrow window the list of pages scrolls sideways.
+  useEffect(() => nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' }), [active, pages.length]);
   return (
     <header class="top">
       <a class="brand" href="#/">
@@ -18,7 +22,7 @@ export function Header() {
         </svg>
         <span>Halite</span>
       </a>
-      <nav aria-label="Pages">
+      <nav aria-label="Pages" ref={nav}>
         {pages.map((p) => (
           <a key={p.path} href={`#/${p.path}`} aria-current={p.path === active ? 'page' : undefined}>{p.title}</a>
         ))}
