@@ -24,7 +24,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// allowAdmin refuses requests unless the admin API is switched on.
+// allowAdmin refuses requests unless the admin API is enabled.
 func (s *Server) allowAdmin() *apiError {
 	if s.opts.AdminAPI {
 		return nil
@@ -32,12 +32,13 @@ func (s *Server) allowAdmin() *apiError {
 	return &apiError{typ: errUnavailable, status: http.StatusForbidden, err: errors.New("admin APIs disabled")}
 }
 
-// unavailable is the error for a function of Prometheus that the server lacks. Prometheus's agent mode has the same error.
+// unavailable is the error for a function of Prometheus that the server does not have. Prometheus's agent mode returns the
+// same error.
 func unavailable(what string) *apiError {
 	return &apiError{typ: errExec, err: fmt.Errorf("unavailable with Halite: %s", what)}
 }
 
-// flush answers /api/v1/admin/flush. When it returns, all samples accepted before are in the tables.
+// flush answers /api/v1/admin/flush. When it returns, the tables have all samples accepted before the call.
 func (s *Server) flush(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -92,8 +93,8 @@ func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	}
 }
 
-// cancelQuery answers /api/v1/admin/cancel_query: it ends the query with the given id. The client of that query gets an error
-// that says so.
+// cancelQuery answers /api/v1/admin/cancel_query: it cancels the query with the given id. The client of that query gets an
+// error that says so.
 func (s *Server) cancelQuery(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -166,7 +167,7 @@ func (s *Server) aliases(r *http.Request) (reply, *apiError) {
 	return reply{}, aliasError(s.opts.Aliases.Add(r.Context(), a))
 }
 
-// aliasError places an error of the aliases; nil stays nil.
+// aliasError gives an error of the aliases its status; nil stays nil.
 func aliasError(err error) *apiError {
 	switch {
 	case err == nil:
@@ -368,7 +369,7 @@ type pendingDeletion struct {
 	Waits string `json:"waits"`
 }
 
-// cleaningProgress is the work of a clean_tombstones that runs.
+// cleaningProgress is the progress of a running clean_tombstones.
 type cleaningProgress struct {
 	Began         string `json:"began"`
 	Deletions     int    `json:"deletions"`
@@ -377,7 +378,8 @@ type cleaningProgress struct {
 	RowsRemoved   int64  `json:"rowsRemoved"`
 }
 
-// deletions answers /api/v1/admin/tsdb/deletions: the deletions whose rows are not clean, and the progress of the cleaning.
+// deletions answers /api/v1/admin/tsdb/deletions: the deletions whose rows are not yet clean, and the progress of the
+// cleaning.
 func (s *Server) deletions(*http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -413,7 +415,7 @@ func (s *Server) deletions(*http.Request) (reply, *apiError) {
 	return document(answer)
 }
 
-// allowTenants refuses requests unless the admin API is switched on and the server has tenants.
+// allowTenants refuses requests unless the admin API is enabled and the server has tenants.
 func (s *Server) allowTenants() *apiError {
 	if aerr := s.allowAdmin(); aerr != nil || s.opts.Tenants != nil {
 		return aerr
@@ -421,7 +423,7 @@ func (s *Server) allowTenants() *apiError {
 	return unavailable("the server has no tenants; start it with --tenants")
 }
 
-// listTenants answers /api/v1/admin/tenants: what all tenants use, or the one of the parameter tenant.
+// listTenants answers /api/v1/admin/tenants: the usage of all tenants, or of the tenant in the parameter tenant.
 func (s *Server) listTenants(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowTenants(); aerr != nil {
 		return reply{}, aerr
@@ -451,7 +453,7 @@ func (s *Server) addTenant(r *http.Request) (reply, *apiError) {
 	return reply{}, tenantError(s.opts.Tenants.Add(r.Context(), r.FormValue("tenant")))
 }
 
-// dropTenant answers /api/v1/admin/tenants/drop. With dry_run=true it answers what would go.
+// dropTenant answers /api/v1/admin/tenants/drop. With dry_run=true it only reports what the drop would remove.
 func (s *Server) dropTenant(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowTenants(); aerr != nil {
 		return reply{}, aerr
@@ -480,7 +482,7 @@ func (s *Server) dropTenant(r *http.Request) (reply, *apiError) {
 	}{series})
 }
 
-// onlyParams refuses a request that changes something and has unknown parameters: a misspelt dry_run must not drop.
+// onlyParams refuses a changing request with unknown parameters. Otherwise a misspelt dry_run would drop data.
 func onlyParams(r *http.Request, known ...string) *apiError {
 	if aerr := strictForm(r); aerr != nil {
 		return aerr
@@ -493,7 +495,7 @@ func onlyParams(r *http.Request, known ...string) *apiError {
 	return nil
 }
 
-// tenantError places an error of a TenantAdmin; nil stays nil.
+// tenantError gives an error of a TenantAdmin its status; nil stays nil.
 func tenantError(err error) *apiError {
 	switch {
 	case err == nil:

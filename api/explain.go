@@ -194,7 +194,7 @@ func (s *Server) explain(r *http.Request) (reply, *apiError) {
 	return document(explanation(result.Explain))
 }
 
-// selectionPlan is how selectors become series, or samples. Work counts what the look-ups read in the index.
+// selectionPlan describes how selectors become series, or samples. Work counts the reads of the look-ups in the index.
 type selectionPlan struct {
 	Of        string               `json:"of"`
 	Class     read.Class           `json:"class"`
@@ -329,7 +329,7 @@ func selectorText(set []*labels.Matcher) string {
 	return "{" + strings.Join(text, ",") + "}"
 }
 
-// explainReads reads the samples of the selectors as remote read does, drops them, and reports what was read.
+// explainReads reads the samples of the selectors like remote read, drops them, and reports what it has read.
 func (s *Server) explainReads(ctx context.Context, p *selectionPlan, l *lookup, budget responseBudget) *apiError {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ReadTimeout)
 	defer cancel()

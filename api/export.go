@@ -30,7 +30,7 @@ const (
 	exportRowsMax = 1 << 16
 	// exportPartBytes is the size from which a part of an export is sent.
 	exportPartBytes = 1 << 18
-	// exportBytes is the memory of an export besides the samples that the store reads.
+	// exportBytes is the memory of an export, without the samples that the store reads.
 	exportBytes = exportRowsMax*64 + 2*exportPartBytes
 )
 

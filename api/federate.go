@@ -82,7 +82,7 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 			end++
 		}
 		if err := encoder.Encode(family(name, list[:end])); err != nil {
-			return // the client is gone; nobody can get the error
+			return // the client is gone, so nobody would get the error
 		}
 		list = list[end:]
 	}
@@ -192,7 +192,7 @@ func family(name string, list []newest) *dto.MetricFamily {
 			}
 		})
 		if !n.labels.Has(model.InstanceLabel) {
-			// An empty label keeps a scraper that honours labels from adding the instance of this server.
+			// An empty label prevents a scraper with honor_labels from adding the instance of this server.
 			m.Label = append(m.Label, &dto.LabelPair{Name: proto.String(model.InstanceLabel), Value: proto.String("")})
 		}
 		f.Metric = append(f.Metric, m)

@@ -51,18 +51,18 @@ func (s *Server) refusing() error {
 	return s.opts.Refusing()
 }
 
-// text answers in plain words; a HEAD request gets only the header.
+// text answers with plain text; a HEAD request gets only the header.
 func (s *Server) text(w http.ResponseWriter, r *http.Request, code int, message string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
 	if r.Method != http.MethodHead {
-		// A failed write means that the client is gone; nobody is left to tell.
+		// A failed write means that the client is gone, so there is nobody to notify.
 		_, _ = w.Write([]byte(message))
 	}
 }
 
-// reload answers /-/reload: the configuration is read again. It answers 403 unless that is switched on, 500 with the
-// reason if the previous configuration had to stay.
+// reload answers /-/reload: the server reads its configuration again. It answers 403 unless reloads are enabled, and 500
+// with the reason if the previous configuration stays.
 func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Reload == nil {
 		s.noLifecycle(w, r)
@@ -79,8 +79,8 @@ func (s *Server) reload(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusOK)
 }
 
-// quit answers /-/quit: the server stops as on SIGTERM, this request's answer included in those it still finishes. It
-// answers 403 unless that is switched on.
+// quit answers /-/quit: the server stops like on SIGTERM, after it has finished running requests and this one. It answers
+// 403 unless that is enabled.
 func (s *Server) quit(w http.ResponseWriter, r *http.Request) {
 	if s.opts.Quit == nil {
 		s.noLifecycle(w, r)
@@ -97,8 +97,8 @@ func (s *Server) noLifecycle(w http.ResponseWriter, r *http.Request) {
 // gatheredBytes estimates the memory of all metrics while they are written.
 const gatheredBytes = 1 << 20
 
-// ownMetrics answers /metrics and counts the memory of the answer. It answers even if that memory exceeds the limit: an
-// operator needs the metrics most when there is no memory left.
+// ownMetrics answers /metrics and counts the memory of the answer. It answers even above the memory limit, because an
+// operator needs the metrics most when memory is short.
 func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		budget := s.newBudget(r.Context())
@@ -113,8 +113,8 @@ func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
 // overviewWait bounds the look-up of samples for the overview.
 const overviewWait = time.Second
 
-// overview answers /api/v1/status/overview: whether the server is ready, whether samples arrive, what it refused, and where
-// users reach it. Prometheus has no such endpoint.
+// overview answers /api/v1/status/overview: whether the server is ready, whether samples arrive, what it refused, and its
+// address for users. Prometheus has no such endpoint.
 func (s *Server) overview(r *http.Request) (reply, *apiError) {
 	state, build := s.opts.Ready(), &s.opts.Build
 	arriving, known := s.receivesSamples(r.Context(), state.Ready)
@@ -129,7 +129,7 @@ func (s *Server) overview(r *http.Request) (reply, *apiError) {
 	})
 }
 
-// refusals describes what was refused in the past hour.
+// refusals describes the refusals of the past hour.
 func (s *Server) refusals() []ui.Refusal {
 	list := []ui.Refusal{}
 	for _, f := range s.opts.Senders.Refusals() {
@@ -154,7 +154,7 @@ func (s *Server) self(r *http.Request) (reply, *apiError) {
 		Scopes     []string `json:"scopes"`
 		Restricted bool     `json:"restricted"`
 		Tenants    []string `json:"tenants"`
-		// Admin says whether the server has the admin endpoints at all.
+		// Admin reports whether the server has the admin endpoints.
 		Admin bool `json:"adminApi"`
 	}{p.Name, strings.Split(p.Scopes.String(), ","), p.Restricted(), append([]string{}, p.Tenants...), s.opts.AdminAPI})
 }
@@ -164,8 +164,8 @@ func uiAsset(files *ui.Files) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { files.Asset(w, r, mux.Vars(r)["name"]) }
 }
 
-// receivesSamples reports whether other samples than the server's own have come within the past hour. known is false if the
-// look-up fails or takes too long.
+// receivesSamples reports whether samples other than the server's own have arrived within the past hour. known is false if
+// the look-up fails or takes too long.
 func (s *Server) receivesSamples(ctx context.Context, ready bool) (arriving, known bool) {
 	if !ready {
 		return false, false

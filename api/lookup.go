@@ -23,13 +23,13 @@ import (
 	"halite/storage/principal"
 )
 
-// errTruncated is the warning of an answer that its limit cut short.
+// errTruncated is the warning of an answer that a limit has cut.
 var errTruncated = errors.New("results truncated due to limit")
 
 // lookup holds the common parameters of series, label names and label values.
 type lookup struct {
 	mintMs, maxtMs int64
-	// empty is set if the time range lies outside of the times that can be stored.
+	// empty is set if the time range lies outside the times that the store can hold.
 	empty bool
 	limit int
 	// sets are the selectors. A series is found if it matches any of them. Without selectors every series is found.
@@ -222,7 +222,7 @@ func joined[T any](list, found []T) []T {
 	return append(list, found...)
 }
 
-// truncate shortens a list to its limit, with a warning if it omits something.
+// truncate cuts a list to its limit, with a warning if it omits something.
 func truncate[T any](list []T, limit int) ([]T, annotations.Annotations) {
 	if limit <= 0 || len(list) <= limit {
 		return list, nil
@@ -274,7 +274,8 @@ func (s *Server) metricMetadata(r *http.Request) (reply, *apiError) {
 	}}, nil
 }
 
-// metadata returns the metadata of the source for a principal: for the metrics of its tenants, under the names that it knows.
+// metadata returns the metadata of the source for a principal: for the metrics of its tenants, under the names without
+// tenant prefix.
 func (s *Server) metadata(ctx context.Context, metric string, limit int) map[string][]ingest.Metadata {
 	who := principal.From(ctx)
 	if len(who.Tenants) == 0 {
@@ -296,7 +297,7 @@ func (s *Server) metadata(ctx context.Context, metric string, limit int) map[str
 	return found
 }
 
-// restrictedMetadata keeps only the metrics of series that a restricted principal can find.
+// restrictedMetadata keeps only the metrics whose series a restricted principal can find.
 func (s *Server) restrictedMetadata(
 	r *http.Request, all map[string][]ingest.Metadata,
 ) (found map[string][]ingest.Metadata, aerr *apiError) {

@@ -26,7 +26,7 @@ type recorder struct {
 	http.ResponseWriter
 	code  int // 0 until the header was sent
 	bytes int64
-	turn  *netlimit.TurnWriter // while a turn is held
+	turn  *netlimit.TurnWriter // while the request holds a turn
 }
 
 func (w *recorder) WriteHeader(code int) {
@@ -56,7 +56,7 @@ func (w *recorder) send(p []byte) (int, error) {
 // connectionKey is the key of the recorder below the compression of an answer.
 type connectionKey struct{}
 
-// beginTurn takes a turn of the request's tenant for the encoding and compression of its answer, until end is called.
+// beginTurn takes a turn of the request's tenant for the encoding and compression of its answer. The caller calls end.
 func beginTurn(r *http.Request) (end func()) {
 	w, ok := r.Context().Value(connectionKey{}).(*recorder)
 	if !ok {
@@ -90,8 +90,8 @@ func (b *countingBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.bytes += int64(n)
 	if errors.Is(err, io.EOF) {
-		// After the body, net/http reads on without a deadline to learn that the client is gone. After a failure the deadline
-		// stays, because net/http tries to read the rest of the body.
+		// After the body, net/http continues to read without a deadline, to notice that the client is gone. After a failure
+		// the deadline stays, because net/http tries to read the rest of the body.
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err
@@ -107,15 +107,15 @@ type exchange struct {
 // access holds the requirements of a route for a principal.
 type access struct {
 	scopes principal.Scopes
-	// restricted says that the route answers a restricted principal. The answer has only series that its matchers select.
+	// restricted means that the route accepts a restricted principal. The answer has only series that its matchers select.
 	restricted bool
-	// tenants is the use that the route makes of the series of tenants.
+	// tenants describes how the route uses the series of tenants.
 	tenants tenancy.Use
-	// open lets everybody in. Without it, a route without scopes refuses everybody.
+	// open admits everybody. Without it, a route without scopes refuses everybody.
 	open bool
 }
 
-// route is an endpoint: the checks that its requests must pass, and the handler. It counts and times the requests.
+// route is an endpoint: its handler, and the checks that its requests must pass. It counts and times the requests.
 type route struct {
 	server *Server
 	name   string // label of the metrics
@@ -129,8 +129,8 @@ type route struct {
 	// protocol, if not nil, returns the protocol of a write request for the list of senders.
 	protocol func(r *http.Request) string
 	handle   http.HandlerFunc
-	// logIns, if not nil, returns other values of the header Authorization, which are tried in turn in place of the header. If it
-	// returns none, the header counts.
+	// logIns, if not nil, returns other values for the header Authorization. They are tried in turn in place of the header.
+	// If it returns none, the header counts.
 	logIns func(r *http.Request) []string
 	// byMethod is set if other routes may have the same path.
 	byMethod bool
@@ -138,11 +138,11 @@ type route struct {
 	failure failure
 	// compressed is answer behind the compression of answers; nil if the route does not compress.
 	compressed http.Handler
-	// metrics appear with the first request, so that endpoints without requests cost no series.
+	// metrics creates the metrics at the first request, so that unused endpoints cost no series.
 	metrics func() endpointMetrics
 }
 
-// failure answers an error in the format of a protocol.
+// failure writes an error in the format of a protocol.
 type failure func(w http.ResponseWriter, status int, message string)
 
 // fail answers an error.
@@ -157,7 +157,7 @@ func (e *route) fail(w http.ResponseWriter, aerr *apiError) {
 	e.failure(w, aerr.code(), aerr.err.Error())
 }
 
-// newRoute returns a route for the given methods, none meaning all.
+// newRoute returns a route for the given methods; without methods it accepts all.
 func (s *Server) newRoute(name string, needs access, handle http.HandlerFunc, methods ...string) *route {
 	slices.Sort(methods)
 	return &route{
@@ -221,8 +221,8 @@ func (e *route) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// recovered turns a panic into a 500. If the answer has begun, it breaks the connection, so that no client mistakes a part for
-// the whole answer.
+// recovered turns a panic into a 500. If the answer has begun, it breaks the connection, so no client takes a part for the
+// whole answer.
 func (e *route) recovered(w *recorder, r *http.Request) {
 	cause := recover()
 	if cause == nil {
@@ -243,7 +243,8 @@ func (e *route) recovered(w *recorder, r *http.Request) {
 	})
 }
 
-// admits reports whether a request has a method of the route and comes from no foreign web page. It answers the request if not.
+// admits reports whether a request has a method of the route and does not come from a foreign web page. Otherwise it answers
+// the request.
 func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	s := e.server
 	if len(e.used) > 0 && !slices.Contains(e.used, r.Method) {
@@ -261,8 +262,8 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// allowedPage returns an error for a request that a browser sends for a page of another origin, unless that origin is allowed or
-// the method is safe. Other programs than browsers do not send the headers that it checks.
+// allowedPage returns an error for a request that a browser sends for a page of another origin, unless that origin is
+// allowed or the method is safe. Only browsers send the headers that it checks.
 func (s *Server) allowedPage(r *http.Request) error {
 	err := s.origins.Check(r)
 	if err == nil || s.allowedOrigin(r) {
@@ -303,7 +304,7 @@ func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal
 	return nil, false
 }
 
-// identify returns the principal that sends a request. The error is the one of the last attempt.
+// identify returns the principal that sends a request. It returns the error of the last attempt.
 func (e *route) identify(r *http.Request) (p *principal.Principal, err error) {
 	var logIns []string
 	if e.logIns != nil {
@@ -361,7 +362,7 @@ func unidentified(w http.ResponseWriter, r *http.Request, err error) (aerr *apiE
 	return &apiError{typ: errUnavailable, err: err}, refusal.Reason
 }
 
-// ready reports whether the server answers requests of the route. It answers the request if not.
+// ready reports whether the server answers requests of the route. Otherwise it answers the request.
 func (e *route) ready(w http.ResponseWriter, r *http.Request) bool {
 	if !e.waits {
 		return true
@@ -401,7 +402,7 @@ func (e *route) refuseMethod(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// setStopping sets the header by which clients distinguish a stopping server from a starting one, as Prometheus does.
+// setStopping sets the header that distinguishes a stopping server from a starting one, as in Prometheus.
 func setStopping(w http.ResponseWriter, state Readiness) {
 	w.Header().Set("X-Prometheus-Stopping", strconv.FormatBool(state.Stopping))
 }

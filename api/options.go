@@ -45,7 +45,7 @@ import (
 	"halite/storage/tabletevents"
 )
 
-// Options configure a Server. Fields marked required must be set. The others have the default in their comment.
+// Options configure a Server. Required fields must be set. The other fields have the default in their comment.
 type Options struct {
 	// Writer stores write requests. Required.
 	Writer Writer
@@ -62,41 +62,40 @@ type Options struct {
 	Metadata MetadataSource
 	// Stats describes the store for /api/v1/status/tsdb. If it is nil, the endpoint's figures are zero.
 	Stats StatsSource
-	// Flusher moves the head to the tables for POST /api/v1/admin/flush. If it is nil, the answer is that there is no head to
-	// flush.
+	// Flusher moves the head to the tables for POST /api/v1/admin/flush. nil answers that there is no head to flush.
 	Flusher Flusher
-	// Deleter deletes samples for POST /api/v1/admin/tsdb/delete_series and clean_tombstones. If it is nil, the answer is that
-	// nothing can be deleted.
+	// Deleter deletes samples for POST /api/v1/admin/tsdb/delete_series and clean_tombstones. nil answers that deletions are
+	// not supported.
 	Deleter Deleter
-	// Snapshot copies the store for POST /api/v1/admin/tsdb/snapshot, with every sample acknowledged before the call; nil answers
-	// that it cannot.
+	// Snapshot copies the store for POST /api/v1/admin/tsdb/snapshot, with every sample acknowledged before the call. nil
+	// answers that snapshots are not supported.
 	Snapshot func(ctx context.Context) (Snapshot, error)
 	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
 	Tablets TabletSource
 	// TabletEvents has the history of tablets for /api/v1/status/tablets; nil means that there is none.
 	TabletEvents *tabletevents.Log
-	// Keyviz answers /api/v1/keyviz; nil answers that it is off.
+	// Keyviz answers /api/v1/keyviz; nil answers that the key heat map is off.
 	Keyviz *keyviz.Collector
-	// Tombstones counts the deletions whose rows are not cleaned, for the diagnosis of /api/v1/keyviz; nil means none.
+	// Tombstones counts the uncleaned deletions, for the diagnosis of /api/v1/keyviz; nil means none.
 	Tombstones func() int
-	// Deletions describes the deletions whose rows are not clean, for GET /api/v1/admin/tsdb/deletions; nil means none.
+	// Deletions describes the deletions whose rows are not yet clean, for GET /api/v1/admin/tsdb/deletions; nil means none.
 	Deletions func() deletion.Status
-	// Doctor judges the server for /api/v1/status/doctor; nil answers that the server cannot.
+	// Doctor examines the server for /api/v1/status/doctor; nil answers that there is no doctor.
 	Doctor func(ctx context.Context) (doctor.Report, error)
 	// Retention answers /api/v1/status/retention; nil answers with nothing.
 	Retention RetentionSource
 
 	// SeriesLimits answers /api/v1/status/limits; nil answers with nothing.
 	SeriesLimits SeriesLimitSource
-	// TenantUses returns what tenants use of their limits, for /api/v1/status/limits and tenant_limits; nil means that there are no
-	// tenants.
+	// TenantUses returns the usage of the tenants' limits, for /api/v1/status/limits and tenant_limits; nil means that there
+	// are no tenants.
 	TenantUses func(others ...string) map[string]tenantlimits.Use
 	// QueryLimits answers /api/v1/status/limits and /api/v1/status/query_rules; nil answers with nothing.
 	QueryLimits *limits.Control
 	// TopQueries answers /api/v1/status/top_queries; nil answers with none.
 	TopQueries *topqueries.Tracker
-	// LastReads and MetricBytes are for /api/v1/status/cardinality: when queries last read a metric, and the space of its samples
-	// on a day since 1970. Nil leaves these figures out.
+	// LastReads and MetricBytes are for /api/v1/status/cardinality: when queries last read a metric, and the space of its
+	// samples on a unix day. nil omits these figures.
 	LastReads   *lastread.Tracker
 	MetricBytes func(ctx context.Context, metric string, day int64) (sizeBytes int64, err error)
 
@@ -126,16 +125,17 @@ type Options struct {
 	// If GuardProbes is set, /-/healthy and /-/ready need the scope read. Default: they answer everybody.
 	GuardProbes bool
 
-	// Ready says whether the server can answer requests; nil means always. It is called for each request and must be cheap.
+	// Ready reports whether the server can answer requests; nil means always. It is called for each request and must be
+	// cheap.
 	Ready func() Readiness
-	// Refusing returns the error with which writes are refused although the server is up; nil means never. /-/ready reports it.
-	// If only a restart helps, the error wraps storage.ErrFailed, and /-/healthy reports it too.
+	// Refusing returns the error with which a running server refuses writes; nil means that it never does. /-/ready reports
+	// it. If only a restart helps, the error wraps storage.ErrFailed, and /-/healthy reports it too.
 	Refusing func() error
 	// Gatherer gathers the metrics of /metrics; nil means prometheus.DefaultGatherer.
 	Gatherer prometheus.Gatherer
-	// Registerer registers the server's own metrics; nil means they are counted but not registered.
+	// Registerer registers the server's own metrics; nil means no registration.
 	Registerer prometheus.Registerer
-	// Logger logs panics and unexpected errors; nil discards them.
+	// Logger logs panics and unexpected errors; nil discards all lines.
 	Logger *slog.Logger
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -145,7 +145,8 @@ type Options struct {
 	ExternalURL string
 	// RoutePrefix is the path below which clients reach the server if ExternalURL is empty. Default none.
 	RoutePrefix string
-	// OwnJob is the label job of the server's own samples, which do not count as arrived in the overview. Default none.
+	// OwnJob is the label job of the server's own samples, which the overview does not count as arriving samples. Default
+	// none.
 	OwnJob string
 	// Build describes the program for /api/v1/status/overview and /api/v1/status/buildinfo.
 	Build BuildInfo
@@ -164,14 +165,14 @@ type Options struct {
 	Reload func(ctx context.Context) error
 	// Quit starts a graceful stop of the process, for /-/quit, and returns at once; nil answers 403.
 	Quit func()
-	// AllKinds says that histograms, exemplars and start timestamps are stored, for /api/v1/features.
+	// AllKinds means that the server stores histograms, exemplars and start timestamps, for /api/v1/features.
 	AllKinds bool
-	// DelayedNames says that the engine drops metric names at the end of an evaluation, for /api/v1/features.
+	// DelayedNames means that the engine drops metric names at the end of an evaluation, for /api/v1/features.
 	DelayedNames bool
 	// Lookback is the largest age of a series' newest sample for /federate. Default 5 min, as in the engine.
 	Lookback time.Duration
 
-	// OpenTSDB answers OpenTSDB's queries; *opentsdb.Engine is one. Nil leaves their endpoints out.
+	// OpenTSDB answers OpenTSDB's queries; *opentsdb.Engine implements it. nil omits their endpoints.
 	OpenTSDB queries.Engine
 	// AdminAPI allows the /api/v1/admin endpoints. Default false: they answer 403.
 	AdminAPI bool
@@ -182,11 +183,11 @@ type Options struct {
 	Limits Limits
 }
 
-// Limits bound the resources that one request, or all of a kind together, may take.
+// Limits bound the resources of a single request, or of all requests of a kind together.
 type Limits struct {
 	// WriteBytesMax bounds the body of a remote-write request as sent, that is, compressed. Default 32 MiB; more is 413.
 	WriteBytesMax int64
-	// WriteInflightBytesMax bounds the bodies of all write requests in memory. Default 256 MiB, at least WriteBytesMax. Further
+	// WriteInflightBytesMax bounds the bodies of all write requests in memory. Default 256 MiB, at least WriteBytesMax. More
 	// requests wait for WriteQueueWait.
 	WriteInflightBytesMax int64
 	// WriteQueueWait is the time that a write request may wait for WriteInflightBytesMax before it gets 503. Default 5 s.
@@ -195,7 +196,7 @@ type Limits struct {
 	BodyStallTimeout time.Duration
 	// FormBytesMax bounds the form body of a query or look-up. Default 10 MiB; more is 413.
 	FormBytesMax int64
-	// RangePointsMax bounds the steps of a range query. Default 11000. The engine has a bound of its own. This one is checked
+	// RangePointsMax bounds the steps of a range query. Default 11000. The engine has its own bound. This one is checked
 	// first, and its error has Prometheus's words.
 	RangePointsMax int
 	// LookupTimeout bounds series and label look-ups, including their wait for a slot. Default 2 min.
@@ -212,16 +213,16 @@ type Limits struct {
 	// ReadTimeout bounds a remote read, including its wait for a slot. Default 10 min. In a streamed read it bounds the time
 	// between two frames, without the time that the client takes for a frame.
 	ReadTimeout time.Duration
-	// ReadConcurrencyMax bounds the remote reads handled at once. Default 10; further ones wait.
+	// ReadConcurrencyMax bounds the remote reads handled at once. Default 10; more of them wait.
 	ReadConcurrencyMax int
 	// ReadFrameBytesMax bounds a frame of a streamed remote read. Default 1 MiB.
 	ReadFrameBytesMax int
-	// RetryAfterMin and RetryAfterMax bound the random Retry-After of a 503, so that the shards of a sender do not come back
-	// together. Defaults 1 s and 10 s.
+	// RetryAfterMin and RetryAfterMax bound the random Retry-After of a 503, so that the shards of a sender do not retry all
+	// at once. Defaults 1 s and 10 s.
 	RetryAfterMin, RetryAfterMax time.Duration
-	// BufferBytesMax is the largest body or answer buffer that is kept for reuse. Default 4 MiB.
+	// BufferBytesMax is the largest buffer of a body or answer that is reused. Default 4 MiB.
 	BufferBytesMax int
-	// GzipBytesMin is the size from which answers are compressed for clients that ask for it. Default 1 KiB.
+	// GzipBytesMin is the smallest answer that is compressed, for clients that accept it. Default 1 KiB.
 	GzipBytesMin int
 	// Status bounds the endpoints of package status.
 	Status status.Limits
@@ -251,7 +252,7 @@ const (
 
 // BuildInfo describes the program.
 type BuildInfo struct {
-	// Name is the program's name for people. Default "Halite".
+	// Name is the program's name for users. Default "Halite".
 	Name string
 	// Version is the program's own version. Default "unknown".
 	Version string
@@ -270,18 +271,18 @@ const DefaultLookback = 5 * time.Minute
 // defaultOTLP returns Prometheus's options of OTLP.
 func defaultOTLP() otlp.Options { return otlp.DefaultOptions(DefaultLookback) }
 
-// DefaultAPIVersion is the Prometheus release with whose HTTP API the server is compared.
+// DefaultAPIVersion is the Prometheus release whose HTTP API the tests compare.
 const DefaultAPIVersion = "3.15.0"
 
 // DefaultDocsURL describes the API that this server implements.
 const DefaultDocsURL = "https://prometheus.io/docs/prometheus/latest/querying/api/"
 
-// RuntimeInfo describes the process for /api/v1/status/runtimeinfo. What Go itself knows (goroutines, GOMAXPROCS,
-// memory limit, GOGC, GODEBUG, host name, working directory) is filled in by the server.
+// RuntimeInfo describes the process for /api/v1/status/runtimeinfo. The server adds the figures that Go provides:
+// goroutines, GOMAXPROCS, memory limit, GOGC, GODEBUG, host name, working directory.
 type RuntimeInfo struct {
 	// StartTime is when the process started.
 	StartTime time.Time
-	// ConfigLoaded says whether the configuration was loaded successfully, at ConfigTime.
+	// ConfigLoaded reports whether the configuration was loaded successfully, at ConfigTime.
 	ConfigLoaded bool
 	ConfigTime   time.Time
 	// CorruptionCount is the number of damaged places found in the log.
@@ -338,7 +339,7 @@ func (o *Options) Validate() error {
 	return errors.Join(append(faults, o.Limits.Validate())...)
 }
 
-// Validate fills in defaults and reports every limit that makes no sense.
+// Validate fills in defaults and reports every invalid limit.
 func (l *Limits) Validate() error {
 	var faults []error
 	setPositive(&l.WriteBytesMax, DefaultWriteBytesMax, "WriteBytesMax", &faults)
@@ -492,11 +493,11 @@ type Readiness struct {
 	Ready bool
 	// Stopping is true when the process is shutting down; it is never ready again.
 	Stopping bool
-	// Reason says why it is not ready. It is for people.
+	// Reason says why it is not ready, for operators.
 	Reason string
 	// ReplayMin, ReplayMax and ReplayCurrent are the first, last and current segment of the log's replay.
 	ReplayMin, ReplayMax, ReplayCurrent int
-	// RetryAfter is when to ask again; 0 lets the server choose.
+	// RetryAfter is the time until the next try; 0 lets the server choose.
 	RetryAfter time.Duration
 }
 
@@ -510,9 +511,9 @@ type Deleter interface {
 	CleanTombstones(ctx context.Context) (deletion.Report, error)
 }
 
-// TenantAdmin looks after tenants; *tenantadmin.Admin is one.
+// TenantAdmin administers tenants; *tenantadmin.Admin implements it.
 type TenantAdmin interface {
-	// List returns all tenants with what they use, UsageOf one.
+	// List returns all tenants with their usage, and UsageOf returns one.
 	List(ctx context.Context) ([]tenantadmin.Usage, error)
 	UsageOf(ctx context.Context, name string) (tenantadmin.Usage, error)
 	// Add adds a tenant.

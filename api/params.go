@@ -23,8 +23,8 @@ type formError struct{}
 // formType is the content type of most bodies. They have one part only.
 const formType = "application/x-www-form-urlencoded"
 
-// parseForm reads the parameters of URL and body. It leaves out a malformed pair, as Prometheus does. Endpoints that need a
-// well-formed form call strictForm. Here only a body over the limit is an error.
+// parseForm reads the parameters of URL and body. It skips a malformed pair, as Prometheus does; only a body over the limit
+// is an error. Endpoints that need a well-formed form call strictForm.
 func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, s.opts.Limits.FormBytesMax)
@@ -161,7 +161,7 @@ func limitParam(r *http.Request) (int, *apiError) {
 	return limit, nil
 }
 
-// selectorTexts returns the match[] parameters of a parsed form, each text once. It is an error if there are too many.
+// selectorTexts returns the distinct match[] parameters of a parsed form. Too many of them are an error.
 func (s *Server) selectorTexts(r *http.Request) ([]string, *apiError) {
 	texts := r.Form["match[]"]
 	if most := s.opts.Limits.SelectorsMax; len(texts) > most {

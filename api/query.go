@@ -36,7 +36,7 @@ func (s *Server) queryRange(r *http.Request) (reply, *apiError) {
 	return queryReply(r, req.Query, result, err)
 }
 
-// instantRequest reads the parameters of an expression at one time, which is now unless stated.
+// instantRequest reads the parameters of an expression at one time. The default time is now.
 func (s *Server) instantRequest(r *http.Request) (req query.InstantRequest, aerr *apiError) {
 	limit, aerr := limitParam(r)
 	if aerr != nil {

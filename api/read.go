@@ -68,11 +68,11 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	if aerr != nil {
 		return aerr
 	}
-	slot.release() // a slow client does not keep others waiting
+	slot.release() // a slow client does not block other reads
 	budget.sending(answerOf(r.Context()))
 	w.Header().Set("Content-Type", remote.ProtobufType)
 	w.Header().Set("Content-Encoding", "snappy")
-	// A failed write means that the client is gone; nobody is left to tell.
+	// A failed write means that the client is gone, so there is nobody to notify.
 	_, _ = w.Write(message)
 	return nil
 }
@@ -145,7 +145,7 @@ func (s *Server) readSamples(ctx context.Context, queries []remote.Query, budget
 // and its compressed form.
 const readSampleBytes = 64
 
-// readStep is the number of samples that querySamples counts at a time.
+// readStep is the number of samples that querySamples counts in one step.
 const readStep = 1024
 
 // querySamples collects the samples of one query and subtracts their number from left.
@@ -237,8 +237,8 @@ func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []re
 	})
 }
 
-// stream runs send, which writes an answer part by part. It returns a failure before the first part. After a later failure it
-// breaks the connection, so that the client does not mistake a part for the whole.
+// stream runs send, which writes an answer part by part. It returns a failure before the first part. After a later failure
+// it breaks the connection, so the client does not take a part for the whole.
 func (s *Server) stream(
 	w http.ResponseWriter, r *http.Request, slot *readSlot,
 	send func(ctx context.Context, out *stream, budget responseBudget) *apiError,
@@ -332,7 +332,7 @@ type stream struct {
 	begun   bool // a part was sent, so the status can no longer change
 }
 
-// write sends a part. Meanwhile the read gives up its slot, so that slow clients do not keep others waiting.
+// write sends a part. Meanwhile the read gives up its slot, so slow clients do not block other reads.
 func (o *stream) write(ctx context.Context, part []byte) error {
 	o.begun = true
 	o.slot.release()

@@ -29,18 +29,18 @@ import (
 	"halite/storage/periodic"
 )
 
-// receiving is a path of another protocol than remote write.
+// receiving is a path of a protocol other than remote write.
 type receiving struct {
 	path string
-	// below is set if all longer paths belong to it as well.
+	// below is set if all longer paths belong to it too.
 	below   bool
 	methods []string
 	open    receiver.Open
-	// lines is set if a body of any size is stored during its transfer, some lines at a time.
+	// lines is set if a body of any size is stored during its transfer, several lines at a time.
 	lines bool
 	// quoted is set if a line break between two quotes does not end a line.
 	quoted bool
-	// fail, if not nil, answers errors that occur before the protocol is called.
+	// fail, if not nil, writes errors that occur before the protocol is called.
 	fail failure
 	// logIns is as in route.
 	logIns func(r *http.Request) []string
@@ -156,7 +156,7 @@ func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
 	}
 }
 
-// tenantsOf returns the use that an endpoint makes of the series of tenants.
+// tenantsOf returns how an endpoint uses the series of tenants.
 func tenantsOf(at *opentsdb.Endpoint) tenancy.Use {
 	switch {
 	case !at.Tenants:
@@ -194,7 +194,7 @@ func (s *Server) receive(at receiving) http.HandlerFunc {
 	}
 }
 
-// storeReceived checks a request, decodes its body and passes it to the writer, as a whole or some lines at a time.
+// storeReceived checks a request, decodes its body and passes it to the writer, as a whole or several lines at a time.
 func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving) (ingest.Result, *writeError) {
 	if err := x.Check(); errors.Is(err, receiver.ErrContentType) {
 		return ingest.Result{}, writeFailure(http.StatusUnsupportedMediaType, rejectContentType, err)
@@ -232,16 +232,16 @@ func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving
 // pieceTries bounds the attempts to store a piece while the writer is overloaded.
 const pieceTries = 20
 
-// storeLines stores a body during its transfer, some lines at a time. The body has bodyBytes, or any size if that is negative.
-// Only a piece of the body is in memory, and counts against Limits.WriteInflightBytesMax. After a failure the previous pieces
-// stay stored.
+// storeLines stores a body during its transfer, several lines at a time. The body has bodyBytes, or any size if that is
+// negative. Only a piece of the body is in memory, and counts against Limits.WriteInflightBytesMax. After a failure the
+// previous pieces stay stored.
 func (s *Server) storeLines(
 	r *http.Request, body io.Reader, bodyBytes int64, x receiver.Request, quoted bool,
 ) (total ingest.Result, failure *writeError) {
 	limits := &s.opts.Limits
 	sizeBytes := min(receiver.PieceBytes, limits.WriteBytesMax)
 	if bodyBytes >= 0 {
-		sizeBytes = min(sizeBytes, bodyBytes+1) // one more, to see the end
+		sizeBytes = min(sizeBytes, bodyBytes+1) // one byte more, to see the end
 	}
 	if err := acquire(r.Context(), s.writeBytes, sizeBytes, limits.WriteQueueWait); err != nil {
 		return total, overloaded(remote.ErrBodyMemory)

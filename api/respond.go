@@ -133,7 +133,7 @@ func sendError(w http.ResponseWriter, e *apiError) {
 	body := promjson.AppendError(nil, string(e.typ), e.err.Error())
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.code())
-	// A failed write means that the client is gone; nobody is left to tell.
+	// A failed write means that the client is gone, so there is nobody to notify.
 	_, _ = w.Write(body)
 }
 
@@ -154,8 +154,8 @@ func bounded(list []string, kind string) []string {
 	return list
 }
 
-// setRetryAfter sets the header Retry-After. Without a given time it chooses a random one, so that the retries of many clients
-// spread out.
+// setRetryAfter sets the header Retry-After. Without a given time it chooses a random one, which spreads out the retries of
+// many clients.
 func (s *Server) setRetryAfter(w http.ResponseWriter, d time.Duration) {
 	if d <= 0 {
 		l := &s.opts.Limits
@@ -177,7 +177,7 @@ const (
 	errUnavailable errorType = "unavailable"
 	errNotFound    errorType = "not_found"
 
-	// Prometheus, which leaves this to a proxy, has no names for these.
+	// Prometheus leaves log-ins to a proxy, so it has no names for these.
 	errUnauthorized errorType = auth.TypeUnauthorized
 	errForbidden    errorType = auth.TypeForbidden
 )
@@ -271,7 +271,7 @@ func evalError(err error) *apiError {
 // Options.Budgets it counts nothing.
 type responseBudget struct{ budget *budget.Budget }
 
-// newBudget begins to count, within the limits of who asks. The caller ends it after the answer is written.
+// newBudget begins to count, within the limits of the principal. The caller ends it after the answer is written.
 func (s *Server) newBudget(ctx context.Context) responseBudget {
 	if s.opts.Budgets == nil {
 		return responseBudget{}
@@ -287,7 +287,7 @@ func (b responseBudget) take(bytes int) error {
 	return b.budget.Reserve(int64(bytes))
 }
 
-// settle replaces the reservation so far by bytes.
+// settle replaces the current reservation by bytes.
 func (b responseBudget) settle(bytes int) error {
 	if b.budget == nil {
 		return nil

@@ -103,7 +103,7 @@ func (s *Server) newRouter() (*mux.Router, error) {
 		return nil, err
 	}
 	for path, handle := range handlers {
-		// Deletions need another scope than read; the handlers check that.
+		// Deletions need a scope other than read; the handlers check it.
 		e := compress(add(path, reads, handle, queries.Methods()...))
 		e.waits, e.failure = true, opentsdb.WriteError
 	}
@@ -126,8 +126,8 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	return router, nil
 }
 
-// addInterface registers the files of the web interface. They hold no data and are open, so that a browser without a token
-// shows the field for one.
+// addInterface registers the files of the web interface. They hold no data and are open, so a browser without a token can
+// show the field for one.
 func addInterface(add func(string, access, http.HandlerFunc, ...string) *route) error {
 	files, err := ui.NewFiles()
 	if err != nil {
@@ -206,8 +206,8 @@ func (s *Server) endpointGroups() []endpointGroup {
 	}
 }
 
-// judges is the access to verdicts, which name metrics and senders of all tenants. On a server with tenants they are for its
-// administrators.
+// judges is the access to verdicts, which name metrics and senders of all tenants. On a server with tenants, only its
+// administrators have it.
 func (s *Server) judges() access {
 	if s.opts.Tenancy != nil {
 		return access{scopes: principal.Admin}
@@ -300,8 +300,8 @@ func (s *Server) adminEndpoints() map[string]endpoint {
 	}
 }
 
-// notFound answers unknown paths, below /api/ in JSON. If a path only has wrong slashes, for example from a base URL with a slash
-// at its end, it redirects to the endpoint. So a proxy that guards some paths sees the path that is served.
+// notFound answers unknown paths, below /api/ in JSON. If a path only has wrong slashes, for example from a base URL with a
+// slash at its end, it redirects to the endpoint. So a proxy that guards some paths sees the path that the server serves.
 func (s *Server) notFound(router *mux.Router) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if target := cleaned(router, r); target != nil {

@@ -23,8 +23,8 @@ import (
 	"halite/storage/principal"
 )
 
-// Halite scrapes no targets but itself. Grafana and other clients of Prometheus ask for them all the same, so each of these
-// endpoints checks its parameters and answers with empty lists. Only the metadata of the targets of others is known.
+// Halite scrapes no targets but itself. Grafana and other clients of Prometheus still ask for targets. So each of these
+// endpoints checks its parameters and answers with empty lists. Only the metadata of other servers' targets is available.
 
 // rules answers /api/v1/rules.
 func (s *Server) rules(r *http.Request) (reply, *apiError) {
@@ -55,7 +55,7 @@ func (s *Server) rules(r *http.Request) (reply, *apiError) {
 	return document(list)
 }
 
-// badRuleParam names the parameter that an error of rules is about.
+// badRuleParam names the faulty parameter of an error of rules.
 func badRuleParam(err error) *apiError {
 	if bad := new(rules.ParamError); errors.As(err, &bad) {
 		return badParam(bad.Param, bad.Err)
@@ -63,8 +63,8 @@ func badRuleParam(err error) *apiError {
 	return badData(err)
 }
 
-// ruleManager returns the rule manager for a request; nil if there is none, or if who asks may not see it. Rules read all series
-// of the default tenant. So a restricted token and the other tenants see none.
+// ruleManager returns the rule manager for a request. It returns nil if there is none, or if the principal may not see it.
+// Rules read all series of the default tenant. So a restricted token and the other tenants see none.
 func (s *Server) ruleManager(r *http.Request) rules.Manager {
 	who := principal.From(r.Context())
 	if who.Restricted() || who != nil && len(who.Tenants) > 0 && !slices.Contains(who.Tenants, keyschema.DefaultTenant) {

@@ -175,8 +175,8 @@ func (s *Server) walReplay(*http.Request) (reply, *apiError) {
 	}{state.ReplayMin, state.ReplayMax, state.ReplayCurrent})
 }
 
-// schemaRules answers /api/v1/status/schema: the rules in force, the default rule last, and the present hour, to which from_hour
-// compares. Prometheus has no such endpoint.
+// schemaRules answers /api/v1/status/schema: the rules in force, the default rule last, and the current hour, to compare
+// with from_hour. Prometheus has no such endpoint.
 func (s *Server) schemaRules(*http.Request) (reply, *apiError) {
 	rules := []keyschema.Rule{}
 	if s.opts.Rules != nil {
@@ -202,7 +202,7 @@ type activeQuery struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 }
 
-// activeQueries answers /api/v1/status/active_queries: the queries that run or wait, oldest first.
+// activeQueries answers /api/v1/status/active_queries: the running and waiting queries, oldest first.
 func (s *Server) activeQueries(*http.Request) (reply, *apiError) {
 	now := s.opts.Now()
 	list := []activeQuery{}
@@ -219,9 +219,9 @@ func (s *Server) activeQueries(*http.Request) (reply, *apiError) {
 	return document(list)
 }
 
-// limits answers /api/v1/status/limits with the usage of the limits of samples per second, active series and queries. It lists
-// metrics near their limit. It also lists metrics whose samples were refused, or would be without a dry run. Prometheus has no
-// such endpoint.
+// limits answers /api/v1/status/limits with the usage of the limits of samples per second, active series and queries. It
+// lists metrics near their limit, metrics with refused samples, and metrics that a dry run would have refused. Prometheus
+// has no such endpoint.
 func (s *Server) limits(r *http.Request) (reply, *apiError) {
 	most, fault := rankingLimit(r)
 	if fault != nil {
@@ -275,7 +275,7 @@ func (s *Server) limitsOfTenants(most int) (out []tenantLimits) {
 	return out[:min(most, len(out))]
 }
 
-// tenantLimits answers /api/v1/status/tenant_limits: the limits of the tenants of who asks. Prometheus has no such endpoint.
+// tenantLimits answers /api/v1/status/tenant_limits: the limits of the principal's tenants. Prometheus has no such endpoint.
 func (s *Server) tenantLimits(r *http.Request) (reply, *apiError) {
 	if s.opts.TenantUses == nil {
 		return reply{}, unavailable("the server has no tenants; start it with --tenants")
@@ -298,8 +298,8 @@ func (s *Server) queryRules(*http.Request) (reply, *apiError) {
 	return document(map[string]any{"rules": rules})
 }
 
-// senders answers /api/v1/status/senders with the senders since the start, the most recent first. It also lists the refusals and
-// the elected replicas of HA pairs. The parameter limit bounds the lists. Prometheus has no such endpoint.
+// senders answers /api/v1/status/senders with the senders since the start, the most recent first. It also lists the refusals
+// and the elected replicas of HA pairs. The parameter limit bounds the lists. Prometheus has no such endpoint.
 func (s *Server) senders(r *http.Request) (reply, *apiError) {
 	most := rankingMax
 	if r.FormValue("limit") != "" {
@@ -360,7 +360,7 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 	return document(map[string]any{"costs": costs})
 }
 
-// inspect returns the handler of the endpoints that look into the server.
+// inspect returns the handler of the endpoints that examine the server.
 func (s *Server) inspect() *status.Handler {
 	return status.New(status.Options{
 		TopQueries: s.opts.TopQueries, QueryLimits: s.opts.QueryLimits, Now: s.opts.Now, Limits: s.opts.Limits.Status,
@@ -372,7 +372,7 @@ func (s *Server) inspect() *status.Handler {
 	})
 }
 
-// selectWithin looks up series within the memory of a query, which holds until done.
+// selectWithin looks up series within the memory of a query, which stays reserved until done.
 func (s *Server) selectWithin(
 	ctx context.Context, minMs, maxMs int64, matchers ...*labels.Matcher,
 ) (found []index.Series, done func(), err error) {
@@ -408,7 +408,7 @@ func answerStatus(ask func(r *http.Request) (any, error)) endpoint {
 	}
 }
 
-// statusError places an error of package status.
+// statusError gives an error of package status its status.
 func statusError(err error) *apiError {
 	switch {
 	case errors.Is(err, status.ErrBadRequest):

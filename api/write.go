@@ -89,7 +89,7 @@ func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(status)
 }
 
-// noteWrite adds a stored request to the list of senders. The request may have been stored in part.
+// noteWrite adds a stored request to the list of senders. The server may have stored only part of the request.
 func (s *Server) noteWrite(r *http.Request, protocol string, status int, result *ingest.Result) {
 	s.opts.Senders.Add(r, &senders.Outcome{
 		Protocol: protocol, Status: status, Example: result.First, Samples: result.Reasons, Omitted: result.Omitted,
@@ -118,8 +118,8 @@ func writeMessage(h http.Header) (remote.Message, *writeError) {
 	return message, nil
 }
 
-// setWritten sets the headers in which 2.0 reports the number of samples written. Samples that the server drops on purpose count
-// as written, so that the sender sees no loss. After a failure the Result is zero.
+// setWritten sets the headers in which 2.0 reports the number of samples written. Samples that the server drops on purpose
+// count as written, so the sender sees no loss. After a failure the Result is zero.
 func setWritten(h http.Header, r ingest.Result) {
 	written := ingest.Counts{Samples: r.Accepted, Histograms: r.Histograms, Exemplars: r.Exemplars}
 	written = written.Plus(r.Dropped).Plus(r.Deduplicated)
@@ -176,7 +176,7 @@ func (s *Server) storeBody(
 	return s.store(*buf, write)
 }
 
-// store passes bytes to write, unless the same bytes made the writer panic too often before.
+// store passes bytes to write, unless the same bytes have made the writer panic too often.
 func (s *Server) store(body []byte, write func(body []byte) (ingest.Result, error)) (ingest.Result, *writeError) {
 	if s.crashLoops.Refuses(body) {
 		return ingest.Result{}, writeFailure(http.StatusBadRequest, rejectCrashLoop, fmt.Errorf(
@@ -196,7 +196,7 @@ func (s *Server) store(body []byte, write func(body []byte) (ingest.Result, erro
 	return result, nil
 }
 
-// bodyFailure gives a failure to read a body its status. A sender that was only slow should send again.
+// bodyFailure gives a failure to read a body its status. A slow sender should send again.
 func bodyFailure(err error, bytesMax int64) *writeError {
 	var network net.Error
 	switch {
@@ -214,7 +214,7 @@ func bodyFailure(err error, bytesMax int64) *writeError {
 // acquire takes n from sem. It waits at most the time wait.
 func acquire(ctx context.Context, sem *semaphore.Weighted, n int64, wait time.Duration) error {
 	if sem.TryAcquire(n) {
-		return nil // try without a timer first, which costs two allocations
+		return nil // first try without a timer, which costs two allocations
 	}
 	ctx, stop := context.WithTimeout(ctx, wait)
 	defer stop()

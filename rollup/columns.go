@@ -52,7 +52,7 @@ func zeroed[T any](s []T, n int) []T {
 // Len is the number of buckets.
 func (c *Columns) Len() int { return len(c.Known) }
 
-// State returns the state of bucket i. Fields that are not wanted are zero.
+// State returns the state of bucket i. Fields outside c.Fields are zero.
 func (c *Columns) State(i int) State {
 	return State{
 		Count: c.Count[i], NaNs: c.NaNs[i], FirstMs: c.FirstMs[i], LastMs: c.LastMs[i], First: c.First[i], Last: c.Last[i],
@@ -75,15 +75,15 @@ func (c *Columns) Unset(i int) {
 	c.Known[i] = false
 }
 
-// Join is the state of buckets i to j−1. It ignores Known. Fields that are not wanted are undefined.
+// Join returns the state of buckets i to j−1. It ignores Known. Fields outside c.Fields are undefined.
 func (c *Columns) Join(i, j int) State {
 	var s State
 	c.JoinTo(&s, i, j)
 	return s
 }
 
-// JoinTo joins the wanted fields of buckets i to j−1 to s, whose samples are earlier. It works column by column. The
-// result has the bits of [State.Append] bucket by bucket.
+// JoinTo joins the fields of c.Fields of buckets i to j−1 to s, whose samples are earlier. It works column by column. The
+// result has the same bits as [State.Append] bucket by bucket.
 func (c *Columns) JoinTo(s *State, i, j int) {
 	for ; s.Count == 0 && i < j; i++ {
 		b := c.State(i)
@@ -140,7 +140,7 @@ func (c *Columns) joinExtremes(s *State, i, j int) {
 	}
 }
 
-// joinSteps joins resets, changes and counter corrections, also those between buckets.
+// joinSteps joins resets, changes and counter corrections, including those at the borders of buckets.
 func (c *Columns) joinSteps(s *State, i, j int) {
 	last := s.Last
 	for ; i < j; i++ {

@@ -14,9 +14,9 @@ const (
 	MomentBits = 40
 )
 
-// Compute is FromColumns for states that are stored. It is several times as fast, and its result is canonical, so that
-// states encode well: Sum is the rounded total, SumLow and M2 keep only the bits that later joins need, and Mean is the
-// total divided by Count wherever that is possible. The other fields have the bits of FromColumns.
+// Compute is FromColumns for stored states, and several times as fast. Its result is canonical, so that states encode well:
+// Sum is the rounded total, SumLow and M2 keep only the bits that later joins need, and Mean is the total divided by Count
+// where possible. The other fields have the bits of FromColumns.
 //
 // Equal samples give equal bits on every machine.
 func Compute(tsMs []int64, values []float64) State {
@@ -36,8 +36,8 @@ func Compute(tsMs []int64, values []float64) State {
 	return s.Canonical()
 }
 
-// ComputeFields computes the given fields like Compute. The others are undefined. plain says that no value is a stale
-// marker. rising says that no value is less than its predecessor.
+// ComputeFields computes the given fields like Compute. Other fields are undefined. plain means that no value is a stale
+// marker. rising means that no value is less than its predecessor.
 func ComputeFields(tsMs []int64, values []float64, fields Fields, plain, rising bool) State {
 	n := len(values)
 	if !plain || n == 0 || fields&(FieldMoments|FieldChanges) != 0 || fields&FieldCounter != 0 && !rising {

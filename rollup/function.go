@@ -40,8 +40,8 @@ func functionNames() [functionsAll]string {
 }
 
 // ParseFunc finds a function by its name in PromQL. Callers answer absent_over_time by present_over_time. All other
-// functions need the samples: sorted (quantile_over_time, mad_over_time), one after the other
-// (double_exponential_smoothing), with their times (deriv, predict_linear), or the last two (irate, idelta).
+// functions need the samples: sorted (quantile_over_time, mad_over_time), in order (double_exponential_smoothing), with
+// their times (deriv, predict_linear), or the last two (irate, idelta).
 func ParseFunc(name string) (Func, bool) {
 	for f, n := range functionNames() {
 		if n == name {

@@ -34,7 +34,7 @@ type accessDocument struct {
 	Users  []userEntry  `yaml:"users,omitempty"`
 }
 
-// tokenEntry is a token. Two entries may have one name, so that a token can be exchanged.
+// tokenEntry is a token. Two entries may have the same name, to exchange a token.
 type tokenEntry struct {
 	SHA256 string `yaml:"sha256"`
 	rights `yaml:",inline"`
@@ -49,13 +49,13 @@ type rights struct {
 	Name   string   `yaml:"name"`
 	Scopes []string `yaml:"scopes,flow"`
 	Match  string   `yaml:"match,omitempty"`
-	// Tenant is the only tenant for which the entry acts. Tenants are several; a request names some of them.
+	// Tenant is the only tenant of the entry. Tenants lists several; a request names some of them.
 	Tenant  string   `yaml:"tenant,omitempty"`
 	Tenants []string `yaml:"tenants,omitempty,flow"`
 }
 
-// parseAccess parses an access file of a server with or without tenants. The error lists all faults with line and field, and
-// holds no value of a secret.
+// parseAccess parses an access file of a server with or without tenants. The error lists all faults with line and field. It
+// never contains a secret.
 func parseAccess(content []byte, tenants bool) (*access, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
@@ -180,7 +180,7 @@ type entryAt struct {
 	root  *yaml.Node
 	list  string
 	index int
-	// tenants says that the server has tenants.
+	// tenants is set if the server has tenants.
 	tenants bool
 }
 

@@ -25,7 +25,7 @@ const (
 	ReasonBusy = "password_checks"
 )
 
-// Refusal is the error of a request whose sender is unknown.
+// Refusal is the error of a request whose sender could not be identified.
 type Refusal struct {
 	Reason string
 	text   string
@@ -39,20 +39,20 @@ type Authenticator struct {
 	passwords *passwords
 	current   atomic.Pointer[state]
 
-	mu      sync.Mutex // held by a reload
-	seen    digest     // of the files at the last reload, even if it failed
+	mu      sync.Mutex // held during a reload
+	seen    digest     // digest of the files at the last reload, even if it failed
 	lastErr string
 	loaded  atomic.Bool
 	at      atomic.Int64 // Unix time in ms of the last good reload
 }
 
-// state is a configuration in force. It does not change.
+// state is an immutable configuration.
 type state struct {
 	web    *webConfig
 	access *access
 	// users are the principals of users with a password or a certificate.
 	users map[string]*principal.Principal
-	// open says that nobody has to log in. Then everyone is the principal of all requests.
+	// open means that no log-in is required. Then everyone is the principal of all requests.
 	open     bool
 	everyone *principal.Principal
 }
@@ -95,7 +95,7 @@ func (a *Authenticator) Identify(r *http.Request) (*principal.Principal, error) 
 	return nil, &Refusal{ReasonBadCredentials, "the header Authorization must begin with Basic, Bearer or Token"}
 }
 
-// basic checks user and password. A user that does not exist takes as long as a wrong password.
+// basic checks user and password. An unknown user takes as long as a wrong password.
 func (a *Authenticator) basic(r *http.Request, s *state) (*principal.Principal, error) {
 	wrong := &Refusal{ReasonBadCredentials, "the user or the password is wrong"}
 	user, password, ok := r.BasicAuth()
@@ -131,7 +131,7 @@ func (s *state) principalOf(user string) *principal.Principal {
 	return &principal.Principal{Name: user, Scopes: principal.Every}
 }
 
-// Open reports whether nobody has to log in.
+// Open reports whether no log-in is required.
 func (a *Authenticator) Open() bool { return a.current.Load().open }
 
 // TLS returns the TLS configuration of a server; nil for plain HTTP. Reloads take effect in it.

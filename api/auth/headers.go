@@ -8,7 +8,7 @@ import (
 	"halite/storage/principal"
 )
 
-// contentPolicy lets a page load only its own styles. No other site may show the page in a frame.
+// contentPolicy allows a page to load only its own styles. No other site may show the page in a frame.
 const contentPolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
@@ -62,8 +62,8 @@ func (e *Refusal) Status() int {
 // ScriptHeader marks the requests of scripts. Its value does not matter.
 const ScriptHeader = "X-Requested-With"
 
-// Challenge sets the header of a 401 that names the ways to log in. Browsers answer a challenge for a password with a dialog of
-// their own. The web interface has its own fields, so it sends ScriptHeader and gets no such challenge.
+// Challenge sets the header of a 401 that names the ways to log in. Browsers answer a challenge for a password with their
+// own dialog. The web interface has its own fields, so it sends ScriptHeader and gets no such challenge.
 func Challenge(h http.Header, r *http.Request) {
 	if r.Header.Get(ScriptHeader) == "" {
 		h.Add("WWW-Authenticate", `Basic realm="Halite", charset="UTF-8"`)

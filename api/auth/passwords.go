@@ -16,7 +16,7 @@ import (
 // wrongMax bounds the wrong passwords in the cache.
 const wrongMax = 1024
 
-// digest is the hash of a user, the configured hash and a password. Passwords are not kept in memory.
+// digest is the hash of a user, the configured hash and a password. So passwords need not stay in memory.
 type digest [sha256.Size]byte
 
 // passwords checks passwords. A check of bcrypt takes about 50 ms of a CPU, so it caches the results.
@@ -57,7 +57,7 @@ func (p *passwords) check(ctx context.Context, user, password string, hash []byt
 	case <-ctx.Done():
 		return false, true
 	}
-	if ok, known := p.known(user, d); known { // a request before in the queue has checked the same password
+	if ok, known := p.known(user, d); known { // an earlier request in the queue has checked the same password
 		return ok, false
 	}
 	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil {

@@ -110,7 +110,7 @@ type serveConfig struct {
 	shared             []*sharedBytes // see fitMemory
 	inFlightBytesMax   int64          // set by fitMemory; 0 means the default of the package that uses it
 	monthSeriesMax     int            // also set by fitMemory
-	noJobs             bool           // the process opens the database for one piece of work
+	noJobs             bool           // the process opens the database for a single task
 	// now is the clock; nil is time.Now.
 	now func() time.Time
 
@@ -122,7 +122,7 @@ type serveConfig struct {
 
 	// stderr is where the log goes.
 	stderr io.Writer
-	// ruleSettings are the rules that were read before the server listened.
+	// ruleSettings are the rules that the server read before it listened.
 	ruleSettings *rules.Settings
 	// locked, if not nil, is called when this process has locked the storage. It may be called again.
 	locked func()
@@ -130,8 +130,8 @@ type serveConfig struct {
 	replaying func(ingest.ReplayProgress)
 	// waiting, if not nil, receives the error that delays the start, such as a full disk. It receives nil when the wait ends.
 	waiting func(lack error)
-	// background, if not nil, runs beside the server once the server is ready. Its arguments are the writer of the server's own
-	// samples and the server's external URL. An error ends the server.
+	// background, if not nil, runs concurrently with the server once the server is ready. Its arguments are the writer of
+	// the server's own samples and the server's external URL. An error ends the server.
 	background func(ctx context.Context, w sampleWriter, url string, log *slog.Logger) error
 }
 
@@ -370,7 +370,7 @@ func (c *serveConfig) aheadOrDefault() time.Duration {
 	return cmp.Or(c.aheadMax, ingest.AheadMaxDefault)
 }
 
-// logger writes to standard error in the chosen form.
+// logger returns a logger to standard error in the chosen format.
 func (c *serveConfig) logger() *slog.Logger {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.logLevel)); err != nil {

@@ -50,7 +50,7 @@ import (
 	"halite/storage/widerows"
 )
 
-// database has all layers between HTTP and the disk. They are opened bottom up.
+// database has all layers between HTTP and the disk. They open bottom up.
 type database struct {
 	tables  storage.Store // as the engine opened it
 	store   storage.Store
@@ -72,7 +72,7 @@ type database struct {
 	aliases     *aliases.Registry
 	jobs        periodic.Jobs
 	queryLog    *querylog.Log
-	limits      *limits.Control // of queries
+	limits      *limits.Control // limits of queries
 	topQueries  *topqueries.Tracker
 	lastReads   *lastread.Tracker
 	keyviz      *keyviz.Collector // nil with --keyviz.max-memory=0
@@ -83,7 +83,7 @@ type database struct {
 	tenants     *tenantadmin.Admin // nil without --tenants
 	engine      *query.Engine
 	rules       *rules.Manager
-	lock        io.Closer // of --storage.path; nil in mode direct
+	lock        io.Closer // lock of --storage.path; nil in mode direct
 }
 
 // ingester stores samples: *ingest.Ingester or *direct.Direct.
@@ -147,13 +147,13 @@ func (db *database) tenantUses() func(others ...string) map[string]tenantlimits.
 // tenantAdmin returns the administration of tenants; nil without --tenants.
 func (db *database) tenantAdmin() api.TenantAdmin {
 	if db.tenants == nil {
-		return nil // returning db.tenants would make an interface that is not nil
+		return nil // db.tenants itself would become an interface that is not nil
 	}
 	return db.tenants
 }
 
-// Flush moves the head to the tables. Then the engine writes day chunks of the open days in the background, before the end
-// of the day.
+// Flush moves the head to the tables. Then the engine writes day chunks of the open days in the background, before they
+// close.
 func (db *database) Flush(ctx context.Context) error {
 	if err := db.ingester.Flush(ctx); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (db *database) Flush(ctx context.Context) error {
 	return nil
 }
 
-// deletions describes the deletions whose rows are not clean.
+// deletions describes the deletions whose rows are not yet clean.
 func (db *database) deletions() deletion.Status {
 	view := db.deleted.View()
 	defer view.Release()
@@ -175,7 +175,7 @@ func (db *database) deletions() deletion.Status {
 	return status
 }
 
-// snapshots returns the maker of snapshots; nil in mode direct, which has no log.
+// snapshots returns the function that makes snapshots; nil in mode direct, which has no log.
 func (db *database) snapshots(c *serveConfig, r prometheus.Registerer) func(context.Context) (api.Snapshot, error) {
 	i, ok := db.ingester.(*ingest.Ingester)
 	if !ok {
@@ -217,7 +217,7 @@ func (db *database) close(ctx context.Context) error {
 	if db.ingester != nil {
 		errs = append(errs, db.ingester.Close(ctx))
 	}
-	if db.rollupLease != nil { // no cleaning uses the lease any more
+	if db.rollupLease != nil { // no cleaning uses the lease any longer
 		errs = append(errs, db.rollupLease.Close(ctx))
 	}
 	db.keyviz.Close(ctx)

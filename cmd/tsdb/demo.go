@@ -41,12 +41,12 @@ const (
 	demoHostsDefault = "30"
 	demoSpanDefault  = "6h"
 
-	// demoBurst is the number of additional samples of demo_requests_total in a step of the host that has the hot spot.
+	// demoBurst is the number of additional samples of demo_requests_total per step of the host under the hot spot.
 	demoBurst = 59
 )
 
-// demoRules leave the keys of demo_requests_total in the order of the hosts. So the hot spot moves through the keys, and the key
-// heat map shows it as a diagonal. This is what salts prevent.
+// demoRules keep the keys of demo_requests_total in the order of the hosts. So the hot spot moves through the keys, and the
+// key heat map shows it as a diagonal. Salts would prevent that.
 func demoRules() []keyschema.Rule {
 	return []keyschema.Rule{
 		{Pattern: demoRequests, Salts: 1, Promoted: []string{"instance"}},
@@ -191,7 +191,7 @@ Demo: %d samples of %d series in %s, and new samples every 15 s. A hot spot move
 
 `
 
-// ignoreEnd returns nil if ctx has ended, because then the error comes from ctx.
+// ignoreEnd returns nil if ctx has ended, because ctx then caused the error.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -230,7 +230,7 @@ func (d *demo) catchUp(ctx context.Context) error {
 	return writers.Wait()
 }
 
-// write stores samples. If the server is overloaded, it waits as long as the server asks.
+// write stores samples. If the server is overloaded, it waits for the time that the server names.
 func (d *demo) write(ctx context.Context, batch []ingest.Sample) error {
 	for {
 		result, err := d.writer.Write(ctx, ingest.SamplesInput(batch))
@@ -267,7 +267,8 @@ func (h *demoHost) steps(batch []ingest.Sample, end int, startMs int64) []ingest
 	return batch
 }
 
-// burst appends the samples that the counter of a busy host has between two steps: as many as the hot spot is close.
+// burst appends the samples that the counter of a busy host gets between two steps. The closer the hot spot, the more
+// samples.
 func (h *demoHost) burst(batch []ingest.Sample, tsMs int64, heat float64, ls labels.Labels) []ingest.Sample {
 	more := int64(demoBurst * heat)
 	gap := demoStep.Milliseconds() / (more + 1)

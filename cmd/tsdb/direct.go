@@ -29,8 +29,8 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 	}
 }
 
-// sharedCPUs is the number of CPUs that a tenant uses while others are active; 0 is the default. With Bigtable requests wait for
-// the network, and not for CPUs, so there is no bound by default.
+// sharedCPUs is the number of CPUs that a tenant uses while others are active; 0 is the default. With Bigtable, requests
+// wait for the network rather than for CPUs, so the default is no bound.
 func (c *serveConfig) sharedCPUs() int {
 	if c.web.tenants.sharedCPUs == 0 && c.engine == tables.EngineBigtable {
 		return sharedUnbounded
@@ -41,7 +41,7 @@ func (c *serveConfig) sharedCPUs() int {
 // sharedUnbounded is above all numbers of CPUs.
 const sharedUnbounded = 1 << 20
 
-// openDirect opens the index and the writer of mode direct. Queries cache no rows, because other servers write.
+// openDirect opens the index and the writer of mode direct. Queries cache no rows, because other servers write too.
 func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
 	opts.Writer = index.NewWriter()
 	if db.index, err = index.Open(ctx, opts); err != nil {
@@ -72,7 +72,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	}
 	db.ingester, db.lookup, db.deleter = t, restricted.New(t.Index(), db.aliases), t
 	c.resultCacheBytes, c.rowCacheBytes = 0, 0
-	// Other servers add aliases too.
+	// Other servers also add aliases.
 	db.jobs.Add(c.directMode.refresh, nil, func(ctx context.Context) {
 		if err := db.aliases.Refresh(ctx); err != nil && ctx.Err() == nil {
 			opts.Logger.Error("cannot read the aliases of other servers; the server tries again", "err", err)
@@ -81,7 +81,7 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	return nil
 }
 
-// leasedStates are the rollups of one of several servers, for cleaning.
+// leasedStates are the rollups of one of several servers, for the cleaning of deletions.
 type leasedStates struct {
 	*job.Rollups
 	db *database
@@ -90,7 +90,7 @@ type leasedStates struct {
 }
 
 // ApplyDeletions implements deletion.States. A server that computes no rollups applies deletions while no other server holds
-// the lease. Otherwise deletions would wait forever if no server computes rollups.
+// the lease. Otherwise deletions would wait forever if no server computed rollups.
 func (s leasedStates) ApplyDeletions(ctx context.Context) (err error) {
 	if keeper := s.db.rollupLease; !s.computes {
 		if held, err := keeper.Renew(ctx); err != nil || !held {

@@ -1,4 +1,4 @@
-// Command tsdb is the one binary of Halite.
+// Command tsdb is the only binary of Halite.
 //
 //	tsdb serve     accepts Prometheus remote write and answers PromQL
 //	tsdb demo      serves a simulated fleet, for a first look
@@ -7,6 +7,6 @@
 //	tsdb version   prints version, commit and Go version
 //
 // This package holds the flags of the server, opens its parts in order and closes them in reverse: storageflags.go and config.go
-// hold the flags, open.go opens the parts, and serve.go runs them. Packages below internal hold the other sub-commands, and the
-// opening of tables.
+// hold the flags, open.go opens the parts, and serve.go runs them. Packages below internal hold the other sub-commands and open
+// the tables.
 package main

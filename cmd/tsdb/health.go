@@ -12,7 +12,7 @@ import (
 // healthInterval is the time between two checks of log and tables for a failure.
 const healthInterval = time.Second
 
-// refuser is a part of the database that may refuse writes; *ingest.Ingester and *pebble.Store are two.
+// refuser is a part of the database that may refuse writes, such as *ingest.Ingester and *pebble.Store.
 type refuser interface {
 	Refusing() error
 }

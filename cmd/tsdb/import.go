@@ -53,14 +53,14 @@ type importConfig struct {
 	pieceBytes, lineBytesMax units.Base2Bytes
 }
 
-// importFlags are the flags of serve that the help of `tsdb import` shows. It accepts the others as well.
+// importFlags are the flags of serve that the help of `tsdb import` shows. The command also accepts the others.
 var importFlags = []string{"storage.engine", "storage.path", "storage.retention.raw", "storage.retention.histograms",
 	"config.file", "log.level"}
 
 // opener opens the source that the arguments name.
 type opener func(c *importConfig) (transfer.Source, error)
 
-// importHelp is what all forms of the import have in common.
+// importHelp is the common help of all forms of the import.
 const importHelp = "into a running server with --url, or into --storage.path of a server that has stopped. See docs/migrating.md."
 
 // newImport declares the flags of an import on cmd.
@@ -144,7 +144,7 @@ func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open o
 	}
 }
 
-// addPieces declares how a file is read.
+// addPieces declares the flags for reading a file.
 func (c *importConfig) addPieces(cmd *kingpin.CmdClause) {
 	cmd.Flag("piece-bytes", "Size of the pieces of whole lines that are read and written at once.").Default("1MiB").
 		BytesVar(&c.pieceBytes)
@@ -201,7 +201,7 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 	return file, nil
 }
 
-// run imports a source until it is done or a signal comes.
+// run imports a source until it is done or a signal arrives.
 func (c *importConfig) run(w io.Writer, open opener) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
@@ -284,7 +284,7 @@ func (c *importConfig) openSink(ctx context.Context) (transfer.Sink, func() erro
 	return remote, func() error { return nil }, err
 }
 
-// openDirectory opens the database of a server that has stopped.
+// openDirectory opens the database of a stopped server.
 func (c *importConfig) openDirectory(ctx context.Context) (transfer.Sink, func() error, error) {
 	c.options.StateFile = cmp.Or(c.options.StateFile, filepath.Join(c.serve.storagePath, "import.json"))
 	if err := c.keepRetention(ctx); err != nil {
@@ -316,8 +316,8 @@ func (c *importConfig) openDirectory(ctx context.Context) (transfer.Sink, func()
 	return &transfer.Local{Dir: c.serve.storagePath, Writer: db.ingester, Queryable: promadapter.New(db.reader)}, done, nil
 }
 
-// keepRetention uses the retention of the last server that opened the directory, unless flags set it. Otherwise the import would
-// shorten the retention of the server.
+// keepRetention uses the retention of the last server that opened the directory, unless flags set it. Otherwise the import
+// would shorten the server's retention.
 func (c *importConfig) keepRetention(ctx context.Context) error {
 	if c.keptRaw {
 		return nil

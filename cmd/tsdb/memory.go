@@ -26,9 +26,9 @@ func memoryOf() (uint64, error) {
 	return memlimit.ApplyFallback(memlimit.FromCgroup, memlimit.FromSystem)()
 }
 
-// fitMemory derives the limits of head, caches and queries from the memory limit. The memory limit is GOMEMLIMIT, or a part of
-// the memory of the container or machine. Go's limit gets the memory that caches outside the heap leave. Without a memory limit,
-// fitMemory changes nothing.
+// fitMemory derives the limits of head, caches and queries from the memory limit. The memory limit is GOMEMLIMIT, or a share
+// of the memory of the container or machine. Go's limit gets the memory that the caches outside the heap leave. Without a
+// memory limit, fitMemory changes nothing.
 func (c *serveConfig) fitMemory(log *slog.Logger) {
 	defer c.fitQueries()
 	if os.Getenv("GOGC") == "" {
@@ -55,7 +55,7 @@ func (c *serveConfig) fitMemory(log *slog.Logger) {
 	c.fitSeries(limit)
 }
 
-// Half of the memory limit is for the head. A series needs 256 bytes of that: about 160 for labels of common length,
+// Half of the memory limit is for the head. A series takes 256 bytes of that: about 160 for labels of common length,
 // registry and index, and 92 for a row with few samples. Rows with more samples are flushed when memory gets short.
 const (
 	headTotalShare = 2
@@ -79,8 +79,8 @@ func (c *serveConfig) fitSeries(limit int64) {
 	c.inFlightBytesMax = max(min(limit/inFlightShare, inFlightDefault), c.bodyBytesMax)
 }
 
-// A query may use a fifth of the heap, and all queries together two fifths. Each query leaves garbage behind, and the head needs
-// its part.
+// A query may use a fifth of the heap, and all queries together two fifths. The remainder is for the garbage of queries and
+// for the head.
 const (
 	queryMemoryShare  = 5
 	queryBytesLeast   = 64 << 20
@@ -133,18 +133,19 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	return nil
 }
 
-// garbageBytesMin is the least garbage that a cycle waits for. Otherwise the collector would run every few queries on a small
-// heap, and slow them down.
+// garbageBytesMin is the least garbage before a cycle. Otherwise the collector would run every few queries on a small heap
+// and slow them down.
 const garbageBytesMin = 32 << 20
 
-// garbageShare is the least part of the live heap that a cycle waits for: a sixteenth. So the sweep, which goes through the whole
-// heap, stays cheap.
+// garbageShare is the least garbage before a cycle, as a part of the live heap: a sixteenth. So the sweep, which visits the
+// whole heap, stays cheap.
 const garbageShare = 16
 
-// collector sets the percentage of the garbage collector after each cycle. The cost of a cycle grows with the memory that has
-// pointers. A million series have a few dozen megabytes of it. Most of the heap is slabs of the head and the caches, which have
-// no pointers. So a cycle waits for as much garbage as there is memory with pointers. It waits for at most gcPercent of the live
-// heap, and for at least garbageBytesMin and the part garbageShare. The memory limit of Go still holds.
+// collector sets the percentage of the garbage collector after each cycle. The cost of a cycle grows with the memory that
+// has pointers. A million series have a few dozen megabytes of it. Most of the heap is slabs of the head and the caches,
+// which have no pointers. So a cycle waits for an amount of garbage equal to the memory with pointers. It waits for at most
+// gcPercent of the live heap, and for at least garbageBytesMin and a garbageShare-th of the live heap. The memory limit of
+// Go still applies.
 type collector struct {
 	stopped atomic.Bool
 	percent int

@@ -124,7 +124,7 @@ func newDatabase(c *serveConfig) (*database, error) {
 	return &database{tabletLog: events}, err
 }
 
-// takeStorage locks the directory of all data and makes room in it for the start.
+// takeStorage locks the directory of all data and frees space in it for the start.
 func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
 	if lock, err = datadir.Lock(c.storagePath); err != nil {
 		return nil, err
@@ -256,7 +256,7 @@ func (db *database) openIngester(
 		return fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
 	}
 	if err != nil {
-		return err // returning i would make an interface that is not nil
+		return err // i itself would become an interface that is not nil
 	}
 	db.ingester, db.lookup, db.deleter = i, restricted.New(db.index, db.aliases), i
 	return db.settleLosses(ctx, opts.Logger)
@@ -280,9 +280,9 @@ func (db *database) openData(
 }
 
 // wrapDataTable wraps the data table for the layers that must see each write. From the outside in: the row watch gives
-// written hours a new version for the row cache, then the rollup guard marks rollups of written hours as stale, then the key
-// heat map counts rows, and the watch of wide rows adds up their bytes. Below them, the tombstones, which openTombstones has
-// wrapped around the engine's tables, hide what was deleted.
+// written hours a new version for the row cache. The rollup guard marks rollups of written hours as stale. The key heat map
+// counts rows, and the watch of wide rows adds up their bytes. Below them, the tombstones hide deleted samples.
+// openTombstones has wrapped them around the engine's tables.
 func (db *database) wrapDataTable(
 	watch *rowcache.Watch, now func() time.Time, r prometheus.Registerer,
 ) (storage.Store, error) {
@@ -328,7 +328,7 @@ func (db *database) openReader(
 	return err
 }
 
-// openEngine opens the query engine. The engine uses rollups if there are any.
+// openEngine opens the query engine. The engine uses rollups if they exist.
 func (db *database) openEngine(c *serveConfig, log *slog.Logger, r prometheus.Registerer) (err error) {
 	if db.topQueries, err = topqueries.New(topqueries.Options{QueriesMax: c.topQueriesMax, Registerer: r}); err != nil {
 		return err
@@ -364,7 +364,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 	}
 }
 
-// noneIfZero turns the size of a flag, where 0 means none, into the size of an option, where 0 means the default.
+// noneIfZero converts the size of a flag, where 0 means none, to the size of an option, where 0 means the default.
 func noneIfZero(sizeBytes int64) int64 {
 	if sizeBytes == 0 {
 		return -1
@@ -372,10 +372,10 @@ func noneIfZero(sizeBytes int64) int64 {
 	return sizeBytes
 }
 
-// bigtableBatchRows is the number of rows that a query reads together from Bigtable, where a request costs milliseconds.
+// bigtableBatchRows is the number of rows that a query reads in one batch from Bigtable, where a request costs milliseconds.
 const bigtableBatchRows = 4096
 
-// batchRowsMax is the number of rows that a query reads together; 0 is the default.
+// batchRowsMax is the number of rows that a query reads in one batch; 0 is the default.
 func (c *serveConfig) batchRowsMax() int {
 	if c.engine == tables.EngineBigtable {
 		return bigtableBatchRows
@@ -432,7 +432,7 @@ func (c *serveConfig) identity() *tables.Identity {
 	}
 }
 
-// deleting calls change, which makes a deletion take effect, and invalidates the caches that the deletion affects.
+// deleting calls change, which puts a deletion in force, and invalidates the caches that the deletion affects.
 func (db *database) deleting(watch *rowcache.Watch) func(fromMs, toMs int64, change func() error) error {
 	if db.tiers == nil {
 		return watch.During
@@ -477,11 +477,11 @@ func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
 	return db.tables.(*pebble.Store).ForgetLosses()
 }
 
-// activeQueriesName is the file in --storage.path with the queries that run.
+// activeQueriesName is the file in --storage.path with the running queries.
 const activeQueriesName = "queries.active"
 
-// openQueryLog opens the log of slow queries and the file of active ones. The caller holds the lock of --storage.path. In
-// mode direct there is no such directory, so active queries are not recorded.
+// openQueryLog opens the log of slow queries and the file of active ones. The caller holds the lock of --storage.path. Mode
+// direct has no such directory, so it does not record active queries.
 func openQueryLog(c *serveConfig, log *slog.Logger, r prometheus.Registerer) (*querylog.Log, error) {
 	opts := querylog.Options{
 		File: c.queryLogFile, SlowerThan: c.queryLogSlower, Slots: cmp.Or(c.queryConcurrency, query.DefaultConcurrencyMax()),

@@ -21,7 +21,7 @@ type gate struct {
 	stopping atomic.Bool
 	// replay is the progress of the replay of the log; nil before it begins.
 	replay atomic.Pointer[ingest.ReplayProgress]
-	// waiting is the resource that the start lacks, in words; nil if it lacks none.
+	// waiting names the resource that the start lacks; nil if it lacks none.
 	waiting atomic.Pointer[string]
 	// profiles answers below /debug/pprof/; nil hides it.
 	profiles http.Handler
@@ -70,7 +70,7 @@ func (g *gate) readiness() api.Readiness {
 	return api.Readiness{Ready: true}
 }
 
-// startReason returns the reason for which a starting server is not ready.
+// startReason returns the reason why a starting server is not ready.
 func (g *gate) startReason() string {
 	if why := g.waiting.Load(); why != nil {
 		return "the server cannot start yet: " + *why

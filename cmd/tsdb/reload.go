@@ -29,8 +29,8 @@ import (
 const (
 	// reloadWait bounds the storing of new rules.
 	reloadWait = 30 * time.Second
-	// reloadMargin is the time between the last hour that may have samples and the first hour of new rules. It is longer than
-	// reloadWait. So no sample of the rules' hours is accepted before the rules are in force.
+	// reloadMargin is the time between the last hour that may have samples and the first hour of new rules. It is longer
+	// than reloadWait. So the server accepts no sample of the rules' hours before the rules are in force.
 	reloadMargin = time.Minute
 )
 
@@ -73,7 +73,7 @@ func (c *serveConfig) checkRuleFiles() error {
 	return err
 }
 
-// openRuleManager opens the manager of rules. They begin with its Run. url is the address of the server in alerts.
+// openRuleManager opens the manager of rules. Its Run starts the rules. url is the address of the server in alerts.
 func (db *database) openRuleManager(c *serveConfig, url string, r prometheus.Registerer, log *slog.Logger) (err error) {
 	o := rules.Options{
 		Evaluate: db.engine.Instant, Write: db.ingester.Write, Queryable: promadapter.New(db.reader), ExternalURL: url,
@@ -91,7 +91,8 @@ func (c *serveConfig) lastHour() int64 {
 	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
 }
 
-// apply puts a configuration into force. Steps that can fail come first: the schema rules, relabelling, then aliases.
+// apply puts a configuration into force. It begins with the steps that can fail: the schema rules, relabelling, then
+// aliases.
 func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Config) error {
 	if err := db.applyRules(ctx, c, read); err != nil {
 		return err
@@ -108,7 +109,7 @@ func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Conf
 	return nil
 }
 
-// applyRules puts the schema rules of a configuration into force. The error says why they are refused.
+// applyRules puts the schema rules of a configuration into force. The error says why the store refuses them.
 func (db *database) applyRules(ctx context.Context, c *serveConfig, read *config.Config) error {
 	wanted := c.wantedRules(read)
 	if wanted == nil {
@@ -186,8 +187,8 @@ func (x *reloader) Config() string { return x.current.Load().Text() }
 // otlp returns the options of OTLP in force.
 func (x *reloader) otlp() otlp.Options { return x.current.Load().OTLPOptions(x.flags.queryLookback) }
 
-// Reload reopens the query log, reads the access files, and puts the configuration file into force. If a file is refused, its
-// previous content stays in force and the error says why. Without files Reload succeeds.
+// Reload reopens the query log, reads the access files, and puts the configuration file into force. If a file is invalid,
+// its previous content stays in force and the error says why. Without files Reload succeeds.
 func (x *reloader) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -222,7 +223,7 @@ func (x *reloader) reload(ctx context.Context) error {
 	return nil
 }
 
-// catchHangups catches SIGHUP from now on. Otherwise SIGHUP would end the process.
+// catchHangups catches SIGHUP, which would otherwise end the process.
 func catchHangups() (hangups chan os.Signal) {
 	hangups = make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)

@@ -104,7 +104,7 @@ func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention
 	return kept, nil
 }
 
-// sameRetention reports whether two sets of rules keep everything equally long.
+// sameRetention reports whether two sets of rules have equal ages for all metrics.
 func sameRetention(a, b *keyschema.RetentionByMetric) bool { return slices.Equal(a.Rules(), b.Rules()) }
 
 // sharedRollups returns the options for rollups that servers in mode direct share; nil in other modes.

@@ -25,11 +25,12 @@ func (c *serveConfig) tiersSwitch() query.Switch {
 	return query.Default
 }
 
-// openTiers opens the rollups beside the data table. It returns nil if there are none. The job does not run yet.
+// openTiers opens the rollups of the data table. It returns nil if there are none. The job does not run yet.
 //
-// In Bigtable, finding the days with samples may read the whole table. So rollups exist there only after a server has enabled
-// them, and then stay consistent. Servers that share tables keep rollups consistent from the beginning, because any of these
-// servers may enable them. With reset, the job computes all days with samples again, because the table has lost rows.
+// In Bigtable, finding the days with samples may read the whole table. So rollups exist there only after a server has
+// enabled them, and then stay consistent. Servers that share tables keep rollups consistent from the beginning, because any
+// of these servers may enable them. With reset, the job computes all days with samples again, because the table has lost
+// rows.
 func openTiers(
 	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.RetentionByMetric,
 	log *slog.Logger, r prometheus.Registerer, shared *rollupstore.Shared, reset bool,

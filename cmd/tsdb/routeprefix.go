@@ -33,7 +33,7 @@ func (c *webConfig) checkURL() error {
 	return nil
 }
 
-// withRoutePrefix serves next below prefix. The path / redirects there. It removes the prefix from paths that next gets.
+// withRoutePrefix serves next below prefix. The path / redirects there. next gets paths without the prefix.
 func withRoutePrefix(prefix string, next http.Handler) http.Handler {
 	if prefix == "" {
 		return next

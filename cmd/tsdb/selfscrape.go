@@ -19,8 +19,8 @@ type sampleWriter interface {
 	Write(ctx context.Context, in ingest.Input) (ingest.Result, error)
 }
 
-// ownJob is the label job of these samples. It is not halite: a Prometheus server that scrapes this server probably uses that
-// name, and both would write the same series.
+// ownJob is the label job of these samples. It is not halite, because a Prometheus server that scrapes this server probably
+// uses that name. Then both would write the same series.
 const ownJob = "halite-self-scrape"
 
 // selfScraper stores the server's own metrics, so that graphs have data before the first sender is set up.

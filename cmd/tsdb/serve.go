@@ -47,8 +47,8 @@ func serveUntilSignal(c *serveConfig) error {
 	return serve(ctx, c, c.logger(), out)
 }
 
-// serve listens first, so that senders get 503 while the log is replayed. Then it opens the store, and serves until ctx ends. It
-// writes messages for people to out.
+// serve listens first, so that senders get 503 while the log is replayed. Then it opens the store, and serves until ctx
+// ends. It writes messages for the user to out.
 func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer) (err error) {
 	ctx, quit := context.WithCancel(ctx)
 	defer quit()
@@ -109,7 +109,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	c.watch(working, &work, db, c.reachedAt(listener.Addr()), log, failed)
 	select {
 	case <-ctx.Done():
-		log.Info("stopping: no new requests, finishing those under way")
+		log.Info("stopping: no new requests, finishing running ones")
 	case err = <-failed:
 	}
 	gate.stop()
@@ -128,8 +128,8 @@ func (c *serveConfig) openAPI(
 	return newAPI(c, db, gate, reloads, quit, registry, log)
 }
 
-// watch runs what works beside the API: the rules, the watch for failures of the store, and c.background. The last two may end
-// the server.
+// watch runs the rules, the watch for failures of the store, and c.background, concurrently with the API. The last two may
+// end the server.
 func (c *serveConfig) watch(
 	working context.Context, work *sync.WaitGroup, db *database, url string, log *slog.Logger, failed chan<- error,
 ) {
@@ -235,7 +235,7 @@ func serveHTTP(server *http.Server, listener net.Listener) error {
 	return server.ServeTLS(listener, "", "")
 }
 
-// drain finishes the requests under way, then flushes and closes the store.
+// drain finishes the running requests, then flushes and closes the store.
 func drain(c *serveConfig, httpServer *http.Server, port *opentsdb.Port, db *database, log *slog.Logger) error {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(context.Background(), c.web.shutdownTimeout)
@@ -380,7 +380,7 @@ func (c *serveConfig) reachedAt(addr net.Addr) string {
 	return scheme + addr.String() + c.web.routePrefix
 }
 
-// logStart logs what an operator wants to know first. Call it once no other process can use the storage.
+// logStart logs what an operator needs first. The caller calls it once no other process can use the storage.
 func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("starting Halite", "version", version, "go", runtime.Version(), "pid", os.Getpid())
 	log.Info("listening", "address", addr.String(), "admin_api", c.web.adminAPI, "self_scrape", c.web.selfScrape)
@@ -398,7 +398,7 @@ func logStart(c *serveConfig, log *slog.Logger, addr net.Addr) {
 	log.Info("durability: a write is " + durable + "; loss window 0 s")
 }
 
-// connectText tells how to connect Prometheus and Grafana.
+// connectText explains how to connect Prometheus and Grafana.
 const connectText = `
 To send samples from Prometheus, paste this into prometheus.yml and reload it:
 

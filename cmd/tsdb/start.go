@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// openRetry is the time between two attempts to open the database while disk space or descriptors are lacking.
+	// openRetry is the time between two attempts to open the database while disk space or descriptors are short.
 	openRetry = time.Second
-	// openGrace is the time that an interrupted start has to give up. A start may be cut off anywhere.
+	// openGrace is the time that an interrupted start has to end. A start may be interrupted anywhere.
 	openGrace = 5 * time.Second
 	// openLogInterval is the least time between two log lines about a start that lacks disk space or descriptors.
 	openLogInterval = time.Minute
@@ -48,7 +48,7 @@ func openWhenPossible(
 	}
 }
 
-// openUntil opens the database and gives up when ctx ends, even if the disk does not answer.
+// openUntil opens the database and gives up when ctx ends, even if the disk does not respond.
 func openUntil(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (*database, error) {
 	type result struct {
 		db  *database

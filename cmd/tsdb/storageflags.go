@@ -14,7 +14,7 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// sharedBytes is a flag for a share of the memory. Unless the user sets it, it is at most a part of the memory limit.
+// sharedBytes is a flag for a share of the memory. Its default is at most a part of the memory limit.
 type sharedBytes struct {
 	sizeBytes *int64
 	part      int64 // 8 for an eighth

@@ -108,8 +108,8 @@ func (c *tenantConfig) Validate() error {
 	return errors.Join(append(faults, err)...)
 }
 
-// open returns the resolver of a request's tenants. Without --tenants it returns nil, and refuses a store with tenants, because
-// their series would be open to everybody.
+// open returns the resolver of a request's tenants. Without --tenants it returns nil, and refuses a store with tenants,
+// whose series would otherwise be open to everybody.
 func (c *tenantConfig) open(
 	ctx context.Context, store storage.Store, now func() time.Time, sharedCPUs int,
 ) (_ *tenancy.Tenancy, list *tenants.Registry, err error) {
@@ -164,7 +164,7 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		DurationVar(&c.shutdownTimeout)
 }
 
-// addAccessFlags declares the flags that say who may do what.
+// addAccessFlags declares the flags for log-ins and rights.
 func (c *webConfig) addAccessFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("web.config.file", "Web configuration in the format of Prometheus: TLS, client certificates, users with bcrypt hashes "+
 		"of their passwords, HTTP/2 and headers. See docs/security.md. Changes take effect by themselves.").StringVar(&c.configFile)

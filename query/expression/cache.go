@@ -17,9 +17,9 @@ const (
 	textsBytesMax = 128 << 10
 )
 
-// CachingParser is a parser that keeps expressions which it has parsed. Dashboards and rules ask for the same texts again and
-// again, and parsing takes longer than the evaluation of a small query. Each caller gets its own copy, which it may change. Only
-// the matchers are shared. A CachingParser may be used by any number of goroutines.
+// CachingParser is a parser that caches parsed expressions. Dashboards and rules send the same texts again and again, and
+// parsing takes longer than the evaluation of a small query. Each caller gets its own copy, which it may change. The copies
+// share only the matchers. A CachingParser may be used by any number of goroutines.
 type CachingParser struct {
 	parser.Parser
 
@@ -53,9 +53,9 @@ func (c *CachingParser) ParseExpr(text string) (parser.Expr, error) {
 	return e, err
 }
 
-// small reports whether the parsed text takes little memory. Repetitions and Unicode classes in regular expressions may take much
-// more memory than their text. They are "{n}", "\p" and "\P". An escaped "{" is rare, so it counts as a repetition. A comment may
-// have a quotation mark, so no text with a "#" is small.
+// small reports whether the parsed text takes little memory. Repetitions and Unicode classes in regular expressions may take
+// much more memory than their text. They contain "{n}", "\p" or "\P". An escaped "{" is rare, so it counts as a repetition.
+// A comment may contain a quotation mark, so no text with a "#" is small.
 func small(text string) bool {
 	if len(text) == 0 || len(text) > textBytesMax || strings.Contains(text, "#") {
 		return false
@@ -97,8 +97,8 @@ func (c *CachingParser) keep(text string, e parser.Expr) {
 	}
 }
 
-// clone copies a parsed expression, except matchers and expressions of durations, which nobody changes. It returns nil for kinds
-// of expressions that it does not know.
+// clone copies a parsed expression, except matchers and expressions of durations, which never change. It returns nil for
+// unknown kinds of expressions.
 func clone(e parser.Expr) parser.Expr {
 	switch e := e.(type) {
 	case *parser.NumberLiteral:

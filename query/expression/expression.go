@@ -29,7 +29,7 @@ func (s Expression) Grid() grid.Grid {
 // regular expressions of its matchers may cost more than evaluating them.
 type Parsed struct{ expr parser.Expr }
 
-// Expr returns the expression. Do not change it.
+// Expr returns the expression. The caller does not change it.
 func (s *Expression) Expr(p parser.Parser) (parser.Expr, error) {
 	if s.Parsed != nil && s.Parsed.expr != nil {
 		return s.Parsed.expr, nil

@@ -1,2 +1,2 @@
-// Package lastread remembers when queries last read each metric, in bounded memory. It shows which metrics nobody reads.
+// Package lastread records when queries last read each metric, in bounded memory. It shows which metrics no query reads.
 package lastread

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Options configures a Tracker. A zero field means the default beside it.
+// Options configures a Tracker. A zero field means the default that its comment names.
 type Options struct {
 	// MetricsMax is the number of metrics with a time; 50,000. An entry takes about 100 bytes.
 	MetricsMax int
 	Now        func() time.Time // time.Now
 }
 
-// Tracker remembers times of reads. A nil *Tracker remembers none. It is safe for concurrent use.
+// Tracker records times of reads. A nil *Tracker records none. It is safe for concurrent use.
 type Tracker struct {
 	opts Options
 
@@ -25,10 +25,10 @@ type Tracker struct {
 	sinceMs int64
 }
 
-// forgottenShare is the share of the metrics that the Tracker forgets together when it is full.
+// forgottenShare is the share of the metrics that a full Tracker forgets in one step: one in forgottenShare.
 const forgottenShare = 10
 
-// New returns a Tracker that knows no reads.
+// New returns an empty Tracker.
 func New(o Options) (*Tracker, error) {
 	if o.MetricsMax < 0 {
 		return nil, fmt.Errorf("last reads: MetricsMax must not be negative, is %d", o.MetricsMax)
@@ -40,7 +40,7 @@ func New(o Options) (*Tracker, error) {
 	return &Tracker{opts: o, lastMs: map[string]int64{}, sinceMs: o.Now().UnixMilli()}, nil
 }
 
-// Read says that a query reads a metric now. The metric has its stored name, with the prefix of its tenant.
+// Read records that a query reads a metric now. The metric has its stored name, with the prefix of its tenant.
 func (t *Tracker) Read(prefix, metric string) {
 	if t == nil {
 		return
@@ -60,8 +60,8 @@ func (t *Tracker) Read(prefix, metric string) {
 	t.lastMs[metric] = nowMs
 }
 
-// forget drops the metrics with the oldest reads. From then on, a metric without a time may have been read before the newest of
-// these.
+// forget drops the metrics with the oldest reads. Afterwards a metric without a time may have been read before the newest
+// dropped time.
 func (t *Tracker) forget() {
 	times := make([]int64, 0, len(t.lastMs))
 	for _, ms := range t.lastMs {
@@ -86,7 +86,7 @@ func (t *Tracker) Last(metric string) int64 {
 	return t.lastMs[metric]
 }
 
-// SinceMs returns the time since which the Tracker remembers every read; 0 if it remembers none.
+// SinceMs returns the time since which the Tracker has every read; 0 if it has none.
 func (t *Tracker) SinceMs() int64 {
 	if t == nil {
 		return 0

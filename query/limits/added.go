@@ -67,8 +67,8 @@ func (r *Rule) sizeBytes() int {
 	return n
 }
 
-// AddRule adds a rule before all others and returns its id. The id of r is ignored. The rule holds until RemoveRule or the end of
-// the process. The error is ErrBadRule or ErrTooManyRules.
+// AddRule adds a rule before all others and returns its id. It ignores the id of r. The rule lasts until RemoveRule or the
+// end of the process. The error is ErrBadRule or ErrTooManyRules.
 func (c *Control) AddRule(r Rule) (id string, err error) {
 	r.Text = strings.TrimSpace(r.Text)
 	if err := r.check(); err != nil {

@@ -21,14 +21,13 @@ import (
 type Limit struct {
 	// Max is the limit; 0 means no limit.
 	Max int64
-	// Warn is the number from which queries are counted as warnings, or its share of Max if it is not above 1; 0 means
-	// WarnDefault.
+	// Warn is the number at which a query counts as a warning; a value up to 1 is a share of Max. 0 means WarnDefault.
 	Warn float64
-	// DryRun counts queries beyond Max, and refuses none.
+	// DryRun counts queries beyond Max but refuses none.
 	DryRun bool
 }
 
-// WarnDefault is the share of a limit from which queries are counted as warnings, unless another is configured.
+// WarnDefault is the default share of a limit at which a query counts as a warning.
 const WarnDefault = 0.8
 
 func (l *Limit) warnAt() int64 {
@@ -53,12 +52,12 @@ type Options struct {
 	TimeMs Limit
 	// Bytes is the memory of a query.
 	Bytes Limit
-	// Concurrency is the number of queries that run or wait for a slot.
+	// Concurrency is the number of running and waiting queries.
 	Concurrency Limit
 	// Tenants holds additional limits by tenant. The name EachTenant stands for tenants without an entry. Only TimeMs, Bytes and
 	// Concurrency are used.
 	Tenants map[string]*Options
-	// Rules are tried in their order; the first one that matches decides.
+	// Rules are tried in order; the first matching rule decides.
 	Rules []Rule
 	// AddedRulesMax bounds the rules of [Control.AddRule], because each may be tried for each query. Default 100.
 	AddedRulesMax int
@@ -350,8 +349,8 @@ func (c *Control) BytesMax(ctx context.Context) (least int64) {
 	return least
 }
 
-// Ended counts a query of a principal that has ended. timedOut says that it failed for lack of time. If it failed for lack of
-// memory, exceeded is the limit that it exceeded, otherwise 0.
+// Ended counts a query of a principal that has ended. timedOut means that it ran out of time. exceeded is the memory limit
+// that it exceeded, otherwise 0.
 func (c *Control) Ended(ctx context.Context, took time.Duration, peakBytes int64, timedOut bool, exceeded int64) {
 	var some [4]*Options // keeps the list out of the heap for a few tenants
 	for _, o := range c.appendConcerned(ctx, some[:0]) {

@@ -17,7 +17,8 @@ type Runner interface {
 		*query.Result, error)
 }
 
-// Names looks up names that exist at any time; *index.Index is one. Times are inclusive milliseconds, limit 0 means all.
+// Names looks up names that exist at any time; *index.Index implements it. Times are inclusive milliseconds; limit 0 means
+// all.
 type Names interface {
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
@@ -49,7 +50,7 @@ type Client struct{ Address, Text string }
 type Answer struct {
 	// Series are in the order of the sub-queries, then of their tags.
 	Series []Series
-	// Warnings are texts for readers of the answer.
+	// Warnings are texts for the users of the answer.
 	Warnings []string
 	// Read holds the figures of each sub-query.
 	Read []Figures

@@ -47,7 +47,7 @@ func (r *subRun) answerHistograms(ctx context.Context, selection *read.Selection
 	return out, ctx.Err()
 }
 
-// readHistograms reads the histograms of a batch. Series without any are left out.
+// readHistograms reads the histograms of a batch. It omits series without histograms.
 func (r *subRun) readHistograms(ctx context.Context, selection *read.Selection, batch int) (out []histogramMember, err error) {
 	stream, err := selection.Open(ctx, batch)
 	if err != nil {

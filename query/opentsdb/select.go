@@ -107,7 +107,7 @@ func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 	return "", badRequest(unknownID(first))
 }
 
-// errRollups means that a deletion would delete other samples than the ones that the query answers.
+// errRollups means that a deletion would delete samples that the query does not return.
 var errRollups = errors.New("a deletion deletes samples, not what rollupUsage names; delete stored rollups with a filter on " +
 	tsuid.IntervalLabel)
 

@@ -100,7 +100,7 @@ func (r *subRun) fills() bool {
 	return r.sub.Down != nil && !r.sub.Down.All && r.sub.Down.Fill != aggregation.FillNothing
 }
 
-// read reads all series, slice by slice, and transforms them. Series without samples are left out.
+// read reads all series, slice by slice, and transforms them. It omits series without samples.
 func (r *subRun) read(ctx context.Context, selection *read.Selection) ([]member, error) {
 	members := make([]member, 0, selection.Len())
 	for batch := range selection.Batches() {

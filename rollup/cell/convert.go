@@ -85,7 +85,7 @@ func (t *table) findDivisor() {
 	t.divisor = max(divisor, -divisor, 1)
 }
 
-// unit is the number of divisors that make a value of 1. In squares of 1/unit, M2 is a small number.
+// unit is the number of divisors that make a value of 1. Measured in squares of 1/unit, M2 is a small number.
 func (t *table) unit() float64 { return powerOfTen(t.exponent) / float64(t.divisor) }
 
 // The squared deviations of count integers sum up to Q − sum²/count, where Q is an integer. So the sum determines

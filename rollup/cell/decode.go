@@ -16,9 +16,9 @@ type Decoder struct {
 	stale    uint32 // buckets that end with a stale marker
 }
 
-// Decode decodes a cell of n buckets that is stored at a row and qualifier. The cell's first bucket begins at fromMs,
-// and its buckets are as long as the buckets of c. Decode sets the buckets that c has, and only the columns of c.Fields.
-// It returns the fields that the cell stores. An error wraps [ErrCorrupt] and leaves c unchanged.
+// Decode decodes a cell of n buckets that is stored at a row and qualifier. The cell's first bucket begins at fromMs, and
+// its buckets are as long as the buckets of c. Decode sets the buckets that c has, and only the columns of c.Fields. It
+// returns the fields in the cell. An error wraps [ErrCorrupt] and leaves c unchanged.
 func (d *Decoder) Decode(
 	c *rollup.Columns, row, qualifier, cell []byte, fromMs int64, n int,
 ) (stored rollup.Fields, err error) {
@@ -109,7 +109,7 @@ func cutBitmap(src []byte, n int) (bitmap uint32, rest []byte, ok bool) {
 	return bitmap, src[size:], bitmap>>n == 0
 }
 
-// readColumns reads the columns up to the last wanted one.
+// readColumns reads the columns up to the last requested one.
 func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 	if len(src) < 2 {
 		return corrupt("mask of columns is cut off")

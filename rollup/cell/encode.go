@@ -18,9 +18,9 @@ type Encoder struct {
 	columns   [2][]byte // a column with either prediction
 }
 
-// Append appends the cell that stores states of consecutive buckets, 1 to BucketsMax, in a row and qualifier of a
-// table. Each bucket is bucketMs long, and the first begins at fromMs. The cell holds the given fields only. It keeps
-// only Stale of a state without samples. On an error, which wraps [ErrInvalidStates], dst is unchanged.
+// Append appends the cell that stores states of consecutive buckets, 1 to BucketsMax, in a row and qualifier of a table.
+// Each bucket is bucketMs long, and the first begins at fromMs. The cell holds only the given fields. From a state without
+// samples it keeps only Stale. An error wraps [ErrInvalidStates] and leaves dst unchanged.
 func (e *Encoder) Append(
 	dst, row, qualifier []byte, fromMs, bucketMs int64, fields rollup.Fields, states []rollup.State,
 ) ([]byte, error) {
@@ -39,7 +39,8 @@ func (e *Encoder) Append(
 	return binary.LittleEndian.AppendUint32(dst, checksum(row, qualifier, dst[start:])), nil
 }
 
-// load spreads the states over the columns. It returns bitmaps of the buckets with samples and of those that end stale.
+// load spreads the states over the columns. It returns bitmaps of the buckets with samples and of the buckets that end with
+// a stale marker.
 func (e *Encoder) load(
 	fromMs, bucketMs int64, fields rollup.Fields, states []rollup.State,
 ) (present, stale uint32, err error) {

@@ -29,8 +29,8 @@ const (
 	checksumBytes = 4
 )
 
-// columnID names a column of a cell. Columns are stored in this order, and the numbers are bits of the column mask:
-// never change them. A column is predicted from columns before it only.
+// columnID names a column of a cell. Columns are stored in this order, and the numbers are bits of the column mask: never
+// change them. A prediction of a column uses only columns before it.
 type columnID uint8
 
 const (

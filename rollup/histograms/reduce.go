@@ -13,16 +13,16 @@ import (
 const (
 	// SchemaMax is the finest schema of exponential buckets in a state: each bound is 1.41 times the one before.
 	SchemaMax = 1
-	// ResetsMax is the number of counter resets in an hour before which a histogram is kept. An increase lacks the values that
-	// the counter reached before later resets.
+	// ResetsMax is the number of counter resets in an hour for which the histogram before the reset is kept. After more
+	// resets, an increase lacks the values that the counter reached before them.
 	ResetsMax = 8
 )
 
 // Hour holds the reduced histograms of an hour. The zero value has none.
 type Hour struct {
 	samples []histchunk.Sample // kept ones, ascending
-	// first and last are the first and last histogram at full resolution, without stale markers; nil if there is none, or if they
-	// are not known any more.
+	// first and last are the first and last histogram at full resolution, without stale markers. They are nil if there is
+	// none or if they are no longer available.
 	first, last *histchunk.Sample
 }
 
@@ -64,7 +64,7 @@ func Reduce(samples []histchunk.Sample) (Hour, error) {
 	return h, nil
 }
 
-// keep keeps a histogram. after says that a reset lies between it and the one kept before.
+// keep keeps a histogram. after means that a reset lies between it and the previous kept one.
 func (h *Hour) keep(s *histchunk.Sample, after bool) error {
 	kept, err := reduced(s)
 	if err != nil {
@@ -77,8 +77,8 @@ func (h *Hour) keep(s *histchunk.Sample, after bool) error {
 	return nil
 }
 
-// Join returns the kept histograms of consecutive hours, ascending. It adds the first histogram of a counter where the one before
-// it is gone, so that the engine finds a reset between the two.
+// Join returns the kept histograms of consecutive hours, ascending. If the histogram before the first one of a counter is
+// gone, Join adds the first one, so the engine finds a reset between the two.
 func Join(hours []Hour) (out []histchunk.Sample, err error) {
 	var last, kept *histchunk.Sample // the last histogram of the hours before, and its reduced form
 	for i := range hours {

@@ -18,7 +18,7 @@ type batch struct {
 	writes          []storage.RowMutation
 	removals        []storage.RowMutation // mutations that delete cells
 	throttle        throttle
-	dropped         bool // whether flush left out series because of marks
+	dropped         bool // flush omitted series because of marks
 	readOnly        bool // the pass writes nothing
 	arena           []byte
 	bytes           int
@@ -34,7 +34,7 @@ func newBatch(j *Job, share float64) batch {
 	return batch{j: j, throttle: throttle{j: j, since: time.Now(), share: share}}
 }
 
-// alloc lets write append to the arena and returns the appended bytes.
+// alloc calls write to append to the arena, and returns the appended bytes.
 func (b *batch) alloc(write func(dst []byte) []byte) []byte {
 	if cap(b.arena)-len(b.arena) < arenaBytes/16 {
 		b.arena = make([]byte, 0, arenaBytes)
@@ -94,7 +94,7 @@ func (b *batch) flush(ctx context.Context) error {
 	return nil
 }
 
-// untouched leaves out the touched series.
+// untouched omits the mutations of the touched series.
 func (b *batch) untouched(muts []storage.RowMutation, touched map[string]struct{}) []storage.RowMutation {
 	if len(touched) == 0 {
 		return muts
@@ -129,7 +129,7 @@ func (b *batch) apply(ctx context.Context, writes, removals []storage.RowMutatio
 	return errors.Join(store.ApplyAll(ctx, table, removals), store.ApplyAll(ctx, table, writes))
 }
 
-// errSlow: the states may be too old to be written.
+// errSlow means that the states may be too old to be written.
 var errSlow = errors.New("the pass was too slow or suspended; it starts again")
 
 // checkAwake records that the pass is running. It fails if the pass was suspended for long, because its input may be

@@ -277,9 +277,9 @@ func (p *dayPass) clearTimedMarks(entries []storage.Entry, marks [][]byte) []sto
 	return entries
 }
 
-// keepOrphans keeps the stored states of hours whose rows retention has dropped, unless they contain deleted samples. The current
-// retention does not show which rows were dropped, because it may have been shorter before. But every other removal of a row
-// either marks it as gone or is a deletion.
+// keepOrphans keeps the stored states of hours whose rows retention has dropped, unless they contain deleted samples. The
+// current retention does not show which rows were dropped, because an earlier one may have been shorter. But every other
+// removal of a row either marks it as gone or is a deletion.
 func (p *dayPass) keepOrphans(states *[keyschema.DayHours]rollup.State, found uint32, key []byte, stored *storedDay) {
 	dropped := store.AllHours &^ found &^ stored.gone
 	if dropped == 0 {

@@ -103,7 +103,7 @@ type deletionPass struct {
 	view        *tombstone.View
 	share       float64
 	rows        storage.RowSet
-	first, last int64 // days
+	first, last int64 // first and last day
 	series      int
 }
 

@@ -36,7 +36,7 @@ type monthSeries struct {
 	unknown  uint32                        // days with damaged or dirty hours
 	outdated uint32                        // days whose hours do not reflect a deletion
 	marks    uint32                        // days with a mark of any kind
-	found    bool                          // there is a cell of days; monthPass.stored has it
+	found    bool                          // the row has a cell of days, which monthPass.stored holds
 	damaged  error                         // why the cell cannot be read
 	horizon  uint64                        // the last deletion that the cell reflects
 }
@@ -112,7 +112,7 @@ func (p *monthPass) scan(ctx context.Context, set storage.RowSet, wanted func(st
 func (p *monthPass) load(row storage.Row) {
 	p.current = monthSeries{}
 	s := &p.current
-	var horizons [cell.BucketsMax]uint64 // of the hours of each day
+	var horizons [cell.BucketsMax]uint64 // horizons of the hours of each day
 	for i := range row.Cells {
 		switch c := &row.Cells[i]; {
 		case !store.IsHorizon(c):

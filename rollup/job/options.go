@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options configure New. Zero fields take the default named beside them.
+// Options configure New. A zero field means the default that its comment names.
 type Options struct {
 	// Settle is the time without late writes that a day needs before it is computed again; 5 minutes. The job waits
 	// at most twelve times as long. Negative means no wait.
 	Settle time.Duration
 	// Interval is the time between two runs; 1 minute.
 	Interval time.Duration
-	// Share is the part of one core that the job may use, up to 1; 0.25.
+	// Share is the part of one CPU that the job may use, up to 1; 0.25.
 	Share float64
 	// BatchBytes is the size of the cells and keys that are written at once; 8 MiB.
 	BatchBytes int

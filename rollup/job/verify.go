@@ -43,9 +43,9 @@ type Verification struct {
 	PendingDays, PendingMonths int
 }
 
-// Verify computes the states of the days from first to last again and compares them with the stored ones, bit by bit. It calls
-// report for each difference, and stops at an error of report. Samples must not change meanwhile, unless several processes write
-// them.
+// Verify computes the states of the days from first to last again and compares them with the stored ones, bit by bit. It
+// calls report for each difference and stops at an error of report. Samples must not change meanwhile, unless several
+// processes write them.
 func (j *Job) Verify(ctx context.Context, first, last int64, report func(Difference) error) (Verification, error) {
 	j.pass.Lock()
 	defer j.pass.Unlock()

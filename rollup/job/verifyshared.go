@@ -43,8 +43,8 @@ func (v *verifier) differs(compare func() error) (differs bool, err error) {
 	return differs, err
 }
 
-// verifySeries compares the hours of one series. If several processes write, samples and states that were read one after
-// the other may differ because of a write in between. Then it compares the series again.
+// verifySeries compares the hours of one series. If several processes write, a write between the reads of samples and states
+// may make them differ. Then it compares the series again.
 func (v *verifier) verifySeries(ctx context.Context, day int64, sampled *sampledDay, stored *storedDay) error {
 	if v.j.shared == nil {
 		return v.compareHours(ctx, day, sampled, stored)

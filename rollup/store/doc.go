@@ -1,16 +1,16 @@
-// Package store keeps rollup states in a table of their own: the states of each series' hours and days.
+// Package store keeps rollup states in their own table: the states of each series' hours and days.
 //
 // [Store] reads states for queries ([Store.Read]), marks them dirty when their samples change ([Store.Invalidating]), and
 // keeps the manifest, the list of days and months to compute. Package job computes the states. Both use the tables
-// through the contract of package storage. They know row keys but not labels, do not see samples in memory, and evaluate
+// through the contract of package storage. They use row keys but not labels, do not see samples in memory, and evaluate
 // no queries.
 //
 // # What a reader may rely on
 //
 // A state that Read returns equals the rows of the data table. All writes to the data table go through the store that
-// [Store.Invalidating] returns. It first marks the hours that have states as dirty, then lets the write through. The marks
-// are in the row of the states, so a reader sees both together. A day with many dirty series, or without states, is
-// recorded in the manifest as a whole. Readers see dirty hours as unknown until the job has computed them again.
+// [Store.Invalidating] returns. It first marks the hours that have states as dirty, and then writes the rows. The marks
+// are in the row of the states, so a reader sees both together. The manifest records a day with many dirty series, or
+// without states, as a whole. Readers see dirty hours as unknown until the job has computed them again.
 //
 // If a row disappeared without a mark, retention dropped it, whatever the current retention. Its state stays until the
 // state itself is too old. So every other removal of rows goes through the invalidating store or is a deletion.
@@ -28,14 +28,15 @@
 //
 // # Native histograms
 //
-// A cell beside the states of a day holds the native histograms that they keep ([Store.ReadHistograms]). Readers use it only for
-// times whose histograms retention has dropped, so it may be dirty. A deletion hides each of its histograms by time.
+// A cell next to the states of a day holds the native histograms that they keep ([Store.ReadHistograms]). Readers use it
+// only for times whose histograms retention has dropped, so it may be dirty. A deletion hides each of its histograms by
+// time.
 //
 // # Durability
 //
 // Marks need no sync of their own. They are applied before the rows that they announce, in the same store. A writer with
-// a log truncates it only after a sync of the store, which keeps the marks too. If power is lost before, the log brings
-// the samples back, and with them the marks. Other writers sync the store before they report success.
+// a log truncates it only after a sync of the store, which also makes the marks durable. If power is lost earlier, the log
+// restores the samples, and with them the marks. Other writers sync the store before they report success.
 //
 // The manifest is one cell of the meta table. It is synced before the first cell of a day is written and after the last
 // one. After a crash in between, the manifest still lists the day, and the job computes it again with the same result.
@@ -49,5 +50,5 @@
 // All methods of Store are safe for concurrent use, except those that say otherwise. Writes wait for the job only while
 // it writes a batch of cells.
 //
-// FORMAT.md of package rollup describes what is stored.
+// FORMAT.md of package rollup describes the stored bytes.
 package store

@@ -11,11 +11,12 @@ import (
 	"halite/storage"
 )
 
-// ReadHistograms passes the native histograms that the states of hours keep of each series to each, in the order of the prefixes:
-// those within the hours from From to To, ascending, without deleted ones. An error of each ends the read and is returned. A
-// damaged cell is an error that wraps [storage.ErrCorrupt].
+// ReadHistograms passes the native histograms that the states of hours keep to each, series by series in the order of the
+// prefixes. It passes the histograms within the hours from From to To, ascending, without deleted ones. It stops at an error
+// of each and returns it. A damaged cell is an error that wraps [storage.ErrCorrupt].
 //
-// Unlike states of floats, histograms of dirty hours are passed too: a caller reads samples wherever retention has left them.
+// Unlike states of floats, it also passes histograms of dirty hours: a caller reads samples wherever retention has kept
+// them.
 func (s *Store) ReadHistograms(
 	ctx context.Context, req Request, each func(i int, samples []histchunk.Sample) error,
 ) error {

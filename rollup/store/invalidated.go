@@ -10,7 +10,7 @@ import (
 )
 
 // Invalidated finds the states that deletions invalidate. A cell of states has a deletion horizon: it does not reflect
-// deletions with larger ids. An Invalidated belongs to one goroutine. The zero value knows no deletions.
+// deletions with larger ids. An Invalidated belongs to one goroutine. The zero value has no deletions.
 type Invalidated struct {
 	filter *tombstone.Filter
 	series []*tombstone.Tombstone // of the current series

@@ -16,8 +16,8 @@ import (
 // AllHours is the bitmap of a day with all its hours.
 const AllHours = 1<<keyschema.DayHours - 1
 
-// Invalidating returns the store through which all writes to the data table must go. Before rows of closed days change,
-// it marks their states dirty. All other calls go directly to tables.
+// Invalidating returns the store through which all writes to the data table must go. Before rows of closed days change, it
+// marks their states dirty. All other calls go directly to tables.
 func (s *Store) Invalidating(tables storage.Store) storage.Store {
 	return storage.WrapData(tables, func(t storage.Table) storage.Table { return &invalidatingTable{t, s} })
 }

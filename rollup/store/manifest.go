@@ -26,10 +26,10 @@ func manifestCell() jsoncell.Cell {
 	}
 }
 
-// Manifest knows which days and months have valid states, and which pass is under way.
+// Manifest records which days and months have valid states, and which pass is running.
 //
-// Locks: writers before mu. A writer of rows holds writers shared from marking until its rows are in the table. So
-// an exclusive holder of writers sees all rows whose marks were made before.
+// Locks: writers before mu. A writer of rows holds writers for reading from the marks until its rows are in the table. So an
+// exclusive holder of writers sees all rows with earlier marks.
 type Manifest struct {
 	store storage.Store
 	meta  storage.Table
@@ -42,7 +42,7 @@ type Manifest struct {
 	mu         sync.Mutex
 	record     Record
 	lateWrites map[int64]lateWrites // by day to compute
-	postponed  map[int64]time.Time  // until when the job leaves out days with damaged rows
+	postponed  map[int64]time.Time  // end of the time for which the job skips days with damaged rows
 	dirtyDays  dirtyDays            // records of several processes
 	shared     *sharedManifest      // nil if there is one process
 	passDay    int64                // the day that the pass computes, −1 if there is no pass

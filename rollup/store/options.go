@@ -22,10 +22,9 @@ type Options struct {
 	// Raw, Hours and Days are the retention of samples, hourly states and daily states; 0 keeps them forever. No tier
 	// may be shorter than the previous tier or than a day.
 	Raw, Hours, Days time.Duration
-	// Deletions are the deletions in force, which reads of Tables apply; nil if nothing can be deleted.
+	// Deletions are the deletions in force, which reads of Tables apply; nil if deletions are not supported.
 	Deletions *tombstone.Set
-	// RetentionByMetric overrides Raw, Hours and Days by metric. Its ages are not longer than these. nil
-	// means no overrides.
+	// RetentionByMetric overrides Raw, Hours and Days by metric. Its ages are at most as long. nil means no overrides.
 	RetentionByMetric *keyschema.RetentionByMetric
 	// CloseDelay is the time from the end of a day until it closes; 30 minutes.
 	CloseDelay time.Duration
@@ -89,15 +88,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Shared describes several processes that keep the same states. Each process writes through its own invalidating store.
-// One process at a time computes.
+// Shared describes several processes that keep the same states. Each process writes through its own invalidating store. One
+// process at a time computes.
 //
 // A writer marks states before it writes late rows, as in a single process. But it decides by the clock which days are
-// closed, and each of its marks is a cell of its own with the time. It also records the dirty day in the manifest's row.
-// The job removes only marks and records that are older than Margin when it begins. The rows of these marks are written
-// by then, because a writer fails if it has not written them a sixth of Margin after the mark. The job writes states
-// within the same time after it has read the rows, so it never replaces newer states. The clocks may differ by two thirds
-// of Margin.
+// closed, and each of its marks is a separate cell with the time. It also records the dirty day in the manifest's row. The
+// job removes only marks and records that are older than Margin when it begins. The rows of these marks are written by then,
+// because a writer fails if it has not written them a sixth of Margin after the mark. The job writes states within the same
+// time after it has read the rows, so it never replaces newer states. The clocks may differ by two thirds of Margin.
 //
 // A reader reads the manifest before it begins ([Store.Refresh]) and finds states and marks in one row. So it uses a state
 // only if the state contains all samples that were acknowledged before the reader began.

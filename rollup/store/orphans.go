@@ -35,7 +35,7 @@ func (o *orphanCounter) add(s rollup.State, states *int64) {
 // histogramHours are the hours of one series that have kept histograms.
 type histogramHours map[int64]*rollup.State
 
-// of collects the hours with histograms. Of their states it knows only the first and last time.
+// of collects the hours with histograms. It sets only the first and last time of their states.
 func (h histogramHours) of(samples []histchunk.Sample) {
 	for _, s := range samples {
 		hour := keyschema.HourOf(s.TsMs)
@@ -46,9 +46,9 @@ func (h histogramHours) of(samples []histchunk.Sample) {
 	}
 }
 
-// CountOrphans counts the orphans of a deletion from fromMs to toMs, among the states of series from the day first to the
-// day last. Prefixes are as in a Request; has reports whether series i has a row of an hour. The rows decide what
-// retention has dropped, because it may have been shorter before.
+// CountOrphans counts the orphans of a deletion from fromMs to toMs, among the states of series from day first to day last.
+// Prefixes are as in a Request. has reports whether series i has a row of an hour. The rows show what retention has dropped,
+// because an earlier retention may have been shorter.
 func (s *Store) CountOrphans(
 	ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64, has func(i int, hour int64) bool,
 ) (Orphans, error) {

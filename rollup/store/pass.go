@@ -162,7 +162,7 @@ func (m *Manifest) SetDeletionHorizon(ctx context.Context, id uint64) error {
 	return m.saveSynced(ctx)
 }
 
-// DeletionHorizon is the last deletion that all states reflect, as the job knows it.
+// DeletionHorizon is the last deletion that all states reflect according to the job.
 func (m *Manifest) DeletionHorizon() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -44,7 +44,7 @@ type Request struct {
 	From, To int64
 	// Fields are the columns to read.
 	Fields rollup.Fields
-	// Deletions are the deletions that states must reflect; nil means those in force now.
+	// Deletions are the deletions that states must reflect; nil means the deletions in force.
 	Deletions *tombstone.View
 
 	// stored asks for all stored states, including dirty and expired ones, except those that contain deleted samples.
@@ -68,9 +68,8 @@ func (r *Request) check() error {
 }
 
 // Read passes the states of each series to each, in the order of the prefixes: one bucket for each from From to To. The
-// caller reads the samples of buckets that are not Known. A bucket is unknown if it is not closed yet, dirty, damaged,
-// expired, lacks a field, or is not stored. The columns are valid until each returns. An error of each ends the read and
-// is returned.
+// caller reads the samples of buckets that are not Known. A bucket is unknown if it is open, dirty, damaged, expired, not
+// stored, or lacks a field. The columns are valid until each returns. Read stops at an error of each and returns it.
 //
 // The caller has read the samples in memory before, and does not use states of hours with such samples.
 func (s *Store) Read(ctx context.Context, req Request, each func(i int, c *rollup.Columns) error) error {
@@ -96,8 +95,8 @@ func (s *Store) read(ctx context.Context, req *Request, use func(r *reader, it s
 	return errors.Join(err, it.Close())
 }
 
-// reader is one Read in progress. It loads the record before it reads the table. Later marks concern samples that the
-// caller has read in memory, or that arrived after that.
+// reader is a running Read. It loads the record before it reads the table. Later marks concern samples that the caller has
+// read in memory, or that arrived later.
 type reader struct {
 	store             *Store
 	req               *Request
@@ -282,8 +281,8 @@ func (r *reader) exclude(bucket int64) {
 	}
 }
 
-// Has reports whether there may be valid states of a day's hours, or of the day itself. States of single series may be
-// unknown nevertheless.
+// Has reports whether there may be valid states of a day's hours, or of the day itself. States of single series may still be
+// unknown.
 func (s *Store) Has(unit Unit, day int64) bool {
 	if unit == Hours {
 		return s.Manifest.View().HasHours(day)

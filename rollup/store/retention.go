@@ -44,8 +44,8 @@ func (s *Store) firstPartial(unitMs int64) (day int64) {
 	return day
 }
 
-// retentionFilter knows the retention of one tier by series. It remembers the last metric, so it is fast for series in
-// key order. It belongs to one goroutine.
+// retentionFilter applies the retention of one tier by series. It caches the last metric, so it is fast for series in key
+// order. It belongs to one goroutine.
 type retentionFilter struct {
 	retention *keyschema.RetentionByMetric
 	tier      keyschema.Tier

@@ -19,7 +19,7 @@ const (
 	tokenKind      = 't'
 	tokenBytes     = 9
 	refreshTimeout = 30 * time.Second
-	patienceTimes  = 12 // times Margin; then the job computes a day in spite of young records
+	patienceTimes  = 12 // times Margin; after that the job computes a day despite young records
 )
 
 // addCell adds a cell of the row other than the record.
@@ -43,9 +43,9 @@ type sharedManifest struct {
 	m         *Manifest
 	refresher refresh.Refresher // re-reads the row for readers
 
-	token    []byte          // of the row as the job knows it
+	token    []byte          // token of the row that the job has read
 	cutoffMs int64           // the pass may remove older records and marks
-	waiting  map[int64]int64 // since when the job has waited for a day
+	waiting  map[int64]int64 // time since which the job has waited for a day
 	marginMs int64           // Shared.Margin
 	computed int64           // the day whose pass ends, −1 if none does
 	ownToken []byte          // the last token that this process wrote
@@ -195,17 +195,17 @@ func (s *sharedManifest) reset(ctx context.Context) error {
 	return s.m.save(ctx)
 }
 
-// One of several processes computes. It may be suspended, and continue after another process has taken over. The fence
-// token in the manifest's row separates them. A process that takes over replaces the token. No process writes states
-// unless the token is its own, which it checks within Shared.Limit of the write. So twice that time after a process has
-// taken over, the table has all states of other processes, and gets no more as long as the token stays.
+// One of several processes computes. It may be suspended, and continue after another process has taken over. The fence token
+// in the manifest's row separates them. A process that takes over replaces the token. No process writes states unless the
+// token is its own, which it checks within Shared.Limit of the write. So twice that time after a process has taken over, the
+// table has all states of other processes, and gets no more while the token stays.
 //
-// Deletions wait for that moment. After it, the process computes the states that a deletion invalidates. Then it
-// changes the deletion horizon in the manifest, if the token is still its own. From then on all states reflect the
-// deletion. Later processes read the manifest first and the deletions second. So they compute states that reflect this
-// deletion, or read rows that it was cleaned from.
+// Deletions wait for that moment. Then the process computes the states that a deletion invalidates. It changes the deletion
+// horizon in the manifest if the token is still its own. Afterwards all states reflect the deletion. Later processes read
+// the manifest first and the deletions second. So they compute states that reflect this deletion, or read rows that it was
+// cleaned from.
 
-// TakeOver gives the computation to this process, unless it has it already. tick is a clock.
+// TakeOver gives the computation to this process unless it already has it. tick is a clock.
 func (m *Manifest) TakeOver(ctx context.Context, tick func() time.Time) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

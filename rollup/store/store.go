@@ -10,8 +10,8 @@ import (
 	"halite/storage"
 )
 
-// Store holds the states of hours and days. See the package comment. Package job uses Data, Table and Manifest, which
-// Open sets and nobody changes.
+// Store holds the states of hours and days. See the package comment. Package job uses Data, Table and Manifest. They do not
+// change after Open.
 type Store struct {
 	Data     storage.Table // samples, without the deleted ones
 	Table    storage.Table // states

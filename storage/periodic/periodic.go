@@ -40,8 +40,8 @@ type Jobs struct {
 	running sync.WaitGroup
 }
 
-// Add runs do in a goroutine after each interval and each value from wake, until Stop. wake may be nil. interval must be above
-// 0. Do not call Add after Stop.
+// Add runs do in a goroutine after each interval and each value from wake, until Stop. wake may be nil. interval must be
+// above 0. The caller does not call Add after Stop.
 func (j *Jobs) Add(interval time.Duration, wake <-chan struct{}, do func(ctx context.Context)) {
 	j.init()
 	j.running.Go(func() {

@@ -9,15 +9,15 @@ import (
 // activeFor is the time after its last request for which a tenant counts as active.
 const activeFor = 30 * time.Second
 
-// Activity knows which tenants were active last. It is safe for concurrent use.
+// Activity records which tenants were active last. It is safe for concurrent use.
 type Activity struct {
 	now      func() time.Time
 	turnsMax int
 
 	mu sync.Mutex
-	// shares are the tenants with turns that are taken.
+	// shares has the tenants that hold turns.
 	shares map[string]*share
-	// latest is the last request, other the last request of any other tenant.
+	// latest is the last request. other is the last request of any other tenant.
 	latest, other seen
 }
 
@@ -36,8 +36,8 @@ func NewActivity(now func() time.Time, turnsMax int) *Activity {
 	return &Activity{now: now, turnsMax: turnsMax, shares: map[string]*share{}}
 }
 
-// Of notes a request of the Principal and returns the Principal with the Activity, for Shares. A Principal without tenants stays
-// as it is.
+// Of records a request of the Principal and returns the Principal with the Activity, for Shares. It returns a Principal
+// without tenants unchanged.
 func (a *Activity) Of(p *Principal) *Principal {
 	tenants := p.Tenancy()
 	if a == nil || tenants == "" {
@@ -54,7 +54,7 @@ func (a *Activity) Of(p *Principal) *Principal {
 	return &own
 }
 
-// Shares reports whether another tenant was active within the last 30 seconds. Then a tenant takes less of the server.
+// Shares reports whether another tenant was active within the last 30 seconds. Then a tenant uses less of the server.
 func (p *Principal) Shares() bool {
 	if p == nil || p.activity == nil {
 		return false

@@ -64,15 +64,15 @@ func (s Scopes) String() string {
 
 // Principal is the sender of a request. It must not change once it is in a context.
 type Principal struct {
-	// Name is the user, the token or the client certificate; "" if nobody has to log in.
+	// Name is the user, the token or the client certificate; "" if no log-in is required.
 	Name string
 	// Scopes are the rights.
 	Scopes Scopes
 	// Match restricts the Principal's reads: each selector gets these matchers. An empty list restricts
 	// nothing.
 	Match []*labels.Matcher
-	// Tenants are whose series the Principal writes and reads, without repetition. A server without tenants has none. On a server
-	// with tenants, a Principal without any sees no series; it may look after the server.
+	// Tenants are the tenants whose series the Principal writes and reads, without repetition. A server without tenants has
+	// none. On a server with tenants, a Principal without tenants sees no series, but it may administer the server.
 	Tenants []string
 
 	activity *Activity // nil on a server without tenants

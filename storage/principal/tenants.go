@@ -14,16 +14,16 @@ import (
 
 // Selector selects series by the stored names of their metrics.
 type Selector struct {
-	// Tenant is whose series are selected, Prefix is what the stored names of its metrics begin with. Tenant is "" on a server
-	// without tenants.
+	// Tenant is the owner of the series, and Prefix is the prefix of the stored names of its metrics. Tenant is "" on a
+	// server without tenants.
 	Tenant, Prefix string
 	Matchers       []*labels.Matcher
 
-	// ownFrom and ownTo are where the matchers of the Principal lie.
+	// ownFrom and ownTo bound the matchers of the Principal.
 	ownFrom, ownTo int
 }
 
-// Split divides the matchers into the ones that were asked for, and the ones that restrict the Principal.
+// Split divides the matchers into the requested ones and the ones that restrict the Principal.
 func (s *Selector) Split() (asked, own []*labels.Matcher) {
 	return slices.Concat(s.Matchers[:s.ownFrom], s.Matchers[s.ownTo:]), s.Matchers[s.ownFrom:s.ownTo]
 }
@@ -44,7 +44,7 @@ func (p *Principal) Tenancy() string {
 	return strings.Join(names, "|")
 }
 
-// Prefix is what the stored names of metrics begin with that the Principal writes. It is "" for the default tenant, and for the
+// Prefix is the prefix of the stored names of metrics that the Principal writes. It is "" for the default tenant and for the
 // server itself.
 func (p *Principal) Prefix() string {
 	if p == nil || len(p.Tenants) == 0 {
@@ -65,8 +65,8 @@ func (p *Principal) Stored(metric string) []string {
 	return out
 }
 
-// Selectors returns what matchers select for the Principal, one Selector for each tenant that may have such series. It does not
-// change matchers. The matchers of a Selector accept no metric of another tenant.
+// Selectors returns a Selector for each tenant of the Principal that may have matching series. It does not change matchers.
+// The matchers of a Selector accept no metric of another tenant.
 func (p *Principal) Selectors(matchers []*labels.Matcher) []Selector {
 	asked := len(matchers)
 	matchers = p.Restrict(matchers)
@@ -106,8 +106,8 @@ func ofTenant(tenant string, matchers []*labels.Matcher) (rest []*labels.Matcher
 	return rest, true
 }
 
-// stored returns matchers that accept the stored names of metrics with a prefix where the given ones accept their names. ok is
-// false if nothing can match.
+// stored returns matchers of stored names with a prefix. They accept a stored name where the given ones accept the name
+// without the prefix. ok is false if nothing can match.
 func stored(prefix string, matchers []*labels.Matcher) (out []*labels.Matcher, ok bool) {
 	bounded := false // a matcher accepts names of the tenant only
 	out = make([]*labels.Matcher, 0, len(matchers)+1)
@@ -138,7 +138,7 @@ func stored(prefix string, matchers []*labels.Matcher) (out []*labels.Matcher, o
 	return out, true
 }
 
-// prefixed is a matcher of names with the prefix in front of what it accepts, or refuses.
+// prefixed returns a matcher that accepts, or refuses, the names that m does, with the prefix in front.
 func prefixed(prefix string, m *labels.Matcher) *labels.Matcher {
 	if m.Type == labels.MatchEqual || m.Type == labels.MatchNotEqual {
 		return nameMatcher(m.Type, prefix+m.Value)
@@ -150,10 +150,10 @@ func prefixed(prefix string, m *labels.Matcher) *labels.Matcher {
 		}
 		return nameMatcher(m.Type, strings.Join(quoted, "|"))
 	}
-	// The text of the syntax tree is closed in itself: it ends each quotation and group that it begins.
+	// The text of a syntax tree is self-contained: it ends each quotation and group that it begins.
 	tree, err := syntax.Parse(m.Value, syntax.Perl|syntax.DotNL)
 	if err != nil {
-		panic(err) // the matcher was made of it
+		panic(err) // the matcher was compiled from it
 	}
 	return nameMatcher(m.Type, regexp.QuoteMeta(prefix)+"(?:"+tree.String()+")")
 }

@@ -11,12 +11,12 @@ import (
 // share has the turns of one tenant.
 type share struct {
 	turns    *semaphore.Weighted // first come, first served
-	requests int                 // that have a turn or wait for one
+	requests int                 // requests that hold a turn or wait for one
 }
 
-// Turn lets a request of a tenant use a CPU while other tenants are active. A request holds it while it parses, stores, evaluates
-// or encodes, and not while it waits for a client, a disk or a queue. A nil Turn, of a request that shares nothing, has no bound.
-// A Turn is safe for concurrent use.
+// Turn lets a request of a tenant use a CPU while other tenants are active. A request holds it while it parses, stores,
+// evaluates or encodes, but not while it waits for a client, a disk or a queue. A nil Turn is for a request that shares
+// nothing; it has no bound. A Turn is safe for concurrent use.
 type Turn struct {
 	activity *Activity
 	tenants  string
@@ -26,12 +26,12 @@ type Turn struct {
 	since time.Time
 }
 
-// turnTime is the time after which a request leaves its turn to others of the tenant. Go lets a goroutine run as long if others
-// wait.
+// turnTime is the time after which a request yields its turn to other requests of the tenant. Go's scheduler gives a
+// goroutine the same time if others wait.
 const turnTime = 10 * time.Millisecond
 
-// BeginTurn waits for one of the tenant's turns, in the order of the calls. It returns nil at once if no other tenant is active.
-// The error is the one of ctx. Call Pause when the work is done.
+// BeginTurn waits for one of the tenant's turns, in the order of the calls. It returns nil at once if no other tenant is
+// active. It fails with the error of ctx. The caller calls Pause when the work is done.
 func (p *Principal) BeginTurn(ctx context.Context) (*Turn, error) {
 	if !p.Shares() {
 		return nil, nil
@@ -57,7 +57,7 @@ func (t *Turn) pause() {
 	}
 }
 
-// Resume waits for a turn again after Pause. The error is the one of ctx; then the request has no turn.
+// Resume waits for a turn again after Pause. It fails with the error of ctx; then the request has no turn.
 func (t *Turn) Resume(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -76,8 +76,8 @@ func (t *Turn) resume(ctx context.Context) error {
 	return err
 }
 
-// Yield lets other requests of the tenant go first if this one has had its turn for long. Long work calls it often, so that a
-// slow query does not stop the tenant's writes. The error is the one of ctx; then the request has no turn.
+// Yield gives the turn to other waiting requests of the tenant if this request has held it for turnTime. Long work calls it
+// often, so a slow query does not stop the tenant's writes. It fails with the error of ctx; then the request has no turn.
 func (t *Turn) Yield(ctx context.Context) error {
 	if t == nil {
 		return nil
@@ -117,7 +117,7 @@ func (a *Activity) leave(tenants string) {
 	a.forget(tenants)
 }
 
-// forget ends the interest of a request in a share.
+// forget removes a request from a share.
 func (a *Activity) forget(tenants string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package refresh shares one read of some state among all callers that need its newest version.
 //
-// A caller gets the result of a read that began after its call, because a read already under way may miss a change that
-// the caller depends on. So at most one read runs and at most one waits, however many callers there are.
+// A caller gets the result of a read that began after its call, because a running read may miss a change that the caller
+// depends on. So at most one read runs and at most one waits, however many callers there are.
 //
-// The package does not know which state is read. All methods are safe for concurrent use.
+// The package does not depend on the state. All methods are safe for concurrent use.
 package refresh

@@ -16,14 +16,14 @@ type Cost struct {
 	Pattern string        `json:"pattern"`
 	Tier    string        `json:"tier"`
 	Age     keyschema.Age `json:"age"`
-	// OldestMs is the beginning of the first day with data, hidden or not; 0 without data.
+	// OldestMs is the start of the first day with data, even if retention hides it; 0 without data.
 	OldestMs int64 `json:"oldestMs"`
 	Bytes    int64 `json:"bytes"`
 	// BytesADay is the mean size of the newest closed days with data, at most seven.
 	BytesADay int64 `json:"bytesADay"`
-	// HiddenBytes is the size of the days that are already too old; a sweep will free them.
+	// HiddenBytes is the size of the days that are older than their retention. A sweep will free them.
 	HiddenBytes int64 `json:"hiddenBytes"`
-	// NewAge is the age that WhatIf gives. FreedBytes is the size of the days it would hide, with HiddenBytes included.
+	// NewAge is the age to try. FreedBytes is the size of the days that it would hide, including HiddenBytes.
 	NewAge     keyschema.Age `json:"newAge"`
 	FreedBytes int64         `json:"freedBytes"`
 }
@@ -32,7 +32,7 @@ type Cost struct {
 type WhatIf struct {
 	// Pattern names the rule to change; empty changes all rules.
 	Pattern string
-	// Retention has the ages to try. A tier with nil keeps its age, or takes the one that [keyschema.RetentionByTier.With] gives it.
+	// Retention has the ages to try. A tier with nil keeps its age, or gets the age of [keyschema.RetentionByTier.With].
 	Retention [keyschema.TierCount]*keyschema.Age
 }
 
@@ -129,8 +129,8 @@ func Costs(
 	return out, nil
 }
 
-// scale reduces the parts of each day until their sum is the size of the day. An engine may count a block in each part that
-// shares it.
+// scale reduces the parts of each day until their sum is the size of the day. An engine may count a shared block in each
+// part.
 func scale(ctx context.Context, table storage.SpanTable, families []string, parts []coster) error {
 	sums := map[int64]int64{}
 	for i := range parts {

@@ -3,14 +3,14 @@
 // Three places enforce retention. Reads hide data that is too old at once. The longest age of a tier among all rules is the
 // policy of its families: the engine drops whole partitions by it. Native histograms have the policy of raw samples. A [Sweeper]
 // drops the data of rules with a shorter age. For each closed day that is too old it deletes the rows of each metric of the rule
-// by one range deletion, and lets the engine merge the files.
+// by one range deletion, and makes the engine merge the files.
 //
 // # Guarantees
 //
 // A sweep drops a day when the whole day, plus [Options.Grace], is older than the rule's age, and no later computation reads
-// it ([Options.Needed]). Exemplars and start times of a metric go with its raw samples. If the metric has only histograms on a
-// day, they go with these. A dropped range holds one metric only, so concurrent writes to other metrics do not matter.
-// Ingestion accepts no sample of the metric that is as old as the range.
+// it ([Options.Needed]). Exemplars and start times of a metric are dropped with its raw samples. If the metric has only
+// histograms on a day, they are dropped with the histograms. A dropped range holds only one metric, so concurrent writes to
+// other metrics do not matter. Ingestion accepts no sample of the metric that is as old as the range.
 //
 // # Crashes
 //

@@ -13,25 +13,26 @@ import (
 	"halite/storage"
 )
 
-// Options configure New. Zero fields take the default named beside them.
+// Options configure New. A zero field means the default that its comment names.
 type Options struct {
 	// Store is the engine; its tables are storage.SpanTables. Required. The caller closes it after the Sweeper.
 	Store storage.Store
 	// RetentionByMetric has the retention of each metric. Required.
 	RetentionByMetric *keyschema.RetentionByMetric
-	// Needed returns the first day of a tier that a later computation reads, if there is one; nil means there is none.
+	// Needed returns the first day of a tier that a later computation reads; some is false if there is none. nil means that
+	// there never is one.
 	Needed func(t keyschema.Tier) (day int64, some bool)
-	// MaySweep reports whether this process may sweep now. nil means always. Set it if several processes share the
+	// MaySweep reports whether this process may sweep now; nil means always. It is required if several processes share the
 	// tables.
 	MaySweep func() bool
-	// Grace is the time that data stays in the files beyond its age, for rows that are still in memory at that age; 6 hours.
-	// Negative means none.
+	// Grace is the time for which data stays in the files beyond its age, for rows that are still in memory at that age; 6
+	// hours. Negative means none.
 	Grace time.Duration
 	// Interval is the time between two sweeps; 10 minutes.
 	Interval time.Duration
 	// CheckInterval is the time between two calls of MaySweep while it returns false; Interval.
 	CheckInterval time.Duration
-	// Share is the part of one core that a sweep may use, up to 1; 0.2.
+	// Share is the part of one CPU that a sweep may use, up to 1; 0.2.
 	Share float64
 	// RangesMax is the number of metrics in one request to drop rows; 256.
 	RangesMax int

@@ -55,7 +55,7 @@ func storedRules(r *keyschema.RetentionByMetric) []ruleRetention {
 }
 
 // loadProgress reads the progress of sweeps. It returns empty progress if the stored one has other rules, is damaged or
-// claims that future days were swept. In the last two cases damage describes the fault.
+// contains future days. In the last two cases damage describes the fault.
 func loadProgress(
 	ctx context.Context, meta storage.Table, r *keyschema.RetentionByMetric, today int64,
 ) (p progress, damage, err error) {
@@ -99,7 +99,7 @@ func (p *progress) save(ctx context.Context, meta storage.Table) error {
 	return nil
 }
 
-// StoreServerRetention stores the retention of metrics without a rule, for commands that do not know the server's flags.
+// StoreServerRetention stores the retention of metrics without a rule, for commands that do not have the server's flags.
 func StoreServerRetention(ctx context.Context, store storage.Store, ages keyschema.RetentionByTier) error {
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {

@@ -54,7 +54,7 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	for tier := keyschema.Raw; tier < keyschema.TierCount; tier++ {
 		for i := range rules {
 			if !policies[tier].Outlives(rules[i].Retention[tier]) {
-				continue // the policy of the families drops them
+				continue // the policy of the families drops the data
 			}
 			to := s.cutoffDay(tier, rules[i].Retention[tier])
 			p := pass{Sweeper: s, tier: tier, rule: i, from: swept.of(tier, rules[i].Pattern), to: to}
@@ -100,12 +100,12 @@ type pass struct {
 	from, to int64
 
 	table  storage.SpanTable
-	span   storage.CellSpan // gathered ranges, one a metric
+	span   storage.CellSpan // gathered ranges, one per metric
 	rows   int64
 	freed  Freed
 	begun  time.Time
 	calls  int
-	bounds storage.RowRange // from the first to the last range dropped in the window
+	bounds storage.RowRange // from the first to the last dropped range of the window
 	before int64            // size of the window before the first drop; estimates of ranges count shared blocks twice
 }
 
@@ -198,8 +198,8 @@ func (p *pass) size(ctx context.Context, w storage.CellSpan) (int64, error) {
 	return size, err
 }
 
-// scan gathers the metrics of the rule up to the first metric of another rule. If it finds one, it returns the key after that
-// metric and more is true.
+// scan gathers the metrics of the rule up to the first metric of another rule. If it finds such a metric, it returns the key
+// after it, and more is true.
 func (p *pass) scan(ctx context.Context, r storage.RowRange) (next []byte, more bool, err error) {
 	it := p.table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{r}}, storage.ReadOptions{Filter: storage.Filter{
 		Families: []string{p.span.Family}, FromMs: p.span.FromDay * storage.DayMs, ToMs: p.span.ToDay * storage.DayMs,
@@ -260,7 +260,7 @@ func (p *pass) drop(ctx context.Context) error {
 	return nil
 }
 
-// beside lists the families that go with histograms, if the pass drops histograms.
+// beside lists the families that are dropped with histograms, if the pass drops histograms.
 func (p *pass) beside() []string {
 	if p.tier != keyschema.NativeHistograms {
 		return nil
@@ -307,7 +307,7 @@ const (
 	paceBurst = 5 * time.Millisecond
 )
 
-// pace keeps the pass within its share of a core.
+// pace keeps the pass within its share of a CPU.
 func (p *pass) pace(ctx context.Context) error {
 	if p.calls++; p.calls%paceRows != 0 {
 		return nil

@@ -29,7 +29,7 @@ func (p *pair) dropCells(name string) {
 	p.compare(name, everything(), storage.ReadOptions{})
 }
 
-// testSpans drops what is old of some rows and leaves everything else.
+// testSpans drops old cells of some rows and checks that everything else stays.
 func testSpans(t *testing.T, s *suite) {
 	b := s.start(t, storage.TableSchema{Name: "hours", HourKeys: true, Families: []storage.Family{{Name: "s"}, {Name: "h"}}})
 	day := int64(startMs / dayMs)

@@ -16,9 +16,9 @@ import (
 
 // Options of a Log. The zero value has the defaults.
 type Options struct {
-	// EventsMax bounds the events of this server; the oldest leave. Default EventsMaxDefault.
+	// EventsMax bounds the events of this server. The Log drops the oldest first. Default EventsMaxDefault.
 	EventsMax int
-	// Age is the age of events that are forgotten. Default AgeDefault.
+	// Age is the age above which the Log drops events. Default AgeDefault.
 	Age time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -80,8 +80,8 @@ func cellOf(server string) jsoncell.Cell {
 	return jsoncell.Cell{Row: rowPrefix + server, Qualifier: "events", BytesMax: cellBytesMax}
 }
 
-// Open reads the events of an earlier process. server names this server in table meta. shared says that other servers write
-// there, too; then List has their events as well.
+// Open reads the events of an earlier process. server names this server in table meta. shared means that other servers write
+// there too; then List includes their events.
 func (l *Log) Open(ctx context.Context, meta storage.Table, server string, shared bool) error {
 	var saved []Event
 	if _, err := cellOf(server).Read(ctx, meta, &saved); err != nil {
@@ -128,8 +128,8 @@ func (l *Log) bound() {
 
 func byTime(a, b Event) int { return cmp.Compare(a.TMs, b.TMs) }
 
-// Compare compares the tablets of a table with the list of the last call, and adds the differences. The first call only remembers
-// the list.
+// Compare compares the tablets of a table with the list of the last call, and adds the differences. The first call only
+// stores the list.
 func (l *Log) Compare(table string, tablets []storage.Tablet) {
 	now := make(map[string]bool, len(tablets))
 	for _, t := range tablets {
@@ -156,7 +156,7 @@ func (l *Log) Compare(table string, tablets []storage.Tablet) {
 	}
 }
 
-// Save writes the events to table meta if there are new ones. Call it each minute and at the end.
+// Save writes the events to table meta if there are new ones. The caller calls it each minute and at the end.
 func (l *Log) Save(ctx context.Context) error {
 	if l == nil {
 		return nil

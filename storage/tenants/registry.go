@@ -48,11 +48,11 @@ type Options struct {
 type Tenant struct {
 	Name      string `json:"name"`
 	CreatedMs int64  `json:"created_ms"`
-	// Dropping says that the tenant is being dropped, also after a crash.
+	// Dropping means that a drop of the tenant has begun, perhaps before a crash.
 	Dropping bool `json:"dropping,omitempty"`
 }
 
-// Registry is the list of tenants. It is safe for concurrent use, also of several servers.
+// Registry is the list of tenants. It is safe for concurrent use, also by several servers.
 type Registry struct {
 	opts Options
 	meta storage.Table
@@ -110,8 +110,8 @@ func cell(name string) jsoncell.Cell {
 	return jsoncell.Cell{Row: rowPrefix + name, Qualifier: qualifier}
 }
 
-// Check returns ErrUnknown if only tenants of the list may be asked for, and this one is not in it. It returns ErrDropping if
-// this one is being dropped.
+// Check returns ErrUnknown if the tenant is not in the list and only listed tenants are allowed. It returns ErrDropping if
+// the tenant is being dropped.
 func (x *Registry) Check(ctx context.Context, name string) error {
 	if name == keyschema.DefaultTenant {
 		return nil
@@ -125,7 +125,7 @@ func (x *Registry) Check(ctx context.Context, name string) error {
 	return fmt.Errorf("%w: %q", ErrUnknown, name)
 }
 
-// load returns what this process knows of a tenant.
+// load returns the cached entry of a tenant.
 func (x *Registry) load(name string) (t Tenant, known bool) {
 	value, known := x.known.Load(name)
 	if known {
@@ -158,7 +158,7 @@ func (x *Registry) has(ctx context.Context, name string) (bool, error) {
 	return known, t.usable()
 }
 
-// Ensure adds a tenant that writes, unless it is in the list. The entry is durable when Ensure returns. The error may be
+// Ensure adds a tenant that writes, unless the list has it. The entry is durable when Ensure returns. The error may be
 // ErrUnknown, ErrDropping, ErrTooMany or keyschema.ErrBadTenant.
 func (x *Registry) Ensure(ctx context.Context, name string) error {
 	if name == keyschema.DefaultTenant {
@@ -173,7 +173,7 @@ func (x *Registry) Ensure(ctx context.Context, name string) error {
 	return x.Add(ctx, name)
 }
 
-// Add adds a tenant to the list, also if it is fixed.
+// Add adds a tenant to the list, even if Options.Fixed is set.
 func (x *Registry) Add(ctx context.Context, name string) error {
 	if err := keyschema.CheckTenant(name); err != nil {
 		return err
@@ -206,7 +206,7 @@ func (x *Registry) store(ctx context.Context, t Tenant) error {
 	return nil
 }
 
-// StartDrop marks a tenant as being dropped. From then on Check and Ensure refuse it, until Remove. The mark is durable when
+// StartDrop marks a tenant as being dropped. Check and Ensure then refuse it, until Remove. The mark is durable when
 // StartDrop returns. The error is ErrUnknown if the tenant is not in the list.
 func (x *Registry) StartDrop(ctx context.Context, name string) error {
 	x.mu.Lock()

@@ -15,15 +15,15 @@ import (
 // The cleanup lock covers days on which a process removes hours without samples from an index that other processes write. It
 // is a cell in the row of tombstones. A process takes the lock before it looks for samples, and releases it at the end. Each
 // change of the row raises its version. If a writer finds an unchanged version and no lock on its times, the index still has
-// its hours. Otherwise the writer announces the hours again.
+// its hours. Otherwise the writer adds the hours again.
 //
-// The owner of an old lock is dead or suspended. A process that steals the lock must keep the owner from removing more hours
-// (CleanupLock.StoleLock). The owner checks the lock before each step (CleanupLock.Check).
+// The owner of an old lock is dead or suspended. A process that steals the lock must prevent the owner from removing more
+// hours (CleanupLock.StoleLock). The owner checks the lock before each step (CleanupLock.Check).
 
 const (
 	lockMark = 's' // then 8 random bytes; the value is the time of the lock, its first and its last millisecond, 8 bytes each
 	lockSize = 24
-	// CleanupLockTTL is the age from which others may steal a cleanup lock. The owner renews it before.
+	// CleanupLockTTL is the age at which other processes may steal a cleanup lock. The owner renews it earlier.
 	CleanupLockTTL = 5 * time.Minute
 )
 
@@ -68,13 +68,13 @@ func (s *Set) newCleanupLock(fromMs, toMs int64, now func() time.Time) *CleanupL
 
 func (c *CleanupLock) cell() storage.Entry { return setCell(c.mark, c.append(nil)) }
 
-// LockCleanup locks the days of a span of time, from which hours will leave the index. It steals overlapping locks that are
+// LockCleanup locks the days of a time range, from which hours will leave the index. It steals overlapping locks that are
 // older than CleanupLockTTL and adds their times to its own. The set must be shared.
 func (s *Set) LockCleanup(ctx context.Context, fromMs, toMs int64, now func() time.Time) (*CleanupLock, error) {
 	c := s.newCleanupLock(fromMs, toMs, now)
 	own := c.lockCell
 	err := s.change(ctx, func(r *row) (entries []storage.Entry, _ error) {
-		// An earlier try may have stolen locks before its answer was lost. Their times stay part of this lock.
+		// An earlier try may have stolen locks before its reply was lost. Their times stay part of this lock.
 		for q, m := range r.locks {
 			if m.overlaps(own.fromMs, own.toMs) && m.old(now()) {
 				entries = append(entries, remove([]byte(q)))
@@ -124,7 +124,7 @@ func (c *CleanupLock) Release(ctx context.Context, ids ...uint64) error {
 	return c.set.change(ctx, func(r *row) ([]storage.Entry, error) {
 		if _, held := r.locks[string(c.mark)]; !held {
 			if tried {
-				return nil, errNothing // an earlier try removed it and its answer was lost, or it was stolen
+				return nil, errNothing // an earlier try removed it and its reply was lost, or it was stolen
 			}
 			return nil, ErrOvertaken
 		}
@@ -172,7 +172,7 @@ func anyOverlaps(marks iter.Seq[lockCell], fromMs, toMs int64) bool {
 // dropShared is Drop for a shared set. Tombstones that overlap a lock stay.
 func (s *Set) dropShared(ctx context.Context, ids []uint64) (dropped int, err error) {
 	err = s.change(ctx, func(r *row) (entries []storage.Entry, err error) {
-		dropped = len(ids) // including tombstones that an earlier try may have removed before its answer was lost
+		dropped = len(ids) // including tombstones that an earlier try may have removed before its reply was lost
 		for _, t := range r.list {
 			if !slices.Contains(ids, t.ID) {
 				continue

@@ -33,7 +33,7 @@ type Filter struct {
 // NewFilter returns a filter for the tombstones of a view. The caller keeps the view until it is done with the filter.
 func (v *View) NewFilter() *Filter { return &Filter{set: v.set, view: v} }
 
-// Row removes the deleted samples from a row that was read with values. kept is false if no cell is left. A row without
+// Row removes the deleted samples from a row that was read with values. kept is false if no cell remains. A row without
 // deleted samples is unchanged. Changed cells are valid until the next call.
 func (f *Filter) Row(ctx context.Context, row *storage.Row) (kept, changed bool, err error) {
 	hour, ok, err := f.begin(ctx, row.Key)
@@ -205,8 +205,8 @@ func (f *Filter) cell(hour int64, c *storage.Cell) (out storage.Cell, keep, same
 	return out, true, false
 }
 
-// rewrite appends the chunk of a cell without its deleted samples to f.bytes, unless none or all of them are deleted. It returns
-// the number of samples that are left, and of all.
+// rewrite appends the chunk of a cell without its deleted samples to f.bytes, unless none or all of them are deleted. It
+// returns the number of remaining samples and of all samples.
 func (f *Filter) rewrite(c *storage.Cell, startMs int64) (left, all int, err error) {
 	switch c.Family {
 	case storage.FamilyHistograms:

@@ -38,9 +38,9 @@ type Options struct {
 	Shared bool
 	// AcceptLoss ignores damaged tombstones instead of refusing to open. The samples that they deleted become visible again.
 	AcceptLoss bool
-	// Logger takes messages for operators; nil discards them.
+	// Logger logs for operators; nil discards all lines.
 	Logger *slog.Logger
-	// Registerer takes the metrics; nil means they are not registered.
+	// Registerer registers the metrics; nil means no registration.
 	Registerer prometheus.Registerer
 }
 
@@ -172,7 +172,7 @@ func (s *Set) take() *View {
 }
 
 // Read runs read, which reads samples in memory, and returns the tombstones of the same moment: no deletion takes effect in
-// between. After an error there is no view.
+// between. After an error it returns no view.
 func (s *Set) Read(read func() error) (*View, error) {
 	s.gate.RLock()
 	defer s.gate.RUnlock()
@@ -207,10 +207,10 @@ func (s *Set) Find(id uint64) *Tombstone {
 	return nil
 }
 
-// Add runs cut, which removes samples from memory, and puts the tombstone in force, at one moment for all callers of Read. If
-// cut fails, nothing has changed. announce runs this change, and tells caches before and after it. A Read returns only after
-// that, so it never uses what caches have from before the change. Add does not store the tombstone: see Save. Until Confirm,
-// a power loss may lose the tombstone. So nobody may store results that depend on it.
+// Add puts the tombstone in force and runs cut, which removes samples from memory. All callers of Read see both changes at
+// once. If cut fails, nothing changes. announce calls this change, and notifies caches before and after it. A Read returns
+// only after that, so it never uses cached data from before the change. Add does not store the tombstone: see Save. Until
+// Confirm, a power loss may lose the tombstone, so results that depend on it must not be stored.
 func (s *Set) Add(t *Tombstone, announce func(change func() error) error, cut func() error) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
@@ -238,8 +238,8 @@ func (s *Set) Put(t *Tombstone) {
 	s.publish(s.latest.Load().with(list))
 }
 
-// MarkIndexed records that the index has no more hours without samples because of tombstones. The record is durable after the
-// next Sync of the store. The set is not shared.
+// MarkIndexed records that the index has no more hours without samples because of tombstones. The record is durable after
+// the next Sync of the store. The set must not be shared.
 func (s *Set) MarkIndexed(ctx context.Context, ids ...uint64) error {
 	for _, id := range ids {
 		if t := s.Find(id); t != nil && t.Pending {

@@ -18,11 +18,12 @@ import (
 // by a conditional mutation. Refresh reads the version, and the rest of the row only if the version is new.
 //
 // A tombstone hides samples with a lower number, so numbers and tombstones must have one order. A deletion writes an
-// announcement to the row, takes a number above all numbers given out so far, and replaces the announcement by the tombstone.
+// announcement to the row, takes a number above all numbers given out so far, and replaces the announcement by the
+// tombstone.
 //
-// A writer of chunks takes a number first, then calls Refresh, and stops if there is an announcement (View.Announced). So its
-// number is above all tombstones that it knows and has applied to the row, and below all others. A writer of single samples
-// puts View.Floor into their qualifiers. After the write it checks that the view is still current.
+// A writer of chunks takes a number first, then calls Refresh, and stops if there is an announcement (View.Announced). So
+// its number is above all tombstones that it has applied to the row, and below all others. A writer of single samples puts
+// View.Floor into their qualifiers. After the write it checks that the view is still current.
 
 const (
 	versionMark    = 'v' // then the version in 8 bytes; the value is random
@@ -36,7 +37,7 @@ const (
 	refreshTimeout = 30 * time.Second
 )
 
-// ErrOvertaken is returned for a deletion whose announcement others have removed, because it took too long.
+// ErrOvertaken is returned for a deletion whose announcement other processes have removed, because it took too long.
 var ErrOvertaken = errors.New("other servers gave up the deletion, because it took too long; send it again")
 
 // row is the row of tombstones in the meta table.
@@ -147,7 +148,7 @@ func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, er
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(r.token, token) { // this change took effect, and its answer was lost
+		if bytes.Equal(r.token, token) { // this change took effect, and its reply was lost
 			return s.Refresh(ctx)
 		}
 		entries, err := edit(r)
@@ -200,7 +201,7 @@ func (s *Set) Publish(
 	err := s.change(ctx, func(r *row) (_ []storage.Entry, err error) {
 		if _, held := r.announced[string(announcement)]; !held {
 			if slices.ContainsFunc(r.list, func(o *Tombstone) bool { return o.ID == t.ID && o.Seq == t.Seq }) {
-				return nil, errNothing // it took effect, its answer was lost, and others have changed the row since
+				return nil, errNothing // it took effect, its reply was lost, and the row has changed since
 			}
 			return nil, ErrOvertaken
 		}
@@ -242,8 +243,8 @@ func (s *Set) withdraw(ctx context.Context, which func(qualifier string, madeMs 
 	})
 }
 
-// GiveUp removes announcements older than a time, whose owners are considered dead. If an owner is alive, its deletion fails
-// with ErrOvertaken.
+// GiveUp removes announcements older than a time, because their owners are probably dead. If an owner is alive, its deletion
+// fails with ErrOvertaken.
 func (s *Set) GiveUp(ctx context.Context, beforeMs int64) error {
 	return s.withdraw(ctx, func(_ string, madeMs int64) bool { return madeMs < beforeMs })
 }

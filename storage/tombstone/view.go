@@ -57,7 +57,7 @@ func (v *View) with(list []*Tombstone) *View {
 	return newView(v.set, &row{list: list, version: v.version, floor: v.floor})
 }
 
-// SnapshotIf returns a view of the tombstones now in force, in the order of their ids, up to the first one that keep refuses.
+// SnapshotIf returns a view of the tombstones in force, in the order of their ids, up to the first one that keep refuses.
 func (s *Set) SnapshotIf(keep func(t *Tombstone) bool) *View {
 	v := s.View()
 	n := 0

@@ -15,13 +15,13 @@ import (
 
 // Options of a Watch. The zero value has the defaults.
 type Options struct {
-	// WriteBytesMin is the size of one write to a row from which it counts. Default WriteBytesMinDefault.
+	// WriteBytesMin is the smallest size of a write that counts. Default WriteBytesMinDefault.
 	WriteBytesMin int64
-	// WideBytes is the size from which a row is wide. Default storage.WideRowBytes.
+	// WideBytes is the size at which a row is wide. Default storage.WideRowBytes.
 	WideBytes int64
-	// MutationBytes is the size of one write that makes a row wide, too. Default: 1 % of storage.RowMutationBytesMax.
+	// MutationBytes is the size of a single write that also makes a row wide. Default: 1 % of storage.RowMutationBytesMax.
 	MutationBytes int64
-	// RowsMax bounds the rows that a Watch knows. The narrowest one leaves. Default RowsMaxDefault.
+	// RowsMax bounds the rows that a Watch tracks. It forgets the narrowest first. Default RowsMaxDefault.
 	RowsMax int
 	// Age is the time since its last sizeable write after which a row is forgotten. Default AgeDefault.
 	Age time.Duration
@@ -97,7 +97,7 @@ func New(o Options) (*Watch, error) {
 	return w, nil
 }
 
-// Widest returns the widest rows that were written lately, the widest first.
+// Widest returns the widest recently written rows, the widest first.
 func (w *Watch) Widest(most int) []Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -147,7 +147,7 @@ func (w *Watch) note(m *storage.RowMutation) {
 	}
 }
 
-// makeRoom removes rows until there is room for one more: old rows, or else the narrower half. The caller holds mu.
+// makeRoom forgets rows until there is room for one more: old rows, or else the narrower half. The caller holds mu.
 func (w *Watch) makeRoom() {
 	if len(w.rows) < w.opts.RowsMax {
 		return

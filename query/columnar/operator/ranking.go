@@ -21,7 +21,7 @@ type topK struct {
 	child  Vector
 }
 
-// names of series are kept.
+// names returns the naming of the operand, which keeps its names.
 func (n *topK) names() grid.Naming { return n.child.names() }
 
 func (n *topK) Describe(d *Description) { d.Node("aggregate "+n.op+n.text, n.child) }
@@ -54,12 +54,12 @@ func (r *ranking) Less(i, j int) bool {
 	return a < b
 }
 
-// offer adds an entry if it is among the k best. The heap moves entries like the engine's heap, so the same entries of
-// equal values stay.
+// offer adds an entry if it is among the k best. The heap moves entries like the engine's heap, so it keeps the same ones
+// among equal values.
 func (r *ranking) offer(e ranked, k int64) (grown bool) {
 	if int64(len(r.entries)) < k {
 		if len(r.entries) == cap(r.entries) {
-			// Doubling would take several allocations for the usual k, at each step of the query.
+			// Doubling would take several allocations for the usual k at each step of the query.
 			r.entries = slices.Grow(r.entries, int(min(k-int64(len(r.entries)), 1+4*int64(len(r.entries)))))
 		}
 		r.entries = append(r.entries, e)
@@ -88,7 +88,7 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	if n.k < 1 {
-		// The operand is evaluated nevertheless, because it may annotate.
+		// The operand is evaluated all the same, because it may annotate.
 		if err := n.child.Run(ev, func(grid.Series, []float64) error { return nil }); err != nil {
 			return err
 		}
@@ -198,7 +198,7 @@ func (n *topK) emitSeries(ev *Eval, series []grid.Series, groups [][]ranking, em
 	return nil
 }
 
-// sorted is sort and sort_desc. It orders the series of instant queries only.
+// sorted is sort and sort_desc. It orders the series only in instant queries.
 type sorted struct {
 	child      Vector
 	descending bool
@@ -267,7 +267,7 @@ type limitK struct {
 	child Vector
 }
 
-// names of series are kept.
+// names returns the naming of the operand, which keeps its names.
 func (n *limitK) names() grid.Naming { return n.child.names() }
 
 func (n *limitK) Describe(d *Description) { d.Node("aggregate limitk"+n.text, n.child) }

@@ -111,7 +111,7 @@ func (t *rollupRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float6
 		c := &b.Columns[j]
 		if !b.Incomplete[j] {
 			largest, ok := t.evaluate(b.Spans[j], c, row)
-			// Where samples are retired, only states are left, even if they are less exact.
+			// Where samples are retired, only states remain, even if they are less exact.
 			if largest == 0 {
 				continue
 			}

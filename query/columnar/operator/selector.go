@@ -52,15 +52,16 @@ func (s selector) windows(g grid.Grid, rangeMs int64) read.Windows {
 	return read.Windows{FirstEndMs: first - s.offsetMs, StepMs: g.StepMs, RangeMs: rangeMs, Steps: g.Steps}
 }
 
-// partial is a node whose series need not have all labels. It ignores need if it must distinguish its series.
+// partial is a node whose series may lack labels that its parent does not need. It ignores need if it must distinguish its
+// series.
 type partial interface {
-	// need says that the metric's name and the labels of these names suffice.
+	// need declares that the metric's name and the labels with these names suffice.
 	need(names []string)
 }
 
 // evaluator makes rows of columns.
 type evaluator interface {
-	// section fills row with the values of the steps from first on, from all samples of their windows. It returns the
+	// section fills row with the values of the steps from first on, given all samples of their windows. It returns the
 	// number of samples in the largest window.
 	section(ev *Eval, c *column.Column, first int, row []float64) (largest int)
 	// done emits the row of a series.
@@ -99,7 +100,7 @@ func onlyFloats(sel *read.Selection) error {
 	return nil
 }
 
-// find selects the series, with only a part of their labels if that suffices.
+// find selects the series, with only some of their labels if these suffice.
 func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.Selection, error) {
 	began := time.Now()
 	defer func() { ev.Selecting += time.Since(began) }()
@@ -111,7 +112,7 @@ func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.
 		if ev.noteTypes(sel); !ev.Typed {
 			return sel, nil
 		}
-		sel.Close() // label sets without type and unit may be equal, so all labels are needed
+		sel.Close() // label sets may be equal without type and unit, so all labels are needed
 	}
 	sel, err := pushdown.selection(ev, w, s.matchers)
 	if err != nil {
@@ -127,7 +128,7 @@ func labelsOfTypes() []string { return []string{"__type__", "__unit__"} }
 // noteTypes records whether a series has labels of type or unit.
 func (s *State) noteTypes(sel *read.Selection) {
 	var seen groupSet
-	last := labels.EmptyLabels() // neighbours may share their labels
+	last := labels.EmptyLabels() // adjacent series may share their labels
 	for i := 0; i < sel.Len() && !s.Typed; i++ {
 		if seen.has(sel.Group(i)) {
 			continue
@@ -204,7 +205,7 @@ func (ev *Eval) whole(b *read.Batch, e evaluator, row []float64) error {
 	return nil
 }
 
-// instantSelector is the latest value at each step, if it is not too old. For timestamp() it is the time of that
+// instantSelector returns the latest value at each step, if it is not too old. For timestamp() it returns the time of that
 // value, in seconds.
 type instantSelector struct {
 	selector

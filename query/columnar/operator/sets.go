@@ -78,7 +78,7 @@ func presence(sigs *signatures, m *Matrix, steps int) map[int][]bool {
 	return present
 }
 
-// filter keeps the values of steps at which the signature is present, or else the values of the other steps.
+// filter keeps the values of steps at which the signature is present, or, if keep is false, the values of the other steps.
 func filter(sigs *signatures, m *Matrix, present map[int][]bool, keep bool) {
 	for i := range m.Series {
 		at := present[sigs.at(m, i)]

@@ -150,10 +150,10 @@ func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 	return nil
 }
 
-// joinPushdown omits series from a selection that can match no series of the other operand.
+// joinPushdown omits the series of a selection that cannot match a series of the other operand.
 type joinPushdown struct {
 	sigs     *signatures
-	known    int // the signatures of the other operand have numbers below this
+	known    int // number of signatures of the other operand; theirs are the lowest
 	partners index.JoinKeys
 }
 
@@ -197,8 +197,8 @@ func (n pushedSelector) Run(ev *Eval, emit emitFunc) error {
 	return n.runPushdown(ev, emit, n.pushdown)
 }
 
-// pushDown returns the right operand without series that match no series of the left one. unique keeps several series with
-// equal signatures on the right, because they may be an error whether they match or not.
+// pushDown returns the right operand without series that match no series of the left one. If unique is set, it keeps several
+// series with equal signatures on the right, because they may be an error whether they match or not.
 func (ev *Eval) pushDown(right Vector, sigs *signatures, left *Matrix, unique bool) Vector {
 	sel, ok := right.(*instantSelector)
 	if !ok || sel.times || ev.Opts.CountAll {

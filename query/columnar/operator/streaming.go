@@ -9,7 +9,7 @@ import (
 	"halite/query/read"
 )
 
-// carried is a series between two slices: its results so far, and the samples that later windows need.
+// carried is the state of a series between two slices: its results so far, and the samples that later windows need.
 type carried struct {
 	tsMs    []int64
 	values  []float64
@@ -155,9 +155,9 @@ func (s *carried) add(ev *Eval, w read.Windows, e evaluator, c *column.Column, f
 	s.values = append(s.values[:0], all.Values[at:]...)
 }
 
-// bridge evaluates the steps that need both carried samples and the new slice. It copies only the samples that these steps
-// need, and carries none further. If no step can be evaluated from the slice alone, it appends the whole slice to the carried
-// samples. It returns the first step that remains.
+// bridge evaluates the steps that need both carried samples and the new slice. It copies only the samples of these steps,
+// and carries no sample further. If no step can be evaluated from the slice alone, it appends the whole slice to the carried
+// samples. It returns the first remaining step.
 func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column, first, end int) int {
 	last := s.tsMs[len(s.tsMs)-1]
 	alone := first // windows of earlier steps begin before the last carried sample
@@ -178,8 +178,8 @@ func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column
 	return alone
 }
 
-// segmented evaluates a column of several segments from step first on. It evaluates steps whose windows lie in one segment in
-// place. For neighbouring other steps it copies the samples of their windows together. atOnce copies all samples.
+// segmented evaluates a column of several segments from step first on. It evaluates steps whose windows lie in one segment
+// in place. For runs of other steps it copies the samples of their windows together. atOnce copies all samples.
 func (ev *Eval) segmented(e evaluator, w read.Windows, atOnce bool, c *column.Column, first int, row []float64) (largest int) {
 	p := &ev.segments
 	p.Column, p.Of = c, column.Column{Labels: c.Labels, Series: c.Series, Group: c.Group}

@@ -35,7 +35,7 @@ func (q subquery) windows(g grid.Grid) read.Windows {
 }
 
 // grid returns the times in the windows of the steps of g, and between the windows. Times are multiples of the step, so
-// windows share values. It may have no steps.
+// windows share values. The grid may have no steps.
 func (q subquery) grid(g grid.Grid) grid.Grid {
 	w := q.windows(g)
 	afterMs, toMs := w.FirstEndMs-w.RangeMs, w.FirstEndMs+int64(w.Steps-1)*w.StepMs
@@ -127,7 +127,8 @@ type subqueryRun struct {
 	points int // values of the operand
 	// largest is the number of values in the largest window.
 	largest int
-	// annos are the annotations of the function and of all operators above it. They replace equal ones of the operand.
+	// annos are the annotations of the function and of all operators above it. They replace equal annotations of the
+	// operand.
 	annos annotations.Annotations
 }
 
@@ -155,7 +156,7 @@ func (r *subqueryRun) add(s grid.Series, values []float64) error {
 	return r.emitRow(ev, s, r.row, largest)
 }
 
-// fill makes the column of the values between the first and the last that are present.
+// fill makes the column of the values between the first and the last present one.
 func (r *subqueryRun) fill(values []float64) {
 	from, end := 0, len(values)
 	for from < end && grid.IsAbsent(values[from]) {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// blockSamples is the number of samples that are added up together.
+	// blockSamples is the number of samples in a block.
 	blockSamples = 16
 	// BlockwiseMin is the smallest number of samples at which a window is summed by blocks.
 	BlockwiseMin = 4 * blockSamples
@@ -20,7 +20,7 @@ const (
 type blocks struct {
 	sums, comps []float64
 	sizes       []float64 // sums of absolute values
-	// usable is false if a sum is not finite, because the result then depends on the order of additions.
+	// usable is false if a sum is not finite. Then the result depends on the order of additions.
 	usable bool
 }
 

@@ -4,8 +4,8 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// extreme finds the largest of values times sign, which is 1 or -1. Any number replaces NaN. Among equal values the
-// first one wins, among NaNs the last one.
+// extreme finds the largest of values times sign, which is 1 or -1. Any number replaces NaN. The first of equal values wins,
+// and the last of NaNs.
 type extreme struct{ sign float64 }
 
 // MinOverTime returns the least sample of each window.

@@ -13,7 +13,7 @@ type fixedInterval struct {
 	from, end int // steps [from, end) have windows with all their samples
 }
 
-// fixedIntervalMemo is the fixedInterval of the previous series. Series of one target are consecutive and have the same
+// fixedIntervalMemo caches the fixedInterval of the previous series. Series of one target are consecutive and have the same
 // sample times. So they share the fixedInterval and the extrapolation of their first whole window.
 type fixedIntervalMemo struct {
 	firstMs, stepMs, endMs int64
@@ -57,7 +57,7 @@ func newFixedInterval(w *Window, stepMs int64) fixedInterval {
 func SamplesUpTo(firstMs, stepMs, tsMs int64) int {
 	n := (tsMs - firstMs) / stepMs
 	if (tsMs-firstMs)%stepMs < 0 {
-		n-- // towards the past
+		n-- // rounds towards the past
 	}
 	return int(n) + 1
 }

@@ -60,8 +60,7 @@ func AvgOverTime() Func {
 		func(sum, c, n float64) float64 { return sum/n + c/n })
 }
 
-// average is the compensated sum over the count, or an incremental mean from the sample at which the sum
-// would overflow.
+// average is the compensated sum over the count. From the sample at which the sum would overflow, it is an incremental mean.
 func average(vs []float64) float64 {
 	sum, c := vs[0], 0.0
 	for i, v := range vs[1:] {

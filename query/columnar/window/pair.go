@@ -57,7 +57,7 @@ const (
 	carriedMax = 1 << 30
 	// roundoff is half the distance between 1 and the next larger number.
 	roundoff = 1.0 / (1 << 53)
-	// toleranceMax is the relative error up to which a result counts as equal: half of the permitted difference of
+	// toleranceMax is the largest relative error of a result that counts as equal: half of the permitted difference of
 	// answers.
 	toleranceMax = 5e-13
 )

@@ -8,7 +8,7 @@ import (
 // twoRanks returns the values of two neighbouring ranks, or one value twice. It reorders the values. NaN ranks
 // first.
 func twoRanks(values []float64, lower, upper int) (below, above float64) {
-	numbers := 0 // the values from here on are numbers, earlier ones are NaN
+	numbers := 0 // the values from this index on are numbers; earlier ones are NaN
 	for i, v := range values {
 		if v != v {
 			values[numbers], values[i] = v, values[numbers]
@@ -37,8 +37,8 @@ const (
 	rankSampled = 60
 )
 
-// selectRank reorders the values so that vs[k] has rank k, no earlier value is larger and no later value is smaller.
-// It partitions the part with rank k until that part is small. It sorts the part if partitioning takes too long.
+// selectRank reorders the values so that vs[k] has rank k, no earlier value is larger and no later value is smaller. It
+// partitions the part with rank k until that part is small. If partitioning takes too long, it sorts the part.
 func selectRank(vs []float64, k int) {
 	lo, hi := 0, len(vs)-1
 	for rounds := 2 * bits.Len(uint(len(vs))); hi-lo >= rankSorted; rounds-- {

@@ -6,9 +6,9 @@ import (
 	"halite/rollup"
 )
 
-// Sliding is the two-stack sliding aggregate: it merges the states of neighbouring intervals into the state of a window. It
-// merges a state at most three times, however many windows contain it. Before mid it keeps suffixes that end at mid; states
-// from mid on are merged as they come.
+// Sliding is the two-stack sliding aggregate: it merges the states of adjacent intervals into the state of a window. It
+// merges a state at most three times, however many windows contain it. Before mid it keeps suffixes that end at mid; it
+// merges states from mid on as they come.
 type Sliding struct {
 	Fields   rollup.Fields
 	states   []rollup.State
@@ -69,8 +69,8 @@ const (
 	correctionMax = 2000
 )
 
-// Exactly reports whether a function of a window's state equals the function of its samples, to 1e-12. It does not if so
-// much cancels out that the result depends on the order of additions, or if sums are not finite.
+// Exactly reports whether a function of a window's state equals the function of its samples, to 1e-12. It returns false if
+// so much cancels out that the result depends on the order of additions, or if sums are not finite.
 func Exactly(fn rollup.Func, s *rollup.State) bool {
 	if s.Count == 0 {
 		return true

@@ -73,8 +73,8 @@ func (w *Window) Section(first, steps int) *Window {
 	return p
 }
 
-// Reset loads the samples of a series and returns the number of samples in the largest window. first is the number of
-// the first step. knowsEven says that the function needs no bounds if even is set.
+// Reset loads the samples of a series and returns the number of samples in the largest window. first is the number of the
+// first step. knowsEven means that the function needs no bounds if even is set.
 func (w *Window) Reset(counts *grid.SampleCounts, first int, c *column.Column, knowsEven bool) (largest int) {
 	if c.Len() == 0 {
 		return 0
@@ -123,7 +123,7 @@ func (w *Window) search(counts *grid.SampleCounts, first int) (largest int) {
 		}
 	}
 	total, fresh := counts.Total[first:first+len(w.Hi)], counts.Fresh[first:first+len(w.Hi)]
-	ahead, behind := 0, 0 // distances that the bounds moved at the last step, a guess for the next one
+	ahead, behind := 0, 0 // distances of the last moves of the bounds, a guess for the next ones
 	for k := range w.Hi {
 		before, from := hi, lo
 		hi = advance(ts, hi, ahead, end)
@@ -140,8 +140,8 @@ func (w *Window) search(counts *grid.SampleCounts, first int) (largest int) {
 	return largest
 }
 
-// advance returns the number of times up to endMs. All times before at are earlier. guess is the likely number of
-// further ones.
+// advance returns the number of times up to endMs. All times before at are earlier. guess is the likely number of additional
+// ones.
 func advance(ts []int64, at, guess int, endMs int64) int {
 	if next := at + guess; guess > 1 && next <= len(ts) && ts[next-1] <= endMs {
 		at = next
@@ -163,7 +163,7 @@ func (w *Window) leaveOutStale(c *column.Column) {
 	w.ts, w.Values, w.samples = w.staleTs, w.staleVs, nil
 }
 
-// apart reports whether no two windows share samples.
+// apart reports whether windows share no samples.
 func (w *Window) apart() bool { return w.Steps == 1 || w.StepMs >= w.RangeMs }
 
 // each makes a Func of a function of one window. The result is absent for windows with fewer than samplesMin

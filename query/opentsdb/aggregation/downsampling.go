@@ -45,7 +45,7 @@ func (d *Downsampling) IntervalMs() int64 {
 	return int64(d.Count) * d.Unit.ms()
 }
 
-// Range is the requested time range of a query, both ends inclusive, with the wider range of the samples that it reads: whole
+// Range is the requested time range of a query, both ends inclusive, and the wider range of the samples that it reads: whole
 // intervals and whole hours. ReadToMs is the last millisecond of the wider range.
 type Range struct{ StartMs, EndMs, ReadFromMs, ReadToMs int64 }
 

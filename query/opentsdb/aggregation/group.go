@@ -8,7 +8,7 @@ import (
 // Group is the series of one answer.
 type Group struct {
 	Aggregator *Aggregator
-	// Downsampled and Rate say how the series were transformed. After either transformation no value is an integer.
+	// Downsampled and Rate record how the series were transformed. After either transformation no value is an integer.
 	Downsampled, Rate bool
 	// Series are the results of Transforms, in a fixed order, because sums of doubles depend on the order.
 	Series []Points
@@ -19,14 +19,14 @@ type Answer struct {
 	TsMs     []int64
 	Integers []int64
 	Doubles  []float64
-	// Interpolated says that at some time a series without a point at that time contributed a value.
+	// Interpolated means that at some time a series without a point contributed a value.
 	Interpolated bool
 }
 
 // Len returns the number of points.
 func (a *Answer) Len() int { return len(a.TsMs) }
 
-// Clip leaves out the points outside a range of times, both ends inclusive.
+// Clip omits the points outside a range of times, both ends inclusive.
 func (a *Answer) Clip(fromMs, toMs int64) {
 	first, _ := slices.BinarySearch(a.TsMs, fromMs)
 	end := first + len(clip(a.TsMs, fromMs, toMs))

@@ -25,7 +25,7 @@ func (p *Points) from(tsMs int64) Points {
 	return Points{TsMs: p.TsMs[i:], Values: p.Values[i:]}
 }
 
-// Quotients divides values by the values at the same times. Times with only one of them, or with a divisor of 0, are left out.
+// Quotients divides values by the values at the same times. It omits times with only one of them, or with a divisor of 0.
 func Quotients(values, divisors Points) (out Points) {
 	k := 0
 	for i, tsMs := range values.TsMs {
@@ -39,7 +39,7 @@ func Quotients(values, divisors Points) (out Points) {
 	return out
 }
 
-// integerMax bounds the integers that a double represents exactly, as it does their neighbours.
+// integerMax bounds the integers that a double represents exactly, together with their neighbours.
 const integerMax = 1 << 53
 
 // IsInteger reports whether a value counts as an integer: whole, and below 2^53.

@@ -1,7 +1,7 @@
 package aggregation
 
-// Transform turns the samples of one series into the points that a group aggregates. Give it all samples of the range to read
-// with Add, in order, then take its Points. Do not reuse it.
+// Transform turns the samples of one series into the points that a group aggregates. The caller passes all samples of the
+// range to Add, in order, then calls Points. A Transform is used once.
 type Transform struct {
 	down   *Downsampling
 	rate   *Rate
@@ -9,8 +9,8 @@ type Transform struct {
 
 	out     Points
 	current intervals
-	fromMs  int64     // samples before are not used
-	toMs    int64     // samples from here on are not used
+	fromMs  int64     // samples before it are not used
+	toMs    int64     // samples from it on are not used
 	started bool      // whether current is set
 	pending []float64 // values of the current interval
 }

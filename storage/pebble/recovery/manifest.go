@@ -97,7 +97,7 @@ const (
 
 // dropFromManifest removes files from the tree. The tree has no call for this: its excises read the files, and remove keys
 // from all levels. So dropFromManifest appends a record to the manifest, like the record of a compaction that has read the
-// files. Nothing else changes, so older versions of cells that the files hid become visible again.
+// files. It changes nothing else, so older versions of cells that the files hid become visible again.
 func dropFromManifest(fs vfs.FS, tree string, m manifestRecords, files []*treeFile) error {
 	var edit []byte
 	for _, f := range files {

@@ -17,13 +17,13 @@ import (
 )
 
 // A permanently damaged file fails all reads of its keys. A missing file prevents the tree from opening. With
-// Tree.AcceptLoss the store goes on without them:
+// Tree.AcceptLoss the store continues without them:
 //
-//	1  lost/pending.json says what is lost
+//	1  lost/pending.json records the losses
 //	2  the files move to lost/
 //	3  the manifest no longer names them
 //
-// After a crash in between, the next Open with AcceptLoss finds the files missing and goes on at 3. The note stays until
+// After a crash in between, the next Open with AcceptLoss finds the files missing and continues at 3. The record stays until
 // ForgetLosses, because index and rollups of the lost rows must be rebuilt first, also after a crash.
 const (
 	lostName    = "lost"
@@ -48,7 +48,7 @@ type Tree struct {
 	Dir string
 	// Options are the options with which the store opens the tree.
 	Options *pebble.Options
-	// AcceptLoss reports whether a damaged or missing file, named like 000012.sst, may be left out. nil accepts no loss.
+	// AcceptLoss reports whether Open may omit a damaged or missing file, named like 000012.sst. nil accepts no loss.
 	AcceptLoss func(file string) bool
 	Logger     *slog.Logger
 	Now        func() time.Time
@@ -60,8 +60,8 @@ func (t *Tree) Path() string { return t.FS.PathJoin(t.Dir, TreeName) }
 // accepts reports whether the loss of a damaged file is accepted.
 func (t *Tree) accepts(d *fault.Damage) bool { return t.AcceptLoss != nil && t.AcceptLoss(d.File) }
 
-// exists reports whether Dir holds tables. It fails with the name of a missing or damaged file without which the tables do
-// not open. A tree without a table file, whose creation was interrupted, does not count: the store creates it again.
+// exists reports whether Dir holds tables. It fails with the name of a missing or damaged file that the tables need to open.
+// A tree without a table file, whose creation was interrupted, does not count: the store creates it again.
 func (t *Tree) exists() (exists bool, err error) {
 	fs, tree := t.FS, t.Path()
 	names, err := fs.List(tree)
@@ -103,8 +103,8 @@ func (t *Tree) exists() (exists bool, err error) {
 	return true, t.CheckManifest()
 }
 
-// Recover reports whether Dir holds a tree to open. It refuses a damaged tree, or leaves out what AcceptLoss accepts. It
-// returns all losses that ForgetLosses has not confirmed.
+// Recover reports whether Dir holds a tree to open. It refuses a damaged tree, or omits what AcceptLoss accepts. It returns
+// all losses that ForgetLosses has not confirmed.
 func (t *Tree) Recover() (exists bool, lost []fault.Damage, err error) {
 	exists, err = t.exists()
 	if damage := (*fault.Damage)(nil); errors.As(err, &damage) && t.accepts(damage) {

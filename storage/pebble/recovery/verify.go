@@ -26,7 +26,7 @@ type Verified struct {
 
 // Verify reads every file of the tree: the manifest, and all blocks, keys and values of the table files. It calls visit with
 // each cell that the store would return. An error of visit counts as damage of that cell. The bytes of a row are valid only
-// during the call. Verify changes nothing. It fails only if it cannot do its work.
+// during the call. Verify changes nothing. It returns an error only if it cannot finish.
 func (t *Tree) Verify(
 	ctx context.Context, codec *daycells.Codec, visit func(table string, row storage.Row) error,
 ) (v Verified, err error) {

@@ -61,7 +61,7 @@ type tablet struct {
 
 	rowsWritten, rowsRead   atomic.Uint64
 	bytesWritten, bytesRead atomic.Uint64
-	unflushed               atomic.Uint64 // approximate bytes that no file has yet
+	unflushed               atomic.Uint64 // approximate bytes that are not in a file yet
 	rowsAtCheck             uint64        // rowsWritten+rowsRead at the last check
 
 	mu      sync.Mutex
@@ -157,7 +157,7 @@ func (ts *Set) samplesMax() int {
 	return min(max(tableSamplesMax/len(ts.list), tabletSamplesMin), tabletSamplesMax)
 }
 
-// sample offers a key. Writes have many rows in sorted order, so every n-th key divides them more evenly than random keys.
+// sample offers a key. A write has many rows in sorted order, so every n-th key divides them more evenly than random keys.
 func (tb *tablet) sample(key []byte, keep int) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()

@@ -59,7 +59,7 @@ func (ts *Set) Check(ctx context.Context) error {
 			}
 			if len(keys) > 0 {
 				list = append(list, tb.split(keys)...)
-				lastSize, lastRows = sizeMax, rowsMax // not joined with what follows
+				lastSize, lastRows = sizeMax, rowsMax // do not join it with the next one
 				changes = append(changes, ts.splits(m, keys)...)
 				continue
 			}
@@ -202,7 +202,7 @@ type weightedKey struct {
 	weight uint64
 }
 
-// splitKeys returns up to parts−1 keys inside the tablet that divide its load or its size. It returns none if it knows too
+// splitKeys returns up to parts−1 keys inside the tablet that divide its load or its size. It returns none if there are too
 // few keys. Samples of written keys divide better than the bounds of files, which say nothing about the keys in between.
 func (ts *Set) splitKeys(m measured, parts int) ([][]byte, error) {
 	written := m.writtenKeys()

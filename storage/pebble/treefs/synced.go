@@ -16,9 +16,9 @@ import (
 )
 
 // After a crash, the tree uses its manifest up to the first unreadable record, because a crash may cut off the last record.
-// At damage, it would also drop every later record and the files that those records name. So the store notes how many bytes
-// of the manifest the last Sync made durable, and refuses a manifest that is readable only up to fewer bytes. The caller
-// truncates its log only after a Sync, so the log still has all samples beyond that length.
+// At damage, it would also drop every later record and the files that those records name. So the store records how many
+// bytes of the manifest the last Sync made durable. It refuses a manifest with fewer readable bytes. The caller truncates
+// its log only after a Sync, so the log still has all samples beyond that length.
 const SyncedName = "SYNCED"
 
 // SyncedNote says how many bytes of a manifest are durable.
@@ -87,7 +87,7 @@ func (w *ManifestWatch) Store(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// NoteManifest writes the note of a tree that nobody writes, such as a checkpoint: its whole manifest is durable.
+// NoteManifest writes the note of a tree that no process writes, such as a checkpoint: its whole manifest is durable.
 func NoteManifest(fs vfs.FS, dir, treeDir string) error {
 	names, err := fs.List(treeDir)
 	if err != nil {

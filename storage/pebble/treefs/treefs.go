@@ -17,11 +17,12 @@ const (
 
 // treeFS is the file system of the tree. It watches the manifest and corrects three habits of the tree.
 //
-// The tree stops for good when a write of its manifest fails, because it cannot know what the file contains. But a write that
-// fails for lack of disk space leaves nothing behind that a sync could lose. So treeFS repeats this write until there is
-// space, and the tree only sees a slow write. Meanwhile reads go on, and the health monitor refuses writes.
+// The tree stops for good when a write of its manifest fails, because it cannot find out what the file contains. But a write
+// that fails for lack of disk space leaves nothing behind that a sync could lose. So treeFS repeats this write until there
+// is space, and the tree only sees a slow write. Meanwhile reads continue, and the health monitor refuses writes.
 //
-// It leaves files of other directories alone. A checkpoint of the tree makes such files, and a full disk must fail it.
+// It does not affect files of other directories. A checkpoint of the tree makes such files, and must fail if the disk is
+// full.
 type treeFS struct {
 	vfs.FS
 	dir   string
@@ -29,11 +30,11 @@ type treeFS struct {
 	watch *ManifestWatch
 }
 
-// Create waits while flushes fail: the tree retries at once and forever, and would spin until there is space.
+// Create waits while flushes fail. Otherwise the tree would retry at once, without end, until there is space.
 //
-// Create also makes the names in a directory durable before it creates a marker. The tree creates a manifest, then the marker
-// that names it, and syncs the directory once after both. Power loss in between could keep the marker and lose the manifest.
-// The store would never open again.
+// Create also makes the names in a directory durable before it creates a marker. The tree creates a manifest, then the
+// marker that names it, and syncs the directory once after both. Power loss in between could keep the marker and lose the
+// manifest. Then the store would never open again.
 func (fs treeFS) Create(name string, category vfs.DiskWriteCategory) (f vfs.File, err error) {
 	if fs.PathDir(name) != fs.dir {
 		return fs.FS.Create(name, category)

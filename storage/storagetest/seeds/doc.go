@@ -1,3 +1,3 @@
-// Package seeds tells random tests which seeds to run. HALITE_SEED=n replays one seed, HALITE_SEEDS=n runs more or fewer than
-// the default. It imports nothing of the module.
+// Package seeds gives random tests their seeds. HALITE_SEED=n replays one seed, and HALITE_SEEDS=n sets the number of seeds.
+// It imports no package of the module.
 package seeds

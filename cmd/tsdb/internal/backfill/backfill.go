@@ -26,11 +26,11 @@ import (
 )
 
 const (
-	// stepsMax bounds the evaluations of a rule that one query asks for. The default of --query.max-points is larger.
+	// stepsMax bounds the evaluations of a rule in one query. The default of --query.max-points is larger.
 	stepsMax = 5000
 	// partSamples is the number of samples of a write.
 	partSamples = 20_000
-	// retryFor is how long a request is repeated that may succeed later.
+	// retryFor is the time for which a request is retried.
 	retryFor = 5 * time.Minute
 	// retryWait is the time between two tries of a query.
 	retryWait = time.Second
@@ -44,12 +44,12 @@ type group struct {
 	rules              []*rule
 }
 
-// rule is a recording rule with what the command has done for it.
+// rule is a recording rule with the progress of the command.
 type rule struct {
 	name   string
 	expr   parser.Expr
 	labels labels.Labels
-	last   map[string]labels.Labels // series at the evaluation before; nil before the first one
+	last   map[string]labels.Labels // series at the previous evaluation; nil before the first one
 	series map[uint64]struct{}      // hashes of the labels of all series
 	report ruleReport
 }
@@ -67,8 +67,8 @@ type backfill struct {
 	part         transfer.Part
 }
 
-// newGroups returns the groups with recording rules, and the number of alerting rules. Evaluations are at the times at which a
-// server with these files evaluates them. interval is of groups without one.
+// newGroups returns the groups with recording rules, and the number of alerting rules. Evaluations have the same times as on
+// a server with these files. interval is for groups without one.
 func newGroups(files *rules.Files, interval time.Duration, fromMs int64) (out []*group, alerting int, err error) {
 	for _, path := range files.Paths {
 		for _, theirs := range files.Groups(path) {

@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// backend is where a Repository keeps its backups: a directory or a bucket. A backup is unfinished from Begin to Publish.
+// backend stores the backups of a Repository: in a directory or a bucket. A backup is unfinished from Begin to Publish.
 type backend interface {
-	// Lock keeps other commands from changing the backups, and removes what interrupted commands have left. The returned context
-	// ends with the lock. It fails with storage.ErrLocked if another command holds the lock.
+	// Lock prevents other commands from changing the backups, and removes leftovers of interrupted commands. The returned
+	// context ends with the lock. It fails with storage.ErrLocked if another command holds the lock.
 	Lock(ctx context.Context) (context.Context, func() error, error)
 	// List returns the names of the backups, oldest first, and of unfinished ones.
 	List(ctx context.Context) (names, unfinished []string, err error)

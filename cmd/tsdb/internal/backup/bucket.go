@@ -305,14 +305,14 @@ func (b *bucket) Unknown(ctx context.Context, m *Manifest) (faults []Fault, err 
 	return faults, err
 }
 
-// objectReader reads an object. If the connection breaks, it goes on where it was.
+// objectReader reads an object. If the connection breaks, it continues where it stopped.
 type objectReader struct {
 	ctx      context.Context
 	bucket   *bucket
 	key      string
 	body     io.ReadCloser
 	attempts int // that are left
-	// offset is how much has been read, sizeBytes the size of the object.
+	// offset is the number of bytes read so far, and sizeBytes is the size of the object.
 	offset, sizeBytes int64
 }
 

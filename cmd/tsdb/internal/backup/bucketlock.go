@@ -20,7 +20,7 @@ import (
 // errLockLost ends a command whose lock another command may have taken over.
 var errLockLost = errors.New("the lock of the bucket is lost: the command could not renew it in time; run it again")
 
-// renewals is how often a lock is renewed within its timeout. A command stops after renewals-2 failures.
+// renewals is the number of renewals of a lock within its timeout. A command stops after renewals-2 failures.
 const renewals = 10
 
 // bucketLock is an object below locksKey. A command puts its own object, then lists all of them. Listings of S3 show every object
@@ -63,7 +63,7 @@ func (b *bucket) Lock(ctx context.Context) (context.Context, func() error, error
 	return locked, l.release, nil
 }
 
-// take looks at the locks of other commands. It removes those that have expired.
+// take checks the locks of other commands. It removes expired ones.
 func (l *bucketLock) take(ctx context.Context) error {
 	locks := map[string]time.Time{}
 	err := l.bucket.list(ctx, locksKey, true, func(key string, o *minio.ObjectInfo) { locks[key] = o.LastModified })
@@ -130,7 +130,7 @@ func (l *bucketLock) renew(ctx context.Context) {
 	}
 }
 
-// held fails if another command has taken the lock over, for example because this machine slept.
+// held fails if another command has taken over the lock, for example because this machine was suspended.
 func (l *bucketLock) held(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -190,7 +190,7 @@ func (b *bucket) clean(ctx context.Context) error {
 	}
 }
 
-// noUploads reports whether the service says that it has no such uploads, or does not know them at all.
+// noUploads reports whether the service has no such uploads, or does not support them.
 func noUploads(err error) bool {
 	code := minio.ToErrorResponse(err).Code
 	return code == "NoSuchUpload" || code == "NotImplemented"

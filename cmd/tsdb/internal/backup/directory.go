@@ -104,7 +104,7 @@ func (d directory) Add(ctx context.Context, a addition) (shared bool, err error)
 	return false, err
 }
 
-// link makes target a hard link to a file. It returns false if the file is not what it was, or if the file system has no hard
+// link makes target a hard link to a file. It returns false if the file has changed, or if the file system has no hard
 // links.
 func link(path, target string, sizeBytes int64) bool {
 	info, err := os.Lstat(path)
@@ -137,7 +137,7 @@ func (d directory) Open(_ context.Context, name string, f *File) (io.ReadCloser,
 // Remove implements backend. The file system keeps shared files.
 func (d directory) Remove(_ context.Context, names []string, _ []Entry) error {
 	for _, name := range names {
-		// From here on List omits the backup, even if the removal is interrupted.
+		// After this point List omits the backup, even if the removal is interrupted.
 		if err := os.Rename(filepath.Join(d.path, name), d.partial(name)); err != nil {
 			return err
 		}

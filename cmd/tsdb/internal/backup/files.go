@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// partialSuffix ends the names of what is unfinished.
+	// partialSuffix ends the names of unfinished files and directories.
 	partialSuffix = ".partial"
 	// copyBytes is the size of one read.
 	copyBytes = 1 << 20

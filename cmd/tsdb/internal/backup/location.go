@@ -23,7 +23,7 @@ const (
 type S3Options struct {
 	// Endpoint is the URL of the service, without a path (https://s3.amazonaws.com).
 	Endpoint string
-	// Region is the region of the bucket; empty: the service is asked.
+	// Region is the region of the bucket. If it is empty, the client asks the service.
 	Region string
 	// PathStyle puts the bucket into the path of URLs, not into the host. Otherwise this depends on the endpoint.
 	PathStyle bool

@@ -119,13 +119,13 @@ func (r *Repository) Find(ctx context.Context, name string) (*Manifest, error) {
 	return m, nil
 }
 
-// Prune removes all but the newest keep backups. It returns the names of the removed ones. Files that a kept backup shares with
-// a removed one stay.
+// Prune removes all except the newest keep backups. It returns the names of the removed ones. Files that a kept backup
+// shares with a removed one stay.
 func (r *Repository) Prune(ctx context.Context, keep int) (removed []string, err error) {
 	if keep < 1 {
 		return nil, fmt.Errorf("--keep is %d: keep at least one backup, for example --keep=7", keep)
 	}
-	if _, _, err := r.backend.List(ctx); err != nil { // the lock would make the directory
+	if _, _, err := r.backend.List(ctx); err != nil { // the lock would create the directory
 		return nil, err
 	}
 	ctx, release, err := r.backend.Lock(ctx)

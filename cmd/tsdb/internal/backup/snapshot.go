@@ -61,7 +61,7 @@ func NewSnapshots(opts SnapshotOptions) *Snapshots {
 	}
 }
 
-// Take makes a snapshot. It holds every sample acknowledged before the call. After an error nothing of it is left.
+// Take makes a snapshot. It holds every sample acknowledged before the call. After an error no part of it remains.
 func (s *Snapshots) Take(ctx context.Context) (api.Snapshot, error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()

@@ -56,8 +56,7 @@ func (r *Repository) read(ctx context.Context, backup string, f *File, consume f
 	return nil
 }
 
-// Restore copies a backup into a new data directory. It checks every file meanwhile. After an error nothing of the directory is
-// left.
+// Restore copies a backup into a new data directory and checks every file. After an error no part of the directory remains.
 func (r *Repository) Restore(ctx context.Context, m *Manifest, to string, progress *Progress) (err error) {
 	to, err = filepath.Abs(to)
 	if err != nil {

@@ -19,7 +19,7 @@ const answerBytesMax = 64 << 20
 // tokenBytesMax bounds the file of a bearer token.
 const tokenBytesMax = 64 << 10
 
-// Server is a server to ask.
+// Server is the server that a command calls.
 type Server struct {
 	// URL is the base of its API; it may hold a user and a password.
 	URL string
