@@ -588,7 +588,7 @@ func restrict(ctx context.Context, d deletion.Request) deletion.Request {
 type SeriesLimitSource func(most int) ingest.SeriesLimitStatus
 
 // RetentionSource returns the disk space of each tier of each rule, and the space that other retentions would free.
-type RetentionSource func(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error)
+type RetentionSource func(ctx context.Context, try retention.Change) ([]retention.Cost, error)
 
 // TabletSource lists tables and their tablets; every storage.Store is one.
 type TabletSource interface {

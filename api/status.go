@@ -338,7 +338,7 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 	if s.opts.Retention == nil {
 		return document(map[string]any{"costs": []retention.Cost{}})
 	}
-	try := retention.WhatIf{Pattern: r.FormValue("rule")}
+	try := retention.Change{Pattern: r.FormValue("rule")}
 	for t := keyschema.Raw; t < keyschema.TierCount; t++ {
 		text := r.FormValue(t.String())
 		if text == "" {
@@ -352,7 +352,7 @@ func (s *Server) retention(r *http.Request) (reply, *apiError) {
 	}
 	costs, err := s.opts.Retention(r.Context(), try)
 	switch {
-	case errors.Is(err, retention.ErrBadWhatIf):
+	case errors.Is(err, retention.ErrBadChange):
 		return reply{}, &apiError{typ: errBadData, err: err}
 	case err != nil:
 		return reply{}, &apiError{typ: errInternal, err: fmt.Errorf("measure the stored data: %w", err)}

@@ -65,11 +65,11 @@ func spreadOf(t *testing.T, profile string, series int) {
 	require.Less(t, salts.Samples.MaxOverMean, salts.Samples.Bound)
 	require.GreaterOrEqual(t, tablets.RowsWritten.Ranges, 8)
 	require.Positive(t, tablets.CountedSeconds, "tablets must not split during the load")
-	for name, evenness := range map[string]distribution.Evenness{
+	for name, skew := range map[string]distribution.Skew{
 		"rows by salt": salts.Rows, "bytes by salt": salts.Bytes, "samples by key": tablets.Samples, "rows by key": tablets.Rows,
 		"rows written": tablets.RowsWritten, "bytes written": tablets.BytesWritten,
 	} {
-		require.LessOrEqual(t, evenness.MaxOverMean, spreadMax, "%s: %v", name, evenness.Loads)
+		require.LessOrEqual(t, skew.MaxOverMean, spreadMax, "%s: %v", name, skew.Loads)
 	}
 	written := int64(0)
 	for _, n := range tablets.RowsWritten.Loads {

@@ -418,7 +418,7 @@ func openStore(
 	if err != nil {
 		return nil, err
 	}
-	if err := tables.Disown(ctx, store); err != nil {
+	if err := tables.RemoveOwner(ctx, store); err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil

@@ -26,7 +26,7 @@ func TestBoundHolds(t *testing.T) {
 			for range c.balls {
 				loads[r.IntN(c.bins)]++
 			}
-			s := newEvenness(loads, c.balls)
+			s := newSkew(loads, c.balls)
 			require.Equal(t, bound, s.Bound)
 			require.InDelta(t, s.HottestShare*float64(c.bins), s.MaxOverMean, 1e-12)
 			if s.MaxOverMean > bound {
@@ -40,7 +40,7 @@ func TestBoundHolds(t *testing.T) {
 	require.Equal(t, 1.0, maxOverMeanBound(100, 1))
 	require.Equal(t, 1.0, maxOverMeanBound(0, 16))
 	require.LessOrEqual(t, maxOverMeanBound(1, 16), 16.0)
-	require.Equal(t, Evenness{Ranges: 2, Loads: []int64{0, 0}}, newEvenness([]int64{0, 0}, 0))
+	require.Equal(t, Skew{Ranges: 2, Loads: []int64{0, 0}}, newSkew([]int64{0, 0}, 0))
 }
 
 // TestTabletsByKey assigns the keys of a load to tablets and compares the sums with the sums of the salts.

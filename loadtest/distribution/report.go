@@ -15,12 +15,12 @@ type Report struct {
 
 // BySalt is the distribution of a group of series over salts.
 type BySalt struct {
-	Series  int      `json:"series"`
-	Samples Evenness `json:"samples"`
+	Series  int  `json:"series"`
+	Samples Skew `json:"samples"`
 	// Rows counts a row for each series and hour.
-	Rows Evenness `json:"rows"`
+	Rows Skew `json:"rows"`
 	// Bytes counts the bytes of write requests before compression.
-	Bytes Evenness `json:"bytes"`
+	Bytes Skew `json:"bytes"`
 }
 
 // ByMetric is the distribution of one metric.
@@ -32,18 +32,18 @@ type ByMetric struct {
 // ByTablet is the distribution over the tablets that the server has at the end.
 type ByTablet struct {
 	// Samples and Rows of this load, assigned to tablets by their keys.
-	Samples Evenness `json:"samples"`
-	Rows    Evenness `json:"rows"`
+	Samples Skew `json:"samples"`
+	Rows    Skew `json:"rows"`
 	// RowsWritten and BytesWritten are counted by the server during the last CountedSeconds: since the load began or
 	// since the last split. A row reaches its tablet when its hour is flushed, so a short load may show none.
 	// CountedSeconds is 0 if tablets split at the very end; each tablet then counts since its creation.
-	RowsWritten    Evenness `json:"rows_written"`
-	BytesWritten   Evenness `json:"bytes_written"`
-	CountedSeconds float64  `json:"counted_seconds"`
+	RowsWritten    Skew    `json:"rows_written"`
+	BytesWritten   Skew    `json:"bytes_written"`
+	CountedSeconds float64 `json:"counted_seconds"`
 }
 
-// Evenness says how evenly a load falls on key ranges.
-type Evenness struct {
+// Skew describes how unevenly a load falls on key ranges.
+type Skew struct {
 	// Ranges is the number of salts or tablets. Loads has the load of each.
 	Ranges int     `json:"ranges"`
 	Loads  []int64 `json:"loads"`
@@ -56,16 +56,16 @@ type Evenness struct {
 }
 
 // Sum returns the total load.
-func (e *Evenness) Sum() (sum int64) {
+func (e *Skew) Sum() (sum int64) {
 	for _, n := range e.Loads {
 		sum += n
 	}
 	return sum
 }
 
-// newEvenness summarizes loads. series is the number of series placed at random, or 0 for none.
-func newEvenness(loads []int64, series int) Evenness {
-	e := Evenness{Ranges: len(loads), Loads: loads}
+// newSkew summarizes loads. series is the number of series placed at random, or 0 for none.
+func newSkew(loads []int64, series int) Skew {
+	e := Skew{Ranges: len(loads), Loads: loads}
 	if sum := e.Sum(); sum > 0 {
 		e.HottestShare = float64(slices.Max(loads)) / float64(sum)
 		e.MaxOverMean = e.HottestShare * float64(len(loads))

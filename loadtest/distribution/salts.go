@@ -32,7 +32,7 @@ func (l *saltLoads) add(salt int, samples, rows, bytes int64) {
 }
 
 func (l *saltLoads) report() BySalt {
-	return BySalt{l.series, newEvenness(l.samples, l.series), newEvenness(l.rows, l.series), newEvenness(l.bytes, l.series)}
+	return BySalt{l.series, newSkew(l.samples, l.series), newSkew(l.rows, l.series), newSkew(l.bytes, l.series)}
 }
 
 // Analysis computes the keys of all acknowledged samples. Its fields are its input; Tablets may be empty.
@@ -72,7 +72,7 @@ func (a *Analysis) Run() *Report {
 	slices.SortFunc(out.Salts, func(a, b BySalt) int { return cmp.Compare(a.Samples.Ranges, b.Samples.Ranges) })
 	out.Metrics = a.largestMetrics()
 	if len(a.Tablets) > 0 {
-		out.Tablets = &ByTablet{Samples: newEvenness(a.tabletSamples, 0), Rows: newEvenness(a.tabletRows, 0)}
+		out.Tablets = &ByTablet{Samples: newSkew(a.tabletSamples, 0), Rows: newSkew(a.tabletRows, 0)}
 	}
 	return out
 }

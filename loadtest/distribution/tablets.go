@@ -106,5 +106,5 @@ func (w *TabletWatcher) Finish(last []Tablet, report *ByTablet) {
 		rows[i] = int64(x.RowsWritten - min(w.first[i].RowsWritten, x.RowsWritten))
 		bytes[i] = int64(x.BytesWritten - min(w.first[i].BytesWritten, x.BytesWritten))
 	}
-	report.RowsWritten, report.BytesWritten = newEvenness(rows, 0), newEvenness(bytes, 0)
+	report.RowsWritten, report.BytesWritten = newSkew(rows, 0), newSkew(bytes, 0)
 }

@@ -158,6 +158,6 @@ func (p *printer) loads(unit string, loads []int64) {
 }
 
 // hottestText compares the share of the hottest range with its share in an even distribution.
-func hottestText(s *distribution.Evenness) string {
+func hottestText(s *distribution.Skew) string {
 	return fmt.Sprintf("%.2f%% (even %.2f%%)", s.HottestShare*100, 100/float64(max(s.Ranges, 1)))
 }

@@ -28,25 +28,25 @@ type Cost struct {
 	FreedBytes int64         `json:"freedBytes"`
 }
 
-// WhatIf is another age for some tiers.
-type WhatIf struct {
+// Change is a retention to try: other ages for some tiers.
+type Change struct {
 	// Pattern names the rule to change; empty changes all rules.
 	Pattern string
 	// Retention has the ages to try. A tier with nil keeps its age, or gets the age of [keyschema.RetentionByTier.With].
 	Retention [keyschema.TierCount]*keyschema.Age
 }
 
-// ErrBadWhatIf is wrapped by the errors of Costs about ages that are not allowed and rules that do not exist.
-var ErrBadWhatIf = errors.New("bad retention to try")
+// ErrBadChange means that a Change has an age that is not allowed, or names a rule that does not exist.
+var ErrBadChange = errors.New("bad retention to try")
 
 // check returns the first fault.
-func (w *WhatIf) check(rules []keyschema.PatternRetention) error {
+func (w *Change) check(rules []keyschema.PatternRetention) error {
 	for t, age := range w.Retention {
 		if age == nil {
 			continue
 		}
 		if err := keyschema.Tier(t).Check(*age); err != nil {
-			return fmt.Errorf("%w: %w", ErrBadWhatIf, err)
+			return fmt.Errorf("%w: %w", ErrBadChange, err)
 		}
 	}
 	found := false
@@ -56,21 +56,21 @@ func (w *WhatIf) check(rules []keyschema.PatternRetention) error {
 		}
 		found = true
 		if faults := w.of(r).Check(); len(faults) > 0 {
-			return fmt.Errorf("%w: %q: %w", ErrBadWhatIf, r.Pattern, faults[0])
+			return fmt.Errorf("%w: %q: %w", ErrBadChange, r.Pattern, faults[0])
 		}
 	}
 	if !found {
-		return fmt.Errorf("%w: no rule with a retention has the pattern %q", ErrBadWhatIf, w.Pattern)
+		return fmt.Errorf("%w: no rule with a retention has the pattern %q", ErrBadChange, w.Pattern)
 	}
 	return nil
 }
 
-func (w *WhatIf) concerns(r keyschema.PatternRetention) bool {
+func (w *Change) concerns(r keyschema.PatternRetention) bool {
 	return w.Pattern == "" || w.Pattern == r.Pattern
 }
 
 // of returns the ages that a rule would have.
-func (w *WhatIf) of(r keyschema.PatternRetention) keyschema.RetentionByTier {
+func (w *Change) of(r keyschema.PatternRetention) keyschema.RetentionByTier {
 	if !w.concerns(r) {
 		return r.Retention
 	}
@@ -85,7 +85,7 @@ const costBytesDays = 7
 
 // Costs returns the size of each tier of each rule, and the size that other ages would free.
 func Costs(
-	ctx context.Context, store storage.Store, ages *keyschema.RetentionByMetric, now time.Time, try WhatIf,
+	ctx context.Context, store storage.Store, ages *keyschema.RetentionByMetric, now time.Time, try Change,
 ) ([]Cost, error) {
 	rules := ages.Rules()
 	if err := try.check(rules); err != nil {

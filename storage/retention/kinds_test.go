@@ -119,7 +119,7 @@ func TestCostsOfHistograms(t *testing.T) {
 	s, ages := openStore(t, vfs.NewMem()), kindsAges(t)
 	fillKinds(t, s, ages)
 	five, long := 5*keyschema.AgeMin, 9*keyschema.AgeMin
-	try := retention.WhatIf{}
+	try := retention.Change{}
 	try.Retention[keyschema.Raw] = &five
 	costs, err := retention.Costs(t.Context(), s, ages, now(), try)
 	require.NoError(t, err)
@@ -135,9 +135,9 @@ func TestCostsOfHistograms(t *testing.T) {
 	require.Equal(t, five, got[1].NewAge, "as long as samples")
 	require.Equal(t, five, got[2].NewAge)
 	require.Positive(t, got[0].HiddenBytes)
-	try = retention.WhatIf{}
+	try = retention.Change{}
 	try.Retention[keyschema.NativeHistograms] = &long
 	_, err = retention.Costs(t.Context(), s, ages, now(), try)
-	require.ErrorIs(t, err, retention.ErrBadWhatIf)
+	require.ErrorIs(t, err, retention.ErrBadChange)
 	require.NoError(t, s.Close())
 }

@@ -152,7 +152,7 @@ func TestCosts(t *testing.T) {
 	ages := agesOf(t, 0, map[string]int{"debug_*": 8, "*_debug": 4, "debug_b": 6, "none": 3})
 	fill(t, s, ages)
 	five := 5 * keyschema.AgeMin
-	try := retention.WhatIf{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{&five}}
+	try := retention.Change{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{&five}}
 	costs, err := retention.Costs(ctx, s, ages, now(), try)
 	require.NoError(t, err)
 	sum := int64(0)
@@ -187,18 +187,18 @@ func TestCosts(t *testing.T) {
 	require.InEpsilon(t, whole, sum, 0.1, "parts of %d bytes sum up to %d", whole, sum)
 
 	short, day, week := keyschema.Age(time.Hour), keyschema.AgeMin, 7*keyschema.AgeMin
-	for _, try := range []retention.WhatIf{
+	for _, try := range []retention.Change{
 		{Pattern: "nobody"}, {Retention: [keyschema.TierCount]*keyschema.Age{&short}},
 		{Retention: [keyschema.TierCount]*keyschema.Age{&week, &day}},
 		{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{nil, &day}}, // kept shorter than samples
 		{Pattern: "none", Retention: [keyschema.TierCount]*keyschema.Age{nil, nil, &day}},
 	} {
 		_, err := retention.Costs(ctx, s, ages, now(), try)
-		require.ErrorIs(t, err, retention.ErrBadWhatIf)
+		require.ErrorIs(t, err, retention.ErrBadChange)
 	}
 	// A tier that the rule omits is kept as long as the previous tier.
 	long := 100 * keyschema.AgeMin
-	try = retention.WhatIf{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{&long}}
+	try = retention.Change{Pattern: "debug_*", Retention: [keyschema.TierCount]*keyschema.Age{&long}}
 	costs, err = retention.Costs(ctx, s, ages, now(), try)
 	require.NoError(t, err)
 	for _, c := range costs {

@@ -64,6 +64,6 @@ func (s *Sweeper) Close() {
 }
 
 // Costs calls Costs with the sweeper's store, rules and clock.
-func (s *Sweeper) Costs(ctx context.Context, try WhatIf) ([]Cost, error) {
+func (s *Sweeper) Costs(ctx context.Context, try Change) ([]Cost, error) {
 	return Costs(ctx, s.opts.Store, s.opts.RetentionByMetric, s.opts.Now(), try)
 }

@@ -50,11 +50,11 @@ func (c *OfflineFlags) openLocal(opts pebble.Options) (storage.Store, error) {
 		return nil, fmt.Errorf("%s holds no tables of this server (another engine is named by --storage.engine): %w", c.StoragePath,
 			err)
 	}
-	return OpenAlone(c.StoragePath, opts)
+	return OpenExclusive(c.StoragePath, opts)
 }
 
-// OpenAlone opens the tables below a directory that no server uses.
-func OpenAlone(path string, opts pebble.Options) (storage.Store, error) {
+// OpenExclusive opens the tables below a directory that no server uses.
+func OpenExclusive(path string, opts pebble.Options) (storage.Store, error) {
 	lock, err := datadir.Lock(path)
 	if err != nil {
 		return nil, err
@@ -67,8 +67,8 @@ func OpenAlone(path string, opts pebble.Options) (storage.Store, error) {
 	return &lockedStore{store, lock}, nil
 }
 
-// OpenAlone opens the tables of a stopped server. Nobody else writes to them until they are closed.
-func (c *OfflineFlags) OpenAlone(ctx context.Context) (storage.Store, error) {
+// OpenExclusive opens the tables of a stopped server. Nobody else writes to them until they are closed.
+func (c *OfflineFlags) OpenExclusive(ctx context.Context) (storage.Store, error) {
 	server := Identity{Engine: c.Engine, StoragePath: c.StoragePath}
 	if c.Engine == EnginePebble {
 		return c.openLocal(pebble.Options{Admit: func(tables storage.Store) (pebble.Admission, error) {

@@ -114,9 +114,9 @@ func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owne
 	return them, err
 }
 
-// Disown removes the owner from tables that were copied from Bigtable to this machine, where the lock of the directory protects
-// them. If they were copied back, they would otherwise seem to belong to the previous server.
-func Disown(ctx context.Context, local storage.Store) error {
+// RemoveOwner removes the owner from tables that were copied from Bigtable to this machine, where the lock of the directory
+// protects them. Otherwise, after a copy back, they would seem to belong to the previous server.
+func RemoveOwner(ctx context.Context, local storage.Store) error {
 	meta, err := local.Table(ctx, storage.TableMeta)
 	if errors.Is(err, storage.ErrNoTable) {
 		return nil

@@ -71,7 +71,7 @@ func runMigration(ctx context.Context, c *migrateConfig, w io.Writer) (err error
 	// Both stores use the same time to decide which cells have expired.
 	began := time.Now()
 	now := func() time.Time { return began }
-	local, err := tables.OpenAlone(c.storagePath, pebble.Options{Now: now, ReadOnly: c.to == tables.EngineBigtable})
+	local, err := tables.OpenExclusive(c.storagePath, pebble.Options{Now: now, ReadOnly: c.to == tables.EngineBigtable})
 	if errors.Is(err, storage.ErrLocked) {
 		return fmt.Errorf("%s is in use: stop its server first: %w", c.storagePath, err)
 	}

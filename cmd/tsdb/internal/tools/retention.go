@@ -55,9 +55,9 @@ func AddRetention(app *kingpin.Application) Commands {
 	return Commands{cmd.FullCommand(): c.run}
 }
 
-// whatIf holds the retentions to try.
-func (c *retentionConfig) whatIf() (retention.WhatIf, error) {
-	try := retention.WhatIf{Pattern: c.rule}
+// change holds the retentions to try.
+func (c *retentionConfig) change() (retention.Change, error) {
+	try := retention.Change{Pattern: c.rule}
 	for t, text := range c.tries {
 		if text == "" {
 			continue
@@ -75,7 +75,7 @@ func (c *retentionConfig) whatIf() (retention.WhatIf, error) {
 func (c *retentionConfig) run(w io.Writer) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	try, err := c.whatIf()
+	try, err := c.change()
 	if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (c *retentionConfig) run(w io.Writer) error {
 	return c.output.Print(w, costs, func(w io.Writer) error { return printCosts(w, costs) })
 }
 
-func (c *retentionConfig) costs(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
+func (c *retentionConfig) costs(ctx context.Context, try retention.Change) ([]retention.Cost, error) {
 	if !c.alone {
 		return c.ask(ctx, try)
 	}
@@ -100,7 +100,7 @@ func (c *retentionConfig) costs(ctx context.Context, try retention.WhatIf) ([]re
 
 // storedCosts measures the tables of a stopped server, with the retention of its last run.
 func storedCosts(
-	ctx context.Context, store storage.Store, now func() time.Time, try retention.WhatIf,
+	ctx context.Context, store storage.Store, now func() time.Time, try retention.Change,
 ) ([]retention.Cost, error) {
 	rest, found, err := retention.ServerRetention(ctx, store)
 	if err != nil {
@@ -128,7 +128,7 @@ func storedCosts(
 }
 
 // ask gets the costs from a running server.
-func (c *retentionConfig) ask(ctx context.Context, try retention.WhatIf) ([]retention.Cost, error) {
+func (c *retentionConfig) ask(ctx context.Context, try retention.Change) ([]retention.Cost, error) {
 	values := url.Values{}
 	if try.Pattern != "" {
 		values.Set("rule", try.Pattern)

@@ -206,7 +206,7 @@ func (c *rollupCommands) open(
 		return nil, false, errors.New("--bigtable.pack-delay must be above 0")
 	}
 	if source.Engine != tables.EngineBigtable {
-		store, err = source.OpenAlone(ctx)
+		store, err = source.OpenExclusive(ctx)
 		return store, false, err
 	}
 	checked := source
@@ -220,7 +220,7 @@ func (c *rollupCommands) open(
 	if err = errors.Join(err, store.Close()); err != nil {
 		return nil, false, err
 	}
-	store, err = source.OpenAlone(ctx)
+	store, err = source.OpenExclusive(ctx)
 	return store, false, err
 }
 
