@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -136,6 +138,61 @@ func TestMixedReplicas(t *testing.T) {
 	}
 	require.Equal(t, len(known), r.SeriesCount())
 	r.close()
+}
+
+// TestPairFailover has two replicas scrape in turn and stops the elected one for a while, many times. Each scrape is stored once,
+// and no gap is longer than the fail-over time and a scrape interval.
+func TestPairFailover(t *testing.T) {
+	const failoverMs, scrapeMs, stops = 30_000, 15_000, 20
+	rng := seeds.Rand(t, 1)
+	c := ingesttest.NewClock()
+	r := openRig(t, vfs.NewMem(), c, nil)
+	defer r.close()
+	r.electBy("")
+	send := doors(t, r)["2.0"]
+	replicas := []string{"a", "b"}
+	nextMs := []int64{c.Now().UnixMilli() + 1, c.Now().UnixMilli() + 2 + rng.Int64N(scrapeMs-2)}
+	downUntilMs := make([]int64, len(replicas))
+	sent, stopped := map[int64]int{}, 0 // sent has the replica of each scrape
+	for stopMs := nextMs[0] + 100_000; stopped < stops || c.Now().UnixMilli() < stopMs; {
+		k := 0
+		if nextMs[1] < nextMs[0] {
+			k = 1
+		}
+		atMs := nextMs[k]
+		nextMs[k] += scrapeMs
+		c.Advance(time.Duration(atMs-c.Now().UnixMilli()) * time.Millisecond)
+		if stopped < stops && atMs >= stopMs {
+			elected := slices.Index(replicas, r.HAClusters()[0].Elected)
+			downUntilMs[elected] = atMs + 2*failoverMs + rng.Int64N(2*failoverMs)
+			stopMs = downUntilMs[elected] + rng.Int64N(4*failoverMs)
+			stopped++
+		}
+		if atMs < downUntilMs[k] {
+			continue
+		}
+		sent[atMs] = k
+		_, err := send([]prompb.TimeSeries{
+			series([]string{"__name__", "up", "cluster", "eu", "__replica__", replicas[k]}, sample(atMs, float64(k))),
+		})
+		require.NoError(t, err)
+	}
+	stored, err := r.read(labels.FromStrings("__name__", "up", "cluster", "eu"))
+	require.NoError(t, err)
+	failovers, times := 0, slices.Sorted(maps.Keys(stored))
+	for n, atMs := range times {
+		require.Equal(t, float64(sent[atMs]), math.Float64frombits(stored[atMs]))
+		switch {
+		case n == 0:
+		case sent[atMs] == sent[times[n-1]]:
+			require.EqualValues(t, scrapeMs, atMs-times[n-1])
+		default:
+			failovers++
+			require.GreaterOrEqual(t, atMs-times[n-1], int64(scrapeMs), "both replicas' samples of a scrape")
+			require.LessOrEqual(t, atMs-times[n-1], int64(failoverMs+scrapeMs))
+		}
+	}
+	require.Equal(t, stops, failovers)
 }
 
 // TestReplicasOfAllKinds: histograms and exemplars of a replica that is not elected are dropped, too.
