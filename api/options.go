@@ -17,6 +17,7 @@ import (
 	"halite/api/doctor"
 	"halite/api/opentsdb/queries"
 	"halite/api/opentsdb/stats"
+	"halite/api/receiver/influx"
 	otsdb "halite/api/receiver/opentsdb"
 	"halite/api/receiver/otlp"
 	"halite/api/rules"
@@ -101,6 +102,8 @@ type Options struct {
 
 	// OTLP returns the options of OTLP for each request; nil means Prometheus's defaults.
 	OTLP func() otlp.Options
+	// Influx returns the options of InfluxDB's line protocol for each request; nil means the defaults.
+	Influx func() influx.Options
 	// HAClusters describes the elections of HA pairs for /api/v1/status/senders; nil answers with none.
 	HAClusters func() []hatracker.ClusterStatus
 	// Senders records which clients write; nil means one with default options.
@@ -325,6 +328,9 @@ func (o *Options) Validate() error {
 	}
 	if o.OpenTSDBNames == nil {
 		o.OpenTSDBNames = otsdb.DefaultNames()
+	}
+	if o.Influx == nil {
+		o.Influx = influx.DefaultOptions
 	}
 	if o.OTLP == nil {
 		o.OTLP = defaultOTLP

@@ -46,16 +46,20 @@ type receiving struct {
 	logIns func(r *http.Request) []string
 }
 
-// receivers returns the paths of all protocols except remote write. names are the rules of OpenTSDB's names. export returns the
-// options of OTLP.
-func receivers(now func() time.Time, names *otsdb.Names, export func() otlp.Options) []receiving {
+// receivers returns the paths of all protocols except remote write. names are the rules of OpenTSDB's names. lines returns the
+// options of InfluxDB's line protocol, export the options of OTLP.
+func receivers(
+	now func() time.Time, names *otsdb.Names, lines func() influx.Options, export func() otlp.Options,
+) []receiving {
 	const post, put = http.MethodPost, http.MethodPut
 	return []receiving{
 		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
 		{path: ImportPath, methods: []string{post, put}, open: jsonl.Import, lines: true},
 		{path: ImportCSVPath, methods: []string{post, put}, open: csv.Import(now), lines: true, quoted: true},
-		{path: "/write", methods: []string{post}, open: influx.V1(now), fail: influx.WriteError(false), logIns: influx.LogIns},
-		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now), fail: influx.WriteError(true), logIns: influx.LogIns},
+		{path: "/write", methods: []string{post}, open: influx.V1(now, lines), fail: influx.WriteError(false),
+			logIns: influx.LogIns},
+		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now, lines), fail: influx.WriteError(true),
+			logIns: influx.LogIns},
 		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
 		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
 		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
@@ -76,7 +80,7 @@ func WriteProtocol(r *http.Request, prefix string) string {
 	if path == WritePath || path == PushPath {
 		return senders.RemoteWrite(r)
 	}
-	for _, at := range receivers(time.Now, nil, defaultOTLP) {
+	for _, at := range receivers(time.Now, nil, influx.DefaultOptions, defaultOTLP) {
 		if path == at.path || at.below && strings.HasPrefix(path, at.path) {
 			return at.open(r).Protocol()
 		}
@@ -102,7 +106,7 @@ func alias(router http.Handler) http.Handler {
 // addReceivers registers the paths of all protocols except remote write, and other paths that their clients use. compress adds
 // the compression of answers.
 func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*route) *route) {
-	for _, at := range receivers(s.opts.Now, s.opts.OpenTSDBNames, s.opts.OTLP) {
+	for _, at := range receivers(s.opts.Now, s.opts.OpenTSDBNames, s.opts.Influx, s.opts.OTLP) {
 		e := s.newRoute(at.path, needs, s.receive(at), at.methods...)
 		e.waits, e.changesData, e.failure, e.logIns = true, true, at.fail, at.logIns
 		e.protocol = func(r *http.Request) string { return at.open(r).Protocol() }

@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/cmd/tsdb/internal/client"
+	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/datadir"
 	opentsdbtools "halite/cmd/tsdb/internal/opentsdb/tools"
 	"halite/cmd/tsdb/internal/program"
@@ -193,6 +194,13 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if c.serve.configFile != "" {
+		settings, err := config.Read(c.serve.configFile)
+		if err != nil {
+			return nil, fmt.Errorf("--config.file: %w", err)
+		}
+		file.Influx = settings.InfluxOptions()
 	}
 	if !file.Rereadable() && !c.options.NoVerify {
 		fmt.Fprintln(c.options.Out, "Standard input can be read once only, so the samples are not compared at the end.")

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"halite/api/receiver/influx"
 	"halite/api/receiver/otlp"
 	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/rules"
@@ -183,6 +184,9 @@ func (x *reloader) last() (ok bool, at time.Time) {
 
 // Config returns the configuration in force as YAML.
 func (x *reloader) Config() string { return x.current.Load().Text() }
+
+// influx returns the options of InfluxDB's line protocol in force.
+func (x *reloader) influx() influx.Options { return x.current.Load().InfluxOptions() }
 
 // otlp returns the options of OTLP in force.
 func (x *reloader) otlp() otlp.Options { return x.current.Load().OTLPOptions(x.flags.queryLookback) }

@@ -318,7 +318,7 @@ func newAPI(
 		GuardProbes: !c.web.openProbes, OpenTSDBNames: names, OpenTSDB: queries,
 		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,
 		Aliases:    db.aliases,
-		HAClusters: db.ingester.HAClusters, OTLP: reloads.otlp,
+		HAClusters: db.ingester.HAClusters, Influx: reloads.influx, OTLP: reloads.otlp,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
 			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,

@@ -1,6 +1,7 @@
 package influx
 
 import (
+	"cmp"
 	"fmt"
 	"net/http/httptest"
 	"strings"
@@ -47,9 +48,53 @@ func TestLines(t *testing.T) {
 		{"", "# cpu a=1\n\n  \ncpu s=\"two\nlines\" 1\nmem a=.5 1\n", `{__name__="mem_a"} 0.5@0`},
 		{"", `cpu,path=C:\temp a=1 1`, `{__name__="cpu_a", path="C:\\temp"} 1@0`},
 	} {
-		got, _, x := parsed(t, V1(now), c.query, c.line)
+		got, _, x := parsed(t, V1(now, DefaultOptions), c.query, c.line)
 		require.Empty(t, x.bad, c.line)
 		require.Equal(t, strings.ReplaceAll(c.want, "ho=st=", `"ho=st"=`), strings.Join(got, "|"), c.line)
+	}
+}
+
+// TestNames names series by each option as VictoriaMetrics does by its flags.
+func TestNames(t *testing.T) {
+	const text = "m,h=a f=1 0\nm value=2 0\nm f=3,g=4,s=\"x\" 0\nm f=5,s=\"x\" 0"
+	with := func(change func(*Options)) Options {
+		o := DefaultOptions()
+		change(&o)
+		return o
+	}
+	keys := map[string]string{}
+	for _, c := range []struct {
+		options Options
+		want    string
+	}{
+		{DefaultOptions(), `m_f{db="d", h="a"} m{db="d"} m_f{db="d"} m_g{db="d"} m_f{db="d"}`},
+		{with(func(o *Options) { o.KeepValue = true }), `m_f{db="d", h="a"} m_value{db="d"} m_f{db="d"} m_g{db="d"} m_f{db="d"}`},
+		{with(func(o *Options) { o.DatabaseLabel = "h" }), `m_f{h="a"} m{h="d"} m_f{h="d"} m_g{h="d"} m_f{h="d"}`},
+		{with(func(o *Options) { o.DatabaseLabel = "" }), `m_f{h="a"} m{} m_f{} m_g{} m_f{}`},
+		{with(func(o *Options) { o.Separator = "." }), `m.f{db="d", h="a"} m{db="d"} m.f{db="d"} m.g{db="d"} m.f{db="d"}`},
+		{with(func(o *Options) { o.Separator = "" }), `mf{db="d", h="a"} m{db="d"} mf{db="d"} mg{db="d"} mf{db="d"}`},
+		{
+			with(func(o *Options) { o.SkipSingleField, o.KeepValue = true, true }),
+			`m{db="d", h="a"} m{db="d"} m_f{db="d"} m_g{db="d"} m_f{db="d"}`,
+		},
+		{
+			with(func(o *Options) { o.SkipMeasurement, o.KeepValue = true, true }),
+			`f{db="d", h="a"} value{db="d"} f{db="d"} g{db="d"} f{db="d"}`,
+		},
+	} {
+		open := V1(now, func() Options { return c.options })
+		_, b, _ := parsed(t, open, "db=d", text)
+		var got []string
+		b.Rewind(0)
+		for b.Next() {
+			ls := batchtest.Labels(t, b)
+			got = append(got, ls.Get("__name__")+ls.DropMetricName().String())
+			// After a reload of options, no key stands for two series.
+			key := string(b.Series().Key)
+			require.Equal(t, cmp.Or(keys[key], ls.String()), ls.String())
+			keys[key] = ls.String()
+		}
+		require.Equal(t, c.want, strings.Join(got, " "), "%+v", c.options)
 	}
 }
 
@@ -82,7 +127,7 @@ func TestBadLines(t *testing.T) {
 		"cpu f=1 1e3":                    "bad timestamp",
 		"cpu f=1 1234567890123456789012": "bad timestamp",
 	} {
-		got, b, x := parsed(t, V1(now), "", "ok f=1\n"+line+"\nok f=2\n")
+		got, b, x := parsed(t, V1(now, DefaultOptions), "", "ok f=1\n"+line+"\nok f=2\n")
 		if strings.HasPrefix(line, "cpu f=\"a") && !strings.HasSuffix(line, "b") {
 			require.Len(t, got, 1, line) // the quote swallows the next line
 		} else {
@@ -97,7 +142,7 @@ func TestBadLines(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	const body = "ok f=1\nbad\nok f=\nok s=\"x\"\n"
-	_, b, x := parsed(t, V1(now), "", body)
+	_, b, x := parsed(t, V1(now, DefaultOptions), "", body)
 	require.Equal(t, []batch.Rejection{
 		{Count: 2, Reason: ingest.ReasonMalformedLine, Detail: "line 2: unable to parse 'bad': missing fields"},
 		{Count: 1, Reason: ingest.ReasonNotNumeric, Silent: true},
@@ -106,14 +151,14 @@ func TestAnswers(t *testing.T) {
 	require.Equal(t, 400, a.Status)
 	require.JSONEq(t, `{"error":"partial write: line 2: unable to parse 'bad': missing fields\n`+
 		`line 3: unable to parse 'ok f=': missing field value dropped=2"}`, string(a.Body))
-	_, _, x = parsed(t, V2(now), "bucket=b&precision=ms", body)
+	_, _, x = parsed(t, V2(now, DefaultOptions), "bucket=b&precision=ms", body)
 	a = x.Answer(&ingest.Result{Accepted: 1, Rejected: 3, Reasons: map[string]int{"malformed_line": 2, "too_far_ahead": 1}})
 	require.Contains(t, string(a.Body), `"code":"invalid","line":2,"message":"partial write: line 2`)
 	require.Contains(t, string(a.Body), "too_far_ahead: 1")
 	require.Equal(t, 204, x.Answer(&ingest.Result{}).Status)
 	require.Contains(t, string(x.Refuse(503, fmt.Errorf("no room")).Body), `"code":"unavailable"`)
-	require.ErrorContains(t, V2(now)(httptest.NewRequest("POST", "/?precision=m", nil)).Check(), "invalid precision")
-	require.Error(t, V1(now)(httptest.NewRequest("POST", "/?precision=days", nil)).Check())
+	require.ErrorContains(t, V2(now, DefaultOptions)(httptest.NewRequest("POST", "/?precision=m", nil)).Check(), "invalid precision")
+	require.Error(t, V1(now, DefaultOptions)(httptest.NewRequest("POST", "/?precision=days", nil)).Check())
 }
 
 // TestLogIns reads what the clients of InfluxDB send to log in.
@@ -143,9 +188,9 @@ func FuzzParse(f *testing.F) {
 	f.Add("cpu,host=a,b\\ c=d f=1,g=\"x\ny\",h=2i 1000\n# c\nbad\n")
 	f.Add("c\\,pu v\\=w=t -1\r\n\x00 x y=1u")
 	f.Fuzz(func(t *testing.T, body string) {
-		got, b, x := parsed(t, V1(now), "db=d", body)
+		got, b, x := parsed(t, V1(now, DefaultOptions), "db=d", body)
 		require.LessOrEqual(t, len(got)+x.badLines, len(body))
-		again, _, _ := parsed(t, V1(now), "db=d", body)
+		again, _, _ := parsed(t, V1(now, DefaultOptions), "db=d", body)
 		require.Equal(t, got, again)
 		require.LessOrEqual(t, len(b.Rejections()), 2)
 		for _, at := range got {
@@ -166,7 +211,7 @@ func BenchmarkParse(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
 		batched.Reset(batch.Bounds{ItemsMax: 1 << 20})
-		if err := V1(now)(httptest.NewRequest("POST", "/write", nil)).Parse(body, &batched); err != nil {
+		if err := V1(now, DefaultOptions)(httptest.NewRequest("POST", "/write", nil)).Parse(body, &batched); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package influx
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -27,12 +28,50 @@ const (
 // linesShown bounds the bad lines in an answer.
 const linesShown = 10
 
-// DatabaseLabel is the label of the database or bucket.
-const DatabaseLabel = "db"
+// Options name series. The zero value is not valid; see DefaultOptions. The names of VictoriaMetrics's flags are in brackets.
+type Options struct {
+	// DatabaseLabel is the label of the database or bucket; "" leaves it out (influxDBLabel).
+	DatabaseLabel string
+	// Separator joins measurement and field to the name of the metric (influxMeasurementFieldSeparator).
+	Separator string
+	// KeepValue keeps the name of a field that is named value. Otherwise its metric is the measurement, as in Telegraf.
+	KeepValue bool
+	// SkipSingleField names the metric of the only field of a line by the measurement (influxSkipSingleField).
+	SkipSingleField bool
+	// SkipMeasurement names metrics by their fields alone (influxSkipMeasurement).
+	SkipMeasurement bool
+}
+
+// Defaults of Options.
+const (
+	DatabaseLabelDefault = "db"
+	SeparatorDefault     = "_"
+)
+
+// DefaultOptions returns the names of Telegraf's output for Prometheus.
+func DefaultOptions() Options {
+	return Options{DatabaseLabel: DatabaseLabelDefault, Separator: SeparatorDefault}
+}
+
+// appendKey appends the options to the key of a series, because they determine its labels.
+func (o *Options) appendKey(dst []byte) []byte {
+	flags := byte('0')
+	for n, set := range []bool{o.KeepValue, o.SkipSingleField, o.SkipMeasurement} {
+		if set {
+			flags += 1 << n
+		}
+	}
+	dst = append(dst, flags)
+	for _, text := range []string{o.DatabaseLabel, o.Separator} {
+		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
+	}
+	return dst
+}
 
 // request is one write of lines.
 type request struct {
 	v2       bool
+	options  Options
 	fault    error
 	database string
 	unit     unit
@@ -59,18 +98,22 @@ func units() map[string]unit {
 // keyMark begins the keys. No label field and no key of another protocol begins so.
 const keyMark = 2
 
-// V1 returns the protocol of /write. The URL may have the parameters db and precision.
-func V1(now func() time.Time) receiver.Open { return open(now, false, "db") }
+// V1 returns the protocol of /write. The URL may have the parameters db and precision. It asks for the options at each request.
+func V1(now func() time.Time, options func() Options) receiver.Open {
+	return open(now, options, false, "db")
+}
 
 // V2 returns the protocol of /api/v2/write. The URL may have the parameters bucket and precision.
-func V2(now func() time.Time) receiver.Open { return open(now, true, "bucket") }
+func V2(now func() time.Time, options func() Options) receiver.Open {
+	return open(now, options, true, "bucket")
+}
 
-func open(now func() time.Time, v2 bool, database string) receiver.Open {
+func open(now func() time.Time, options func() Options, v2 bool, database string) receiver.Open {
 	known := units()
 	return func(r *http.Request) receiver.Request {
 		query := r.URL.Query()
-		x := &request{v2: v2, database: query.Get(database), nowMs: now().UnixMilli()}
-		x.prefix = append(append([]byte{keyMark}, x.database...), '\n')
+		x := &request{v2: v2, options: options(), database: query.Get(database), nowMs: now().UnixMilli()}
+		x.prefix = append(append(x.options.appendKey([]byte{keyMark}), x.database...), '\n')
 		var ok bool
 		precision := query.Get("precision")
 		if x.unit, ok = known[precision]; !ok || v2 && (precision == "m" || precision == "h") {
@@ -113,14 +156,35 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 		if x.line.strings > 0 {
 			b.Reject(batch.Rejection{Count: x.line.strings, Reason: ingest.ReasonNotNumeric, Silent: true})
 		}
+		end := []byte(fieldFollows)
+		if x.options.SkipSingleField && len(x.line.fields)+x.line.strings == 1 {
+			end = []byte(onlyField)
+		}
 		for _, f := range x.line.fields {
-			if err := b.Begin(x.prefix, x.line.head, []byte{'\n'}, f.key); err != nil {
+			if err := b.Begin(x.prefix, x.line.head, end, f.key); err != nil {
 				return err
 			}
 			b.Sample(remotewrite.Sample{TsMs: tsMs, Value: f.value})
 		}
 	}
 	return nil
+}
+
+// What follows the measurement and the tags in a key: a field of several, or the only one if that changes its name.
+const (
+	fieldFollows = "\n"
+	onlyField    = "\n\n"
+)
+
+// metric returns the name of the metric of a field. field is "" if it is the only one and that changes its name.
+func (o *Options) metric(measurement, field string) string {
+	switch {
+	case field == "" || field == "value" && !o.KeepValue && !o.SkipMeasurement:
+		return measurement
+	case o.SkipMeasurement:
+		return field
+	}
+	return measurement + o.Separator + field
 }
 
 // milliseconds converts a timestamp into milliseconds since 1970. Smaller fractions are cut off.
@@ -160,25 +224,24 @@ func (x *request) reject(number int, text []byte, err error, b *batch.Batch) {
 func (x *request) appendFields(dst, key []byte) ([]byte, error) {
 	rest := key[len(x.prefix):]
 	at := bytes.IndexByte(rest, '\n')
-	head, name := rest[:at], unescape(rest[at+1:])
-	at, stop := until(head, 0, ',', ',')
-	metric := unescape(head[:at])
-	if name != "value" {
-		metric += "_" + name
+	head, field := rest[:at], rest[at+1:]
+	if field[0] == '\n' {
+		field = nil
 	}
-	dst = remotewrite.AppendField(dst, model.MetricNameLabel, metric)
-	hasDatabase := x.database == ""
+	at, stop := until(head, 0, ',', ',')
+	dst = remotewrite.AppendField(dst, model.MetricNameLabel, x.options.metric(unescape(head[:at]), unescape(field)))
+	hasDatabase := x.database == "" || x.options.DatabaseLabel == ""
 	for stop == ',' {
 		from := at + 1
 		at, _ = until(head, from, '=', '=')
 		tag := unescape(head[from:at])
 		from = at + 1
 		at, stop = until(head, from, ',', ',')
-		hasDatabase = hasDatabase || tag == DatabaseLabel
+		hasDatabase = hasDatabase || tag == x.options.DatabaseLabel
 		dst = remotewrite.AppendField(dst, tag, unescape(head[from:at]))
 	}
 	if !hasDatabase {
-		dst = remotewrite.AppendField(dst, DatabaseLabel, x.database)
+		dst = remotewrite.AppendField(dst, x.options.DatabaseLabel, x.database)
 	}
 	return dst, nil
 }

@@ -16,6 +16,7 @@ import (
 	promrelabel "github.com/prometheus/prometheus/model/relabel"
 	"go.yaml.in/yaml/v3"
 
+	"halite/api/receiver/influx"
 	"halite/api/receiver/otlp"
 	"halite/ingest/hatracker"
 	"halite/ingest/relabel"
@@ -48,6 +49,8 @@ type Config struct {
 	Aliases Aliases `yaml:"aliases,omitempty"`
 	// HA turns on the election of one replica of each HA pair.
 	HA *HA `yaml:"ha,omitempty"`
+	// Influx changes how InfluxDB's line protocol becomes series.
+	Influx *Influx `yaml:"influx,omitempty"`
 	// OTLP changes how OTLP becomes series.
 	OTLP *OTLP `yaml:"otlp,omitempty"`
 }
@@ -188,6 +191,9 @@ func (c *Config) validate(fault func(field, format string, args ...any)) {
 	if c.HA != nil {
 		c.HA.validate(fault)
 	}
+	if c.Influx != nil {
+		c.Influx.validate(fault)
+	}
 	if c.OTLP != nil {
 		c.OTLP.validate(fault)
 	}
@@ -226,6 +232,9 @@ func (c *Config) HATracker() *hatracker.Options {
 	}
 	return o
 }
+
+// InfluxOptions returns the options of InfluxDB's line protocol.
+func (c *Config) InfluxOptions() influx.Options { return c.Influx.options() }
 
 // OTLPOptions returns the options of OTLP. lookback is the look-back of queries.
 func (c *Config) OTLPOptions(lookback time.Duration) otlp.Options {

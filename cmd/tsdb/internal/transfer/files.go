@@ -61,6 +61,8 @@ func (p *Pieces) validate() error {
 // File is a file with samples as text. It is compressed if its name ends in .gz.
 type File struct {
 	path, format string
+	// Influx names the series of FormatInflux.
+	Influx influx.Options
 	// params are the parameters of the endpoint that takes the same format.
 	params url.Values
 	pieces Pieces
@@ -72,7 +74,9 @@ func OpenFile(path, format string, params url.Values, pieces Pieces) (*File, err
 	if err := pieces.validate(); err != nil {
 		return nil, err
 	}
-	f := &File{path: path, format: format, params: params, pieces: pieces, stdin: os.Stdin}
+	f := &File{
+		path: path, format: format, params: params, pieces: pieces, stdin: os.Stdin, Influx: influx.DefaultOptions(),
+	}
 	x, err := f.request()
 	if err != nil {
 		return nil, err
@@ -148,7 +152,7 @@ func (f *File) request() (receiver.Request, error) {
 	case FormatCSV:
 		return csv.Import(time.Now)(r), nil
 	case FormatInflux:
-		return influx.V1(time.Now)(r), nil
+		return influx.V1(time.Now, func() influx.Options { return f.Influx })(r), nil
 	case FormatOpenTSDB:
 		names, err := opentsdb.NewNames(f.params.Get(SpecialChars), opentsdb.TagsMaxDefault)
 		if err != nil {
