@@ -10,12 +10,10 @@ export function gridOf(map: KeyMap): Grid {
   return { cols, rows, values };
 }
 
+/** floats decodes base64 of little-endian float32. Every browser's machine has this byte order. */
 function floats(base64: string): Float32Array {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
-  const view = new DataView(bytes.buffer);
-  return Float32Array.from({ length: bytes.length >> 2 }, (_, i) => view.getFloat32(4 * i, true));
+  const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> }).fromBase64;
+  return new Float32Array((native ? native.call(Uint8Array, base64) : Uint8Array.from(atob(base64), (c) => c.charCodeAt(0))).buffer);
 }
 
 /** keyBytes decodes base64url into a string with one character for each byte, so that < compares keys as the store does. */
