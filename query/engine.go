@@ -114,7 +114,7 @@ func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error) {
 	at := time.UnixMilli(r.TimeMs)
 	s := expression.Expression{Text: r.Query, Parsed: new(expression.Parsed), Start: at, End: at}
-	return e.run(ctx, request{
+	return e.answer(ctx, request{
 		kind: kindInstant, Expression: s, Params: r.Params,
 		check: func() error { return e.opts.checkQuery(r.Query, r.Params) },
 	})
@@ -125,7 +125,7 @@ func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
 	s := expression.Expression{
 		Text: r.Query, Parsed: new(expression.Parsed), Start: r.Start, End: r.End, Step: r.Step, IsRange: true,
 	}
-	return e.run(ctx, request{
+	return e.answer(ctx, request{
 		kind: kindRange, Expression: s, Params: r.Params,
 		check: func() error { return e.opts.checkRange(r) },
 	})
@@ -171,11 +171,6 @@ func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params)
 	return qry, nil
 }
 
-// run answers a request and records its duration and outcome.
-func (e *Engine) run(ctx context.Context, q request) (*Result, error) {
-	return e.recorded(ctx, q, func(used *consumed) (*Result, error) { return e.answer(ctx, q, used) })
-}
-
 // recorded records the duration and outcome of an answer.
 func (e *Engine) recorded(ctx context.Context, q request, answer func(*consumed) (*Result, error)) (*Result, error) {
 	began := e.opts.Now()
@@ -199,33 +194,36 @@ func (e *Engine) recorded(ctx context.Context, q request, answer func(*consumed)
 	return result, err
 }
 
-func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
-	ex := newExplainer(q)
-	if err := e.checkWork(q); err != nil {
-		return nil, err
-	}
-	rule, err := e.opts.Limits.Match(ctx, q.Text, func() string { return e.fingerprint(q.Text) })
-	if err != nil {
-		return nil, &Error{Type: ErrorExecution, Err: err}
-	}
-	in, err := e.lookUp(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	if value := in.Find(); value != nil {
-		return e.finish(ctx, q, &Result{Value: value}, in, ex)
-	}
-	run := &evaluation{engine: e, request: q, rule: rule, explainer: ex, consumed: used}
-	ctx, end := run.begin(ctx)
-	defer end()
-	result, err := run.do(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return e.finish(ctx, q, result, in, ex)
+// answer evaluates a request, or takes its answer from the result cache.
+func (e *Engine) answer(ctx context.Context, q request) (*Result, error) {
+	return e.recorded(ctx, q, func(used *consumed) (*Result, error) {
+		if err := q.check(); err != nil {
+			return nil, err
+		}
+		ex := newExplainer(q)
+		if err := e.checkWork(q); err != nil {
+			return nil, err
+		}
+		rule, err := e.opts.Limits.Match(ctx, q.Text, func() string { return e.fingerprint(q.Text) })
+		if err != nil {
+			return nil, &Error{Type: ErrorExecution, Err: err}
+		}
+		in, err := e.lookUp(ctx, q)
+		if err != nil {
+			return nil, err
+		}
+		if value := in.Find(); value != nil {
+			return e.finish(ctx, q, &Result{Value: value}, in, ex)
+		}
+		run := &evaluation{engine: e, request: q, rule: rule, explainer: ex, consumed: used}
+		ctx, end := run.begin(ctx)
+		defer end()
+		result, err := run.do(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return e.finish(ctx, q, result, in, ex)
+	})
 }
 
 // fingerprint returns the fingerprint of an expression; "" if the expression cannot be parsed.

@@ -1,10 +1,16 @@
 package read
 
 import (
+	"bytes"
+	"context"
 	"math"
 	"slices"
+	"strings"
+
+	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/keyschema"
+	"halite/query/column"
 	"halite/query/hours"
 	"halite/storage"
 	"halite/storage/index"
@@ -89,3 +95,130 @@ func (d *dayRead) requested() []storage.RowRange {
 	}
 	return d.ranges
 }
+
+// coalescer joins row ranges of neighbouring series.
+type coalescer struct {
+	opts               *Options
+	neighbours         *neighbours
+	series             []index.Series
+	window             column.TimeRange
+	hoursOf, missingOf func(series int) []index.HourSpan
+	cached             bool // some rows were found in the row cache
+	// values lists the encoded tags that follow the same leading tags in row keys, sorted; nil if there are too many.
+	values map[string][]string
+}
+
+// coalesce joins the row ranges of neighbouring series if every row between them is also selected. If rows are written between
+// them later, the read returns these rows too, which is harmless.
+func (c *coalescer) coalesce(ctx context.Context, r *dayRead) error {
+	if !slices.ContainsFunc(r.owners, func(o RowPrefix) bool { return o.lead > 0 }) {
+		return nil
+	}
+	from, to, ok := c.commonHours(r.fromHour, r.toHour)
+	if !ok {
+		return nil
+	}
+	merged := make([]storage.RowRange, 0, len(r.ranges))
+	for k := range r.ranges {
+		if k > 0 {
+			ok, err := c.adjoin(ctx, r.owners, k)
+			if err != nil {
+				return err
+			}
+			if ok {
+				merged[len(merged)-1].End = r.ranges[k].End
+				continue
+			}
+		}
+		merged = append(merged, r.ranges[k])
+	}
+	if len(merged) < len(r.ranges) {
+		r.merged, r.fromHour, r.toHour = merged, from, to
+	}
+	return nil
+}
+
+// commonHours returns the hours within [first, last] in which the rows of all series are needed. It returns false if rows between
+// them were found in the cache.
+func (c *coalescer) commonHours(first, last int64) (from, to int64, ok bool) {
+	from, to = last+1, first-1
+	for i := range c.series {
+		if a, b, some := hours.Hull(c.missingOf(i), first, last); some {
+			from, to = min(from, a), max(to, b)
+		}
+	}
+	for i := range c.series {
+		if c.cached && hours.CountWithin(c.hoursOf(i), from, to) != hours.CountWithin(c.missingOf(i), from, to) {
+			return 0, 0, false
+		}
+	}
+	return from, to, from <= to
+}
+
+// adjoin reports whether only selected series lie between owner k and the one before it.
+func (c *coalescer) adjoin(ctx context.Context, owners []RowPrefix, k int) (bool, error) {
+	a, b := owners[k-1], owners[k]
+	if a.lead == 0 || b.lead == 0 {
+		return false, nil
+	}
+	before, lead := a.Prefix[:a.lead], b.Prefix[:b.lead]
+	if bytes.Equal(before, lead) {
+		return true, nil
+	}
+	if c.neighbours.divided {
+		return false, nil
+	}
+	// They differ in promoted tags. If they differ only in the last one, all its values between the two must be selected.
+	stem := bytes.LastIndexAny(lead, ",#") + 1
+	if !bytes.HasPrefix(before, lead[:stem]) || bytes.ContainsAny(before[stem:], ",#") {
+		return false, nil
+	}
+	values, known := c.values[string(lead[:stem])]
+	if !known {
+		var err error
+		if values, err = c.occurring(ctx, owners, k, lead[:stem]); err != nil {
+			return false, err
+		}
+		c.values[string(lead[:stem])] = values
+	}
+	at, found := slices.BinarySearch(values, string(before[stem:]))
+	return found && at+1 < len(values) && values[at+1] == string(lead[stem:]), nil
+}
+
+// occurring lists the values of the last tag of a lead in all series with the same leading tags, selected or not. It returns nil
+// if there are many more values than selected ones, or if their order differs from the order of row keys.
+func (c *coalescer) occurring(ctx context.Context, owners []RowPrefix, k int, stem []byte) ([]string, error) {
+	builder := labels.NewScratchBuilder(16)
+	ls := c.series[owners[k].Series].AllLabels(&builder)
+	rule := c.opts.Schema.RuleAt(c.series[owners[k].Series].Metric(), owners[k].FromHour)
+	depth := c.neighbours.depth(rule)
+	name := rule.Promoted[depth-1]
+	if slices.Contains(c.neighbours.equal, name) {
+		return nil, nil
+	}
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labelMetric, ls.Get(labelMetric))}
+	for _, before := range rule.Promoted[:depth-1] {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, before, ls.Get(before)))
+	}
+	selected := 0
+	for i := k - 1; i < len(owners) && bytes.HasPrefix(owners[i].Prefix, stem); i++ {
+		selected++
+	}
+	limit := 4*selected + occurringSlack
+	list, err := c.opts.Index.LabelValues(ctx, name, c.window.MinMs, c.window.MaxMs, limit, matchers...)
+	if err != nil {
+		return nil, Classify("look up promoted tags", err)
+	}
+	if len(list) == limit {
+		return nil, nil
+	}
+	out := make([]string, len(list))
+	for i, value := range list {
+		out[i] = string(rule.AppendTag(nil, &keyschema.Tag{Name: name, Value: value}))
+	}
+	slices.SortFunc(out, strings.Compare)
+	return out, nil
+}
+
+// occurringSlack is the number of values to list beyond four times the selected values.
+const occurringSlack = 64

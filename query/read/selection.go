@@ -73,7 +73,20 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	s.version = session.reader.opts.Cache.Version()
 	reserve, done := session.budget.ForLookup()
 	defer done()
-	series, err := s.find(ctx, reserve, matchers)
+	var (
+		from, to = s.window.MinMs, s.window.MaxMs
+		x        = session.reader.opts.Index
+		series   []index.Series
+		err      error
+	)
+	switch {
+	case s.join != nil:
+		series, s.omitted, err = x.SelectJoin(ctx, reserve, s.join, from, to, matchers...)
+	case s.projected:
+		series, err = x.SelectProjected(ctx, reserve, s.names, from, to, matchers...)
+	default:
+		series, err = x.Select(ctx, reserve, from, to, matchers...)
+	}
 	if err != nil {
 		return nil, Classify("select series", err)
 	}
@@ -95,22 +108,6 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	session.figures.series.Add(int64(len(series)))
 	session.reader.metrics.series.Add(float64(len(series)))
 	return s, nil
-}
-
-// find looks up the series in the index.
-func (s *Selection) find(
-	ctx context.Context, budget index.Budget, matchers []*labels.Matcher,
-) (found []index.Series, err error) {
-	from, to := s.window.MinMs, s.window.MaxMs
-	series := s.session.reader.opts.Index
-	switch {
-	case s.join != nil:
-		found, s.omitted, err = series.SelectJoin(ctx, budget, s.join, from, to, matchers...)
-		return found, err
-	case s.projected:
-		return series.SelectProjected(ctx, budget, s.names, from, to, matchers...)
-	}
-	return series.Select(ctx, budget, from, to, matchers...)
 }
 
 // restrictHours restricts the hours of each series to those needed, and omits series without any.

@@ -125,9 +125,15 @@ func (t *timeSlice) readRows(ctx context.Context) error {
 	if len(reads) == 0 {
 		return nil
 	}
-	if t.batch.sel.neighbours != nil && t.batch.sel.hours == nil {
-		if err := t.coalesce(ctx, reads); err != nil {
-			return err
+	if neighbours := t.batch.sel.neighbours; neighbours != nil && t.batch.sel.hours == nil {
+		c := coalescer{
+			opts: &r.opts, neighbours: neighbours, series: t.batch.series, window: t.window, hoursOf: t.hoursOf,
+			missingOf: t.missingOf, cached: t.lookup != nil, values: make(map[string][]string),
+		}
+		for i := range reads {
+			if err := c.coalesce(ctx, &reads[i]); err != nil {
+				return err
+			}
 		}
 	}
 	workers := min(concurrency, len(reads))
@@ -157,21 +163,6 @@ func (t *timeSlice) prefixes() []RowPrefix {
 		b.prefixes = b.RowPrefixes(func(i int) []index.HourSpan { return b.series[i].Hours })
 	}
 	return b.prefixes
-}
-
-// coalesce joins the row ranges of neighbouring series if every row between them is also needed.
-func (t *timeSlice) coalesce(ctx context.Context, reads []dayRead) error {
-	c := coalescer{
-		opts: &t.batch.sel.session.reader.opts, neighbours: t.batch.sel.neighbours, series: t.batch.series,
-		window: t.window, hoursOf: t.hoursOf, missingOf: t.missingOf, cached: t.lookup != nil,
-		values: make(map[string][]string),
-	}
-	for i := range reads {
-		if err := c.coalesce(ctx, &reads[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // rowDecoder is the state with which a worker decodes rows.

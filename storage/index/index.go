@@ -105,13 +105,14 @@ func (o *Options) setDefaults() {
 
 // Index is the series index. All methods may be called by any number of goroutines.
 type Index struct {
+	*lookups
+
 	opts      Options
 	tables    tables
 	metrics   *indexMetrics
 	active    *memory.Index
 	open      *memory.OpenDays
 	store     *segment.Store
-	lookup    *lookup.Reader
 	journal   *journal.Journal
 	compactor *compaction.Compactor
 	recovery  *recovery.Recovery
@@ -179,7 +180,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 	if opts.shared() {
 		x.store.Replaced = func(h *segment.Handle, gen uint32) bool { return recovery.Replaced(x.store, h, gen) }
 	}
-	x.lookup = lookup.New(x.active, x.open, x.store, lookup.Options{
+	x.lookups = lookup.New(x.active, x.open, x.store, lookup.Options{
 		Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric, Now: opts.Now,
 		DayReads: m.dayReads, MonthReads: m.monthReads,
 	})
@@ -188,7 +189,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 		Records: m.records, Bytes: m.recordBytes, Repairs: m.repairs,
 	})
 	x.compactor = x.newCompactor(map[presence.Partition]time.Time{})
-	x.recovery = recovery.New(x.active, x.open, x.journal, x.compactor, x.lookup, x.store,
+	x.recovery = recovery.New(x.active, x.open, x.journal, x.compactor, x.lookups, x.store,
 		&rowscan.Scanner{Store: opts.Store, Meta: t.meta, Active: x.active, Logger: opts.Logger},
 		recovery.Options{
 			Lock: &x.maint, Retention: opts.Retention, Now: opts.Now, Logger: opts.Logger, Added: m.added, Repairs: m.repairs,
@@ -198,7 +199,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 
 // newCompactor returns a Compactor of the index that records its compactions in compactedAt.
 func (x *Index) newCompactor(compactedAt map[presence.Partition]time.Time) *compaction.Compactor {
-	return compaction.New(x.active, x.open, x.store, x.journal, x.lookup, compaction.Options{
+	return compaction.New(x.active, x.open, x.store, x.journal, x.lookups, compaction.Options{
 		Sync: x.opts.Store.Sync, Lock: &x.maint, Shared: x.opts.shared(), CompactedAt: compactedAt, Retention: x.opts.Retention,
 		MonthSeriesMax: x.opts.MonthSeriesMax, Now: x.opts.Now, Logger: x.opts.Logger, Metrics: x.metrics.compaction,
 	})
