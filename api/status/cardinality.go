@@ -32,11 +32,8 @@ type Catalogue struct {
 	LastReads *lastread.Tracker
 }
 
-// Bounds of the parameter days.
-const (
-	daysOfMetric = 7
-	daysMax      = 31
-)
+// daysOfMetric is the parameter days of a request that names a metric but no days.
+const daysOfMetric = 7
 
 // Counts are series at one day. New ones had no sample on the day before. Gone ones had, and have none on this day.
 type Counts struct {
@@ -138,8 +135,9 @@ func (h *Handler) cardinalityRequest(r *http.Request) (q cardinalityRequest, err
 		q.days = daysOfMetric
 	}
 	if text := r.FormValue("days"); text != "" {
-		if q.days, err = strconv.ParseInt(text, 10, 64); err != nil || q.days < 1 || q.days > daysMax {
-			return q, badParam("days", fmt.Errorf("must be a number from 1 to %d", daysMax))
+		most := h.opts.Limits.DaysMax
+		if q.days, err = strconv.ParseInt(text, 10, 64); err != nil || q.days < 1 || q.days > most {
+			return q, badParam("days", fmt.Errorf("must be a number from 1 to %d", most))
 		}
 	}
 	q.days = min(q.days, q.day)
@@ -154,7 +152,7 @@ func (h *Handler) cardinalityRequest(r *http.Request) (q cardinalityRequest, err
 	if q.order, err = orderOf(r.FormValue("by")); err != nil {
 		return q, err
 	}
-	q.limit, err = limitOf(r)
+	q.limit, err = h.limitOf(r)
 	return q, err
 }
 

@@ -186,7 +186,13 @@ func TestCardinalityRequests(t *testing.T) {
 		require.ErrorIs(t, err, ErrBadRequest, params)
 		require.ErrorContains(t, err, text, params)
 	}
-	_, err := ask(t, New(Options{}), "")
+	// The bounds are options.
+	small := New(Options{Catalogue: h.opts.Catalogue, Limits: Limits{ListMax: 5, DaysMax: 2}})
+	_, err := ask(t, small, "limit=6")
+	require.ErrorContains(t, err, "from 1 to 5")
+	_, err = ask(t, small, "days=3")
+	require.ErrorContains(t, err, "from 1 to 2")
+	_, err = ask(t, New(Options{}), "")
 	require.ErrorIs(t, err, ErrOff)
 	c, err := ask(t, h, "day=1970-01-02")
 	require.NoError(t, err)

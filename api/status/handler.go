@@ -26,11 +26,8 @@ var (
 	ErrFull = errors.New("a limit is reached")
 )
 
-// Bounds of the parameter limit.
-const (
-	limitDefault = 20
-	limitMax     = 10_000
-)
+// limitDefault is the parameter limit of a request without one.
+const limitDefault = 20
 
 // Options of a Handler.
 type Options struct {
@@ -55,6 +52,10 @@ type Limits struct {
 	CardinalityValuesMax int
 	// SeriesBytesMax is the length of the series of EncodeKey; 64 KiB.
 	SeriesBytesMax int
+	// ListMax bounds the parameter limit; 10,000.
+	ListMax int
+	// DaysMax bounds the parameter days; 31.
+	DaysMax int64
 }
 
 func (l Limits) withDefaults() Limits {
@@ -62,6 +63,7 @@ func (l Limits) withDefaults() Limits {
 	l.CardinalityMetricsMax = cmp.Or(l.CardinalityMetricsMax, 100_000)
 	l.CardinalityValuesMax = cmp.Or(l.CardinalityValuesMax, 100_000)
 	l.SeriesBytesMax = cmp.Or(l.SeriesBytesMax, 64<<10)
+	l.ListMax, l.DaysMax = cmp.Or(l.ListMax, 10_000), cmp.Or(l.DaysMax, 31)
 	return l
 }
 
@@ -84,14 +86,14 @@ func badParam(name string, err error) error {
 }
 
 // limitOf reads the parameter limit.
-func limitOf(r *http.Request) (int, error) {
+func (h *Handler) limitOf(r *http.Request) (int, error) {
 	text := r.FormValue("limit")
 	if text == "" {
 		return limitDefault, nil
 	}
 	limit, err := strconv.Atoi(text)
-	if err != nil || limit < 1 || limit > limitMax {
-		return 0, badParam("limit", fmt.Errorf("must be a number from 1 to %d", limitMax))
+	if err != nil || limit < 1 || limit > h.opts.Limits.ListMax {
+		return 0, badParam("limit", fmt.Errorf("must be a number from 1 to %d", h.opts.Limits.ListMax))
 	}
 	return limit, nil
 }

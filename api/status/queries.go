@@ -23,7 +23,7 @@ func (h *Handler) TopQueries(r *http.Request) (any, error) {
 	if err := onlyParams(r, "by", "limit"); err != nil {
 		return nil, err
 	}
-	most, err := limitOf(r)
+	most, err := h.limitOf(r)
 	if err != nil {
 		return nil, err
 	}
