@@ -302,31 +302,23 @@ func (c *serveConfig) Validate() error {
 	if err := errors.Join(c.rollups.Validate(time.Duration(c.retentionRaw)), c.alerts.Validate()); err != nil {
 		faults = append(faults, err)
 	}
-	if c.seriesMax < 0 || c.aheadMax < 0 || c.freeBytesMin < 0 || c.reserveBytes < 0 || c.tombstonesMax < 0 || c.aliasesMax < 0 ||
-		c.headTotalBytesMax < 0 {
-		faults = append(faults, errors.New("--ingest.max-series, --ingest.max-ahead, --storage.free-bytes, --storage.reserve-bytes, "+
-			"--storage.head-total-bytes and --storage.tombstones-max must not be negative"))
-	}
-	if c.decodedHistMax < 0 {
-		faults = append(faults, errors.New("--ingest.max-decoded-histogram-bytes must not be negative"))
-	}
 	if !(c.seriesWarn > 0) {
 		faults = append(faults, errors.New("--ingest.max-series-warn must be above 0"))
 	}
 	for name, value := range map[string]int64{
-		"query.max-bytes": c.queryBytesMax, "query.max-total-bytes": c.queryTotalBytesMax,
-		"query.max-engine-samples": int64(c.engineSamplesMax),
+		"ingest.max-series": int64(c.seriesMax), "ingest.max-ahead": int64(c.aheadMax),
+		"ingest.max-decoded-histogram-bytes": c.decodedHistMax,
+		"storage.free-bytes":                 c.freeBytesMin, "storage.reserve-bytes": c.reserveBytes,
+		"storage.head-total-bytes": c.headTotalBytesMax, "storage.tombstones-max": int64(c.tombstonesMax),
+		"storage.aliases-max": int64(c.aliasesMax),
+		"query.max-bytes":     c.queryBytesMax, "query.max-total-bytes": c.queryTotalBytesMax,
+		"query.max-engine-samples": int64(c.engineSamplesMax), "query.max-concurrency": int64(c.queryConcurrency),
+		"query.log-slower-than": int64(c.queryLogSlower), "query.result-cache-bytes": c.resultCacheBytes,
+		"query.row-cache-bytes": c.rowCacheBytes, "query.result-cache-recent": int64(c.resultCacheRecent),
 	} {
 		if value < 0 {
 			faults = append(faults, fmt.Errorf("--%s must not be negative", name))
 		}
-	}
-	if c.queryLogSlower < 0 {
-		faults = append(faults, errors.New("--query.log-slower-than must not be negative"))
-	}
-	if c.queryConcurrency < 0 || c.resultCacheBytes < 0 || c.rowCacheBytes < 0 || c.resultCacheRecent < 0 {
-		faults = append(faults, errors.New("--query.max-concurrency, --query.result-cache-bytes, --query.row-cache-bytes and "+
-			"--query.result-cache-recent must not be negative"))
 	}
 	sort.Slice(faults, func(i, j int) bool { return faults[i].Error() < faults[j].Error() })
 	return errors.Join(faults...)

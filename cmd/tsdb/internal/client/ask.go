@@ -80,8 +80,8 @@ func (e *Refusal) Error() string { return e.Text }
 // Request returns a request for a path of the server, with the token.
 func (s *Server) Request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.URL, "/")+path, body)
-	if err != nil {
-		return nil, fmt.Errorf("--url: %s is not a URL", withoutPassword(s.URL))
+	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+		return nil, fmt.Errorf("--url: %s is not a URL such as %s", withoutPassword(s.URL), DefaultURL)
 	}
 	token, err := s.token()
 	if err != nil {

@@ -55,7 +55,7 @@ func (c *doctorFlags) run(ctx context.Context, w io.Writer) error {
 		err = c.output.Print(w, report, func(w io.Writer) error { return c.print(w, &report) })
 	}
 	if err != nil {
-		fmt.Fprintln(c.stderr, "doctor:", err)
+		fmt.Fprintln(c.stderr, "tsdb:", err)
 		return program.Exit{Code: exitFailed}
 	}
 	switch report.Worst() {

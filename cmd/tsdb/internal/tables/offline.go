@@ -47,7 +47,7 @@ func (c *OfflineFlags) Open(ctx context.Context) (storage.Store, error) {
 // openLocal opens the tables of the directory, which must exist.
 func (c *OfflineFlags) openLocal(opts pebble.Options) (storage.Store, error) {
 	if _, err := os.Stat(datadir.TablesDir(c.StoragePath)); err != nil {
-		return nil, fmt.Errorf("%s holds no tables of this server (another engine is named by --storage.engine): %w", c.StoragePath,
+		return nil, fmt.Errorf("%s holds no tables of this server (--storage.engine names another engine): %w", c.StoragePath,
 			err)
 	}
 	return OpenExclusive(c.StoragePath, opts)

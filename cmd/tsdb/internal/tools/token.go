@@ -1,8 +1,10 @@
 package tools
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/alecthomas/kingpin/v2"
 
@@ -33,7 +35,8 @@ func AddToken(app *kingpin.Application) map[string]func(io.Writer) error {
 func createToken(c *tokenConfig, w io.Writer) error {
 	token, entry, err := auth.NewToken(c.name, c.scopes, c.match, c.tenants...)
 	if err != nil {
-		return fmt.Errorf("--%w", err)
+		// Repeated flags are lists in the access file.
+		return errors.New("--" + strings.NewReplacer("scopes:", "scope:", "tenants:", "tenant:").Replace(err.Error()))
 	}
 	_, err = fmt.Fprintf(w, "# The token. Nothing stores it: give it to its user now.\n%s\n\n# Its entry in the file of "+
 		"--web.access-file:\n%s", token, entry)
