@@ -7,7 +7,7 @@ import (
 	"halite/query/rowcache"
 )
 
-// Batch is the columns of neighbouring series within a span of time. Its samples stay in the query's budget until it is
+// Batch is the columns of adjacent series within a span of time. Its samples stay in the query's budget until it is
 // released.
 type Batch struct {
 	// First is the index of the first column's series in the Selection.

@@ -26,11 +26,11 @@ type dayRead struct {
 	fromHour, toHour int64
 }
 
-// rangesSplitMin is the number of ranges from which a day's read is split among workers.
+// rangesSplitMin is the number of ranges above which a day's read is split among workers.
 const rangesSplitMin = 256
 
-// planReads lists the reads of days: one for each day, or up to concurrency reads for a day with many ranges. With apart, each
-// span of hours gets its own range. Otherwise one range covers all hours of a day.
+// planReads lists the reads of days: one for each day, or up to concurrency reads for a day with many ranges. If apart is
+// set, each span of hours gets its own range. Otherwise one range covers all hours of a day.
 func planReads(prefixes []RowPrefix, hoursOf func(series int) []index.HourSpan, apart bool, concurrency int) []dayRead {
 	firstDay, lastDay := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, r := range prefixes {

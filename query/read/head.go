@@ -16,8 +16,8 @@ type BatchReader struct {
 	sel    *Selection
 	first  int // number of the first series in the selection
 	series []index.Series
-	// owners are the numbers, from first on, of the series of the selection that each of series is a part of. It is nil if each is
-	// a series of the selection.
+	// owners maps each of series, from first on, to the series of the selection that it is a part of. It is nil if each is a
+	// series of the selection.
 	owners []int
 
 	head     *column.Buffer
@@ -25,20 +25,20 @@ type BatchReader struct {
 	rowsHour int64 // the hour whose rows of the head the row cache may hold, decoded; 0 if there is none
 	// headProperties are the properties of each series' samples in head; nil if they are not known.
 	headProperties []column.Properties
-	// headRecords are the histograms, start timestamps and exemplars that the head had of each series, from the start of the
-	// window's first hour on; nil if only floats are read.
+	// headRecords are the histograms, start timestamps and exemplars of each series in the head, from the start of the
+	// window's first hour on. It is nil if only floats are read.
 	headRecords  []column.Records
 	recordsBytes int64 // of headRecords
-	// view holds the tombstones from the moment at which the head was read, so that reads see a deletion as a whole or not
-	// at all. It is nil if nothing can be deleted.
+	// view holds the tombstones at the moment of the read of the head. So reads see a deletion as a whole or not at all. It
+	// is nil if deletions are not supported.
 	view *tombstone.View
 
-	prefixes []RowPrefix // of all row keys, sorted; nil until they are needed
-	// hourly are the last hourly histograms of each series, until the slice with samples after them; nil if there are none.
+	prefixes []RowPrefix // prefixes of all row keys, sorted; nil until they are needed
+	// hourly are the last hourly histograms of each series, until the slice with later samples; nil if there are none.
 	hourly [][]histchunk.Sample
 }
 
-// ReadHead copies the unflushed samples of the series [first, end) of a selection. Close the BatchReader when done.
+// ReadHead copies the unflushed samples of the series [first, end) of a selection. The caller closes the BatchReader.
 func (s *Selection) ReadHead(ctx context.Context, first, end int) (*BatchReader, error) {
 	if yield := s.session.yield; yield != nil {
 		if err := yield(ctx); err != nil {
@@ -65,7 +65,7 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 	r, window := b.sel.session.reader, b.sel.window
 	b.head = r.heads.Get(0)
 	if !r.opts.Head.Holds(window.MinMs, window.MaxMs) {
-		return nil // so the versions of hours are read after the look-up of the series
+		return nil // so that the versions of hours are read after the look-up of the series
 	}
 	if b.sel.kinds.records() {
 		b.headRecords = make([]column.Records, len(b.series))
@@ -97,14 +97,14 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 }
 
 const (
-	// headBatchMax is the number of series that are copied from the head at once.
+	// headBatchMax is the number of series that are copied from the head in one batch.
 	headBatchMax = 1024
 	// headBatchSamples is the approximate number of samples that are copied before the budget reserves their memory.
 	headBatchSamples = 1 << 17
 	headBatchGrowth  = 16
 )
 
-// nextHeadBatch returns the number of series of the next copy, given the number of the last one and of its samples.
+// nextHeadBatch returns the number of series of the next copy, given the number of series and samples of the last copy.
 func nextHeadBatch(series, samples int) int {
 	return max(1, min(headBatchMax, series*headBatchGrowth, headBatchSamples*series/max(1, samples)))
 }
@@ -160,15 +160,15 @@ func (b *BatchReader) appendHead(refs []uint32) (ends []int, err error) {
 }
 
 const (
-	// headWindowMinMs is the part of an hour from which rows of the head are looked for in the row cache. A shorter part is
+	// headWindowMinMs is the part of an hour above which rows of the head are looked up in the row cache. A shorter part is
 	// decoded as fast.
 	headWindowMinMs = 10 * 60_000
-	// headRowSamples is the number of decoded samples of a row from which the row is put into the row cache.
+	// headRowSamples is the number of decoded samples above which a row goes into the row cache.
 	headRowSamples = 36
 )
 
-// cachedHeadHour returns one of the latest two hours: the hour from which the query needs more samples, if the head holds some of
-// it. It returns 0 if a look-up in the row cache does not pay.
+// cachedHeadHour returns the one of the latest two hours from which the query needs more samples, if the head holds some of
+// it. It returns 0 if a look-up in the row cache does not pay off.
 func (b *BatchReader) cachedHeadHour() (hour int64) {
 	if b.sel.cache == nil || b.sel.latest {
 		return 0
@@ -185,7 +185,7 @@ func (b *BatchReader) cachedHeadHour() (hour int64) {
 	return hour
 }
 
-// appendHeadRows is appendHead with the samples that the row cache has. It puts into the row cache what had to be decoded. It
+// appendHeadRows is appendHead, but it takes samples from the row cache where possible, and stores decoded rows there. It
 // returns false, and appends nothing, if the cached rows became invalid meanwhile.
 func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err error) {
 	r, w, startMs := b.sel.session.reader, b.sel.window, keyschema.HourStartMs(b.rowsHour)
@@ -200,7 +200,7 @@ func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err er
 	rest := r.rests.Get(0)
 	defer r.rests.Put(rest)
 	restEnds := make([]int, 0, len(refs))
-	// A row is put as a whole, so it is read from the start of its hour.
+	// The cache stores whole rows, so the row is read from the start of its hour.
 	rest.TsMs, rest.Values, restEnds, err = r.opts.Head.AppendBatch(
 		refs, min(w.MinMs, startMs), w.MaxMs, false, fromMs, rest.TsMs, rest.Values, restEnds)
 	if err != nil || !rows.Unchanged() {
@@ -233,8 +233,8 @@ func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err er
 	return ends, true, nil
 }
 
-// keepHours removes samples whose hour was not selected. They came after the query had begun. Older samples of that hour may have
-// been flushed since, and would be missing. The remaining samples are moved to the front of p.
+// keepHours removes samples whose hour was not selected, because they came after the query had begun. Older samples of that
+// hour may have been flushed since, and would be missing. It moves the remaining samples to the front of p.
 func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	if len(p.TsMs) == 0 {
 		return p
@@ -260,7 +260,7 @@ func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	return column.Points{TsMs: p.TsMs[:kept], Values: p.Values[:kept]}
 }
 
-// headOf returns the samples that the head had of a series.
+// headOf returns the samples of a series in the head.
 func (b *BatchReader) headOf(series int) column.Points {
 	if b.headEnds == nil {
 		return column.Points{}
@@ -273,7 +273,7 @@ func (b *BatchReader) headOf(series int) column.Points {
 	return column.Points{TsMs: b.head.TsMs[start:end], Values: b.head.Values[start:end]}
 }
 
-// propertiesOf returns the properties of what the head had of a series.
+// propertiesOf returns the properties of a series' samples in the head.
 func (b *BatchReader) propertiesOf(series int, head column.Points) column.Properties {
 	if b.headProperties == nil {
 		return column.PropertiesOf(head)
@@ -281,18 +281,18 @@ func (b *BatchReader) propertiesOf(series int, head column.Points) column.Proper
 	return b.headProperties[series]
 }
 
-// Series returns the stored series of the batch. They must not be changed.
+// Series returns the stored series of the batch. Callers do not change them.
 func (b *BatchReader) Series() []index.Series { return b.series }
 
-// HeadTimes returns the times of the samples that the head had of a series.
+// HeadTimes returns the times of a series' samples in the head.
 func (b *BatchReader) HeadTimes(series int) []int64 { return b.headOf(series).TsMs }
 
-// Unchanged reports whether nothing was deleted since the head was read. Call it after reading the versions of cached data. If it
-// returns true, cached data of these versions reflects the same deletions as the batch, because a deletion changes versions
-// before and after it takes effect.
+// Unchanged reports whether nothing was deleted since the read of the head. The caller calls it after it has read the
+// versions of cached data. If it returns true, cached data of these versions reflects the same deletions as the batch,
+// because a deletion changes versions before and after it takes effect.
 func (b *BatchReader) Unchanged() bool { return b.view == nil || b.view.Current() }
 
-// Deletions returns the deletions that all reads of the batch have to see; nil if nothing can be deleted.
+// Deletions returns the deletions that all reads of the batch must apply; nil if deletions are not supported.
 func (b *BatchReader) Deletions() *tombstone.View { return b.view }
 
 // Close releases the samples read from the head.
@@ -307,7 +307,7 @@ func (b *BatchReader) Close() {
 	}
 }
 
-// HeadSamples returns the number of samples that the head had.
+// HeadSamples returns the number of samples from the head.
 func (b *BatchReader) HeadSamples() int { return b.head.Len() }
 
 // RowPrefixes lists the row prefixes of the series that have hours, sorted by key.

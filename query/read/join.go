@@ -69,8 +69,8 @@ func (t *timeSlice) join() (*Batch, error) {
 	return batch, nil
 }
 
-// onlyHead reports whether the data table has no rows of the hours of the batch. The head was read before: if a row has left it
-// by then, NewestRow knows the hour.
+// onlyHead reports whether the data table has no rows of the hours of the batch. The head was read first. If a row has left
+// the head since, NewestRow includes its hour.
 func (t *timeSlice) onlyHead() bool {
 	sel := t.batch.sel
 	newest := sel.session.reader.opts.NewestRow
@@ -123,7 +123,7 @@ func (t *timeSlice) joinApart(batch *Batch, apart []int, total int) error {
 	return nil
 }
 
-// contiguous returns the rows of a series as one column, if they lie side by side in the order of time.
+// contiguous returns the rows of a series as one column, if they are adjacent in memory in the order of time.
 func (t *timeSlice) contiguous(series int) (c column.Points, p column.Properties, ok bool) {
 	at, p := column.Row{}, column.Properties{StepMs: 1, NoStale: true, Monotonic: true}
 	for _, r := range t.rows.Of(series) {
@@ -194,7 +194,7 @@ func overlay(out *column.Buffer, row, head column.Points) column.Points {
 			h++
 		}
 		if h < len(over.TsMs) && over.TsMs[h] == ts {
-			continue // the head's sample follows in the next iteration, or after the loop
+			continue // the sample of the head follows in the next iteration, or after the loop
 		}
 		out.Append(row.TsMs[i:i+1], row.Values[i:i+1])
 	}

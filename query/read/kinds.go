@@ -149,8 +149,8 @@ func (b *BatchReader) selected(series int, tsMs int64) bool {
 	return false
 }
 
-// hourStart is the start of the hour of a time. A read begins there, because the hint of a histogram depends on the histogram
-// before.
+// hourStart is the start of the hour of a time. A read begins there, because the hint of a histogram depends on the previous
+// histogram.
 func hourStart(tsMs int64) int64 { return keyschema.HourStartMs(keyschema.HourOf(tsMs)) }
 
 // histogramChunk is a decoded chunk of a row.

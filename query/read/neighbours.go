@@ -9,9 +9,9 @@ import (
 	"halite/keyschema"
 )
 
-// neighbours determines from the matchers of a selection which neighbouring series in the table are all selected. If the matchers
-// use only the leading promoted tags of a rule, then either all series that share these tags are selected, or none. The rows of
-// such series are one range. It must not be used if series were omitted for other reasons.
+// neighbours determines from the matchers of a selection which adjacent series in the table are all selected. If the
+// matchers use only the leading promoted tags of a rule, then either all series that share these tags are selected, or none.
+// The rows of such series are one range. It must not be used if series were omitted for other reasons.
 type neighbours struct {
 	names   []string // labels of the matchers, without the metric
 	equal   []string // labels with one selected value

@@ -42,15 +42,15 @@ type Head interface {
 	// AppendHistograms and AppendExemplars are AppendSamples for histograms and exemplars.
 	AppendHistograms(ref index.Ref, mintMs, maxtMs int64, dst []histchunk.Sample) ([]histchunk.Sample, error)
 	AppendExemplars(ref index.Ref, mintMs, maxtMs int64, dst []exemplar.Exemplar) ([]exemplar.Exemplar, error)
-	// Holds reports whether the calls above may return samples of any series at this moment. It must be cheap.
+	// Holds reports whether the calls above may return samples of any series now. It must be cheap.
 	Holds(mintMs, maxtMs int64) bool
 }
 
-// Index finds series and labels; *index.Index is one. Times are inclusive milliseconds, limit 0 means all, results are
-// sorted.
+// Index finds series and labels; *index.Index implements it. Times are inclusive milliseconds, limit 0 means all, results
+// are sorted.
 type Index interface {
 	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
-	// SelectProjected is Select, but need not return all labels of a series, see [index.Index.SelectProjected].
+	// SelectProjected is Select, but it may omit labels of a series, see [index.Index.SelectProjected].
 	SelectProjected(ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 	) ([]index.Series, error)
 	// SelectJoin is Select, but may omit series that match no keys, see [index.Index.SelectJoin].
@@ -66,7 +66,7 @@ type HourlyHistograms func(
 	ctx context.Context, req rollupstore.Request, each func(i int, samples []histchunk.Sample) error,
 ) error
 
-// Options configures a Reader. Zero fields take the default named beside them.
+// Options configures a Reader. A zero field means the default that its comment names.
 type Options struct {
 	// Index, Head, Data (the table storage.TableData) and Schema (which makes its row keys) are required.
 	Index  Index
@@ -79,8 +79,8 @@ type Options struct {
 	HourlyHistograms HourlyHistograms
 	// StartTimes returns start timestamps with the samples that Prometheus's engine reads.
 	StartTimes bool
-	// ExemplarsMax bounds the exemplars that a query returns for a series and hour; 0 means no bound. The newest ones are
-	// returned. Each flush of an hour may have stored that number.
+	// ExemplarsMax bounds the exemplars that a query returns for a series and hour; 0 means no bound. It returns the newest
+	// ones. Each flush of an hour may have stored that number.
 	ExemplarsMax int
 	// Retention hides samples older than now − Retention; 0 hides none.
 	Retention time.Duration
@@ -95,19 +95,19 @@ type Options struct {
 	BytesLimit func(ctx context.Context) int64
 	// TotalBytesMax bounds the memory in bytes of all queries together; no limit.
 	TotalBytesMax int64
-	// BatchRowsMax is the number of rows (series × hours) of more than one day that are read together; 1024.
+	// BatchRowsMax is the number of rows (series × hours) in a batch of more than one day; 1024.
 	BatchRowsMax int
-	// RangeBatchRowsMax replaces BatchRowsMax for series with several rows of at most one day, if they need more than one batch;
-	// 256. The samples of such a batch, about a mebibyte, fit into the caches of the processor.
+	// RangeBatchRowsMax replaces BatchRowsMax for series with several rows of at most one day, if they need more than one
+	// batch; 256. The samples of such a batch, about a mebibyte, fit into the caches of the CPU.
 	RangeBatchRowsMax int
 	// Cache holds decoded rows; nil if there is none.
 	Cache *rowcache.Cache
 	// NewestRow returns an hour after which Data has no rows; nil if there is no such hour. A write raises it before its rows are
 	// visible.
 	NewestRow func() int64
-	// Tombstones are the deletions that Data hides; nil if nothing can be deleted.
+	// Tombstones are the deletions that Data hides; nil if deletions are not supported.
 	Tombstones *tombstone.Set
-	// LastReads remembers which metrics queries read; nil remembers nothing.
+	// LastReads records which metrics queries read; nil records nothing.
 	LastReads *lastread.Tracker
 	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.
 	Concurrency int

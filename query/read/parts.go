@@ -14,9 +14,9 @@ import (
 	"halite/storage/principal"
 )
 
-// aliases is an Index that gives series names of aliases.
+// aliases is an Index that gives series alias names.
 type aliases interface {
-	// Stored returns all stored names of a metric for who asks.
+	// Stored returns all stored names of a metric for the principal.
 	Stored(ctx context.Context, metric string) []string
 	// Aliased reports whether aliases concern a selector in a window.
 	Aliased(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) bool
@@ -24,11 +24,11 @@ type aliases interface {
 	Names(stored string) []string
 	// Generation changes with each change of aliases.
 	Generation() uint64
-	// ExplainAliases returns the selectors of stored series that stand for a selector, nil if that is the selector itself.
+	// ExplainAliases returns the selectors of stored series that replace a selector, nil if no alias concerns it.
 	ExplainAliases(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) []string
 }
 
-// Stored returns all stored names of a metric for who asks, by tenants and aliases.
+// Stored returns all stored names of a metric for the principal, by tenants and aliases.
 func (r *Reader) Stored(ctx context.Context, metric string) []string {
 	if a, ok := r.opts.Index.(aliases); ok {
 		return a.Stored(ctx, metric)
@@ -62,7 +62,7 @@ func (r *Reader) aliased(ctx context.Context, w column.TimeRange, matchers []*la
 	return ok && a.Aliased(ctx, w.MinMs, w.MaxMs, matchers...)
 }
 
-// ExplainAliases returns the selectors of stored series that stand for a selector in a range, nil if that is the selector itself.
+// ExplainAliases returns the selectors of stored series that replace a selector in a range, nil if no alias concerns it.
 func (r *Reader) ExplainAliases(ctx context.Context, within column.TimeRange, matchers ...*labels.Matcher) []string {
 	a, ok := r.opts.Index.(aliases)
 	window, _ := r.clip(within)
@@ -80,7 +80,7 @@ func cut(s index.Series) bool {
 	return s.Alias != nil && (s.Alias.FirstHour > 0 || s.Alias.LastHour < keyschema.HourMax)
 }
 
-// withParts returns a series of parts with the hours that keep leaves of each.
+// withParts returns a copy of a series with parts. keep returns the remaining hours of each part.
 func withParts(one index.Series, keep func(part index.Series) []index.HourSpan) index.Series {
 	kept := *one.Alias
 	kept.Parts, one.Hours = slices.Clone(kept.Parts), nil
@@ -92,7 +92,7 @@ func withParts(one index.Series, keep func(part index.Series) []index.HourSpan) 
 	return one
 }
 
-// expand replaces series that consist of several stored ones by these. owners is nil if there are none.
+// expand replaces each series with parts by its parts. owners is nil if no series has parts.
 func expand(series []index.Series) (parts []index.Series, owners []int) {
 	if !slices.ContainsFunc(series, func(s index.Series) bool { return s.Parts() != nil }) {
 		return series, nil
@@ -110,8 +110,8 @@ func expand(series []index.Series) (parts []index.Series, owners []int) {
 	return parts, owners
 }
 
-// Owners returns for each series of the batch the number of the series of the selection that it is a part of, counted from the
-// first of the batch. It is nil if no series has parts.
+// Owners maps each series of the batch to the series of the selection that it is a part of, counted from the first of the
+// batch. It is nil if no series has parts.
 func (b *BatchReader) Owners() []int { return b.owners }
 
 // foldParts joins the columns of the parts of each series. At equal times a later part wins.
@@ -145,7 +145,7 @@ func (t *timeSlice) foldParts(b *Batch) error {
 // fold joins the columns of parts.
 func (t *timeSlice) fold(b *Batch, parts []column.Column) (c column.Column, err error) {
 	session := t.batch.sel.session
-	points, some := column.Points{}, 0 // some counts parts with samples
+	points, some := column.Points{}, 0 // number of parts with samples
 	for i := range parts {
 		n := parts[i].Len()
 		for k := range parts[i].Segments {
@@ -196,7 +196,7 @@ func wholeOf(c *column.Column) column.Points {
 	return out
 }
 
-// merge appends the samples of both in order of time. At equal times the ones of over win.
+// merge appends the samples of both in order of time. At equal times the samples of over win.
 func merge(out *column.Buffer, under, over column.Points) {
 	if len(under.TsMs) > 0 {
 		over = overlay(out, under, over)

@@ -21,8 +21,8 @@ type RowPrefix struct {
 	lead             int // see neighbours.leadOf
 }
 
-// rowPrefixes lists the row prefixes of the series that have hours, sorted by key. So the ranges of each day, made from them in
-// this order, are sorted too.
+// rowPrefixes lists the row prefixes of the series that have hours, sorted by key. So the ranges of each day, made in this
+// order, are sorted too.
 func rowPrefixes(
 	schema *keyschema.Schema, window column.TimeRange, n *neighbours, series []index.Series,
 	hoursOf func(series int) []index.HourSpan,
@@ -67,7 +67,7 @@ func rowPrefixes(
 	return out
 }
 
-// wholeMonths widens a span of hours to all months that it meets.
+// wholeMonths widens a span of hours to all months that it overlaps.
 func wholeMonths(first, last int64) (int64, int64) {
 	const monthHoursMax = 31 * keyschema.DayHours
 	return first - monthHoursMax, last + monthHoursMax

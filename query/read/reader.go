@@ -17,7 +17,7 @@ type Reader struct {
 	opts    Options
 	metrics *metrics
 	heads   column.BufferPool // for samples of the head
-	rests   column.BufferPool // for samples that the row cache lacks of rows of the head
+	rests   column.BufferPool // for samples of rows of the head that the row cache lacks
 	buffers column.BufferPool // for all other samples
 	columns column.Pool
 	pool    *budget.Pool

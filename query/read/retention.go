@@ -18,7 +18,7 @@ import (
 	"halite/storage/principal"
 )
 
-// cutoffs are the oldest times that metrics keep, and the oldest that any metric keeps. They belong to one goroutine.
+// cutoffs are the oldest times that metrics keep, and the oldest time that any metric keeps. They belong to one goroutine.
 type cutoffs struct {
 	byMetric *keyschema.Cutoffs
 	oldestMs int64
@@ -87,9 +87,9 @@ func (s *Selection) restrictToRetention(series []index.Series) []index.Series {
 // retiredMetric is a metric with histograms that are older than the retention of its histograms.
 type retiredMetric struct {
 	name     string
-	sampleMs int64 // its histograms are kept as samples from here on
-	hourlyMs int64 // its hourly histograms are kept from here on, which is not later
-	floatsMs int64 // its floats are kept as samples from here on
+	sampleMs int64 // histograms are kept as samples from this time on
+	hourlyMs int64 // hourly histograms are kept from this time on, which is not later
+	floatsMs int64 // floats are kept as samples from this time on
 }
 
 // retiredHistograms lists the metrics that may have retired histograms in a range. After an error of the index it returns none,

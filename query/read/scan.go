@@ -49,7 +49,7 @@ func (l *scanLog) list() []Scan {
 	return out
 }
 
-// scanned is a read in progress.
+// scanned is a running read.
 type scanned struct{ Scan }
 
 func beginScan(day int64, ranges []storage.RowRange) scanned {
@@ -82,7 +82,7 @@ func (f *Figures) Add(o *Figures) {
 	f.Scans = append(f.Scans, o.Scans...)
 }
 
-// Class says how a query reads the data table, from the cheapest to the dearest.
+// Class describes how a query reads the data table, from the cheapest way to the most expensive.
 type Class string
 
 // The classes of reads.
@@ -93,7 +93,7 @@ const (
 	ClassSearch Class = "search" // the query uses less than half of the rows
 )
 
-// Class classifies the reads of the table, and says why in words.
+// Class classifies the reads of the table, with the reason in words.
 func (f *Figures) Class() (Class, string) {
 	if f.Rows == 0 {
 		return ClassNone, "the head and the row cache have all samples, or no series matches"
