@@ -3,6 +3,7 @@ package opentsdb
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -446,4 +447,15 @@ func BenchmarkBody(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000, "ns/point")
+}
+
+// TestLiterals: the scanner accepts the numbers of JSON.
+func TestLiterals(t *testing.T) {
+	for _, text := range []string{
+		"0", "1", "10", "1.5", "0.5", "10.25", "-1", "-0.5", "1e3", "1.5E-2", "00", "01", "01.5", "00.5", "5.", ".5", ".", "1.2.3",
+		"-", "+1", "1e", "0x10", "1_0", "NaN", "Infinity", "18446744073709551616",
+	} {
+		_, err := (&scanner{text: []byte(text)}).scalar()
+		require.Equal(t, json.Valid([]byte(text)), err == nil, text)
+	}
 }

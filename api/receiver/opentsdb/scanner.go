@@ -132,12 +132,8 @@ func (s *scanner) scalar() ([]byte, error) {
 
 // literal checks a number, boolean or null.
 func (s *scanner) literal(text []byte) ([]byte, error) {
-	digits := len(text) > 0
-	for n, c := range text {
-		digits = digits && (c >= '0' && c <= '9' && (n == 0 || text[0] != '0'))
-	}
 	switch {
-	case digits:
+	case plainNumber(text):
 		return text, nil
 	case len(text) == 0:
 		return nil, s.failf("a value is missing")
@@ -147,6 +143,21 @@ func (s *scanner) literal(text []byte) ([]byte, error) {
 		return nil, s.failf("%q is not a value", clip(text))
 	}
 	return text, nil
+}
+
+// plainNumber reports whether a text is a number of digits with at most one dot, the usual form. Other numbers need json.Valid.
+func plainNumber(text []byte) bool {
+	dot := len(text)
+	for n, c := range text {
+		switch {
+		case c >= '0' && c <= '9':
+		case c == '.' && dot == len(text):
+			dot = n
+		default:
+			return false
+		}
+	}
+	return dot > 0 && dot != len(text)-1 && (text[0] != '0' || dot == 1)
 }
 
 // skip reads any value.
