@@ -29,7 +29,7 @@ func TestBackfillLeavesFewFiles(t *testing.T) {
 	store := &recordingStore{}
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
 		store.Store, o.Store = o.Store, store
-		o.Head.FlushBytes, o.Retention = 600<<10, keepForever
+		o.Head.FlushBytes, o.Retention = 600<<10, keyschema.KeepFor(keepForever)
 	})
 	for n := range count {
 		ts := numbered(n)
@@ -57,7 +57,7 @@ func TestBackfillLeavesFewFiles(t *testing.T) {
 func TestBacklogGoesAtOnce(t *testing.T) {
 	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {
-		o.Head.BytesMax, o.Head.FlushInterval, o.Retention = 256<<10, -1, keepForever
+		o.Head.BytesMax, o.Head.FlushInterval, o.Retention = 256<<10, -1, keyschema.KeepFor(keepForever)
 		o.Head.Spread = 30 * time.Minute
 	})
 	write := func(n int, fromMs int64, hours int) {
@@ -82,7 +82,7 @@ func TestBacklogGoesAtOnce(t *testing.T) {
 // writes hours again whose rows are still there, and reads all back.
 func TestFillingInBesideLiveSamples(t *testing.T) {
 	c, rng := ingesttest.NewClock(), rand.New(rand.NewPCG(1, 2))
-	r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = keepForever })
+	r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = keyschema.KeepFor(keepForever) })
 	want := column{}
 	put := func(atMs int64) {
 		v := rng.Float64()
@@ -130,7 +130,7 @@ func benchmarkBackfill(b *testing.B, kind string, count, days int) {
 	b.StopTimer()
 	c := ingesttest.NewClock()
 	r := openRig(b, vfs.NewMem(), c, func(o *Options) {
-		o.Head.Stripes, o.WALCommitDelay, o.Retention = 16, 0, keepForever
+		o.Head.Stripes, o.WALCommitDelay, o.Retention = 16, 0, keyschema.KeepFor(keepForever)
 	})
 	fromMs := c.Ms.Load() - int64(days+2)*dayMs
 	const batch, perStep = 2000, 3_000_000

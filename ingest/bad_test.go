@@ -21,6 +21,7 @@ import (
 	"halite/ingest/remotewrite"
 	"halite/ingest/wal"
 	"halite/ingest/wal/record"
+	"halite/keyschema"
 	"halite/storage/storagetest"
 )
 
@@ -68,7 +69,7 @@ func TestEachRejection(t *testing.T) {
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			c := ingesttest.NewClock()
-			r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = retention })
+			r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = keyschema.KeepFor(retention) })
 			other := []string{"__name__", "good"}
 			for range 2 { // the second time the good series are known
 				result, err := r.Write(context.Background(), Input{Body: body(t, &prompb.WriteRequest{
@@ -108,7 +109,7 @@ func x(n int) string { return strings.Repeat("x", n) }
 // TestTimesWithinBoundsAreTaken sends the first and last acceptable timestamps.
 func TestTimesWithinBoundsAreTaken(t *testing.T) {
 	for _, retention := range []time.Duration{0, time.Hour} {
-		r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Retention = retention })
+		r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Retention = keyschema.KeepFor(retention) })
 		first := int64(0)
 		if retention > 0 {
 			first = startMs - retention.Milliseconds()

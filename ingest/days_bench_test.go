@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/ingesttest"
+	"halite/keyschema"
 	"halite/keyschema/daychunk"
 	"halite/storage/pebble"
 	"halite/storage/pebble/daycells"
@@ -34,7 +35,7 @@ func benchmarkDays(b *testing.B, count, days int) {
 	}})
 	require.NoError(b, err)
 	r, err := rigOn(context.Background(), b, vfs.Default, c, store, func(o *Options) {
-		o.Dir, o.Head, o.Retention = dir+"/wal", HeadOptions{FlushInterval: -1}, 30*24*time.Hour
+		o.Dir, o.Head, o.Retention = dir+"/wal", HeadOptions{FlushInterval: -1}, keyschema.KeepFor(30*24*time.Hour)
 	})
 	require.NoError(b, err)
 	bs := newBodies(b, count)

@@ -473,9 +473,9 @@ func TestJobsRunAndStop(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	_, err := Open(context.Background(), Options{
-		Head: HeadOptions{Stripes: 3}, Limits: Limits{AheadMax: -1}, Retention: -1,
+		Head: HeadOptions{Stripes: 3}, Limits: Limits{AheadMax: -1},
 	})
-	for _, word := range []string{"Dir", "Store", "Index", "Schema", "Retention", "Stripes", "AheadMax"} {
+	for _, word := range []string{"Dir", "Store", "Index", "Schema", "Stripes", "AheadMax"} {
 		require.ErrorContains(t, err, word)
 	}
 }

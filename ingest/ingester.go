@@ -119,7 +119,7 @@ func (i *Ingester) takeLog(ctx context.Context) (err error) {
 // openTables opens the tables and makes the head and the writer.
 func (i *Ingester) openTables(ctx context.Context) (err error) {
 	store := i.opts.Store
-	if i.data, err = store.EnsureTable(ctx, storage.DataSchema(i.opts.Retention)); err != nil {
+	if i.data, err = store.EnsureTable(ctx, storage.DataSchema(time.Duration(i.opts.Retention.Longest()))); err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
 	meta, err := store.EnsureTable(ctx, storage.MetaSchema())
@@ -137,8 +137,7 @@ func (i *Ingester) openTables(ctx context.Context) (err error) {
 		return err
 	}
 	return i.Init(ctx, WriterOptions{
-		Limits: i.opts.Limits, Memory: i.hopts, Retention: i.opts.Retention, RetentionByMetric: i.opts.RetentionByMetric,
-		Index:  i.opts.Index,
+		Limits: i.opts.Limits, Memory: i.hopts, Retention: i.opts.Retention, Index: i.opts.Index,
 		Schema: i.opts.Schema, Meta: meta, Sync: store.Sync, Head: h, Heat: i.opts.Heat, Now: i.opts.Now,
 		Logger: i.opts.Logger, Registerer: i.opts.Registerer,
 	})

@@ -62,7 +62,7 @@ func (i *Ingester) maintain(ctx context.Context) error {
 // retention. It waits one more day, because rows of that age may still be in memory. With rollups, metrics stay in the set.
 // Queries of times that rollups cover then warn that the histograms are missing.
 func (i *Ingester) expireHistogramMetrics(ctx context.Context) error {
-	cutoffMs := keyschema.Age(i.opts.Retention).CutoffMs(i.opts.Now().Add(-24 * time.Hour).UnixMilli())
+	cutoffMs := i.opts.Retention.Longest().CutoffMs(i.opts.Now().Add(-24 * time.Hour).UnixMilli())
 	if cutoffMs == 0 || i.opts.States != nil {
 		return nil
 	}

@@ -197,9 +197,6 @@ func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why r
 	if tsMs >= r.histogramsMs {
 		return why, false
 	}
-	if r.histogramCutoffs == nil {
-		r.histogramCutoffs = r.w.histogramAges.At(r.w.now().UnixMilli())
-	}
 	beginMs := r.histogramCutoffs.Ms(r.metric(ref, fields))
 	if tsMs >= beginMs {
 		return why, false

@@ -454,7 +454,7 @@ func TestHistogramsBeforeTheirRetention(t *testing.T) {
 	ages, err := schema.Retention(keyschema.RetentionByTier{9 * keyschema.AgeMin, 0, 0, 4 * keyschema.AgeMin})
 	require.NoError(t, err)
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
-		o.Retention, o.RetentionByMetric = 9*24*time.Hour, ages.Tier(keyschema.Raw)
+		o.Retention = ages.Tier(keyschema.Raw)
 	})
 	for metric, days := range map[string]int64{"short": 2, "other": 4} {
 		ls, first := labels.FromStrings(model.MetricNameLabel, metric), startMs-days*24*keyschema.HourMs
@@ -477,7 +477,7 @@ func TestHistogramsBeforeTheirRetention(t *testing.T) {
 // older than every age.
 func TestMaintenanceForgetsExpiredHistogramMetrics(t *testing.T) {
 	c := ingesttest.NewClock()
-	tweak := func(o *Options) { o.Retention = 48 * time.Hour }
+	tweak := func(o *Options) { o.Retention = keyschema.KeepFor(48 * time.Hour) }
 	r := openRig(t, vfs.NewMem(), c, tweak)
 	write := func(metric string) {
 		_, err := r.Write(context.Background(), SamplesInput([]Sample{

@@ -40,10 +40,8 @@ type Options struct {
 	Deleting func(fromMs, toMs int64, change func() error) error
 	// States are the rollup states; nil if there are none.
 	States deletion.States
-	// Retention is the age above which samples are refused; 0 accepts every timestamp from 1970 on.
-	Retention time.Duration
-	// RetentionByMetric overrides Retention per metric with a shorter time, and for native histograms; nil means no overrides.
-	RetentionByMetric *keyschema.TierRetention
+	// Retention is the age above which samples and native histograms are refused; nil accepts every timestamp from 1970 on.
+	Retention *keyschema.TierRetention
 	// Limits bound what a request may ask for.
 	Limits Limits
 	// Head tunes the in-memory rows and their flush.
@@ -244,7 +242,6 @@ func (o Options) Validate() error {
 	check(o.Store == nil, "Store is nil")
 	check(o.Index == nil, "Index is nil")
 	check(o.Schema == nil, "Schema is nil")
-	check(o.Retention < 0, "Retention %s is negative", o.Retention)
 	s := o.Head.Stripes
 	check(s < 0 || s&(s-1) != 0 || s > 1<<10, "Head.Stripes %d is not a power of two up to 1024", s)
 	check(o.WALBytesMax < 0, "WALBytesMax %d is negative", o.WALBytesMax)

@@ -171,18 +171,15 @@ func (r *Request) reset(w *Writer, in Input) {
 	r.kinds.reset()
 	r.series, r.last, r.logged, r.result = 0, wal.Position{}, false, Result{}
 	nowMs := w.now().UnixMilli()
-	r.minMs, r.aheadMs = 0, w.limits.AheadMax.Milliseconds()
+	r.aheadMs = w.limits.AheadMax.Milliseconds()
 	r.maxMs = min(nowMs+r.aheadMs, keyschema.TimeMaxMs)
-	if w.retention > 0 {
-		r.minMs = max(0, nowMs-w.retention.Milliseconds())
-	}
-	if r.cutoffs = w.ages.Since(nowMs, r.minMs); r.cutoffs != nil {
+	ages := w.retention.Snapshot()
+	r.minMs = ages.Longest().CutoffMs(nowMs)
+	if r.cutoffs = ages.Since(nowMs, r.minMs); r.cutoffs != nil {
 		r.minMs = r.cutoffs.LatestMs()
 	}
-	r.histogramsMs, r.histogramCutoffs = 0, nil
-	if w.histogramAges != nil {
-		r.histogramsMs = w.histogramAges.Shortest().CutoffMs(nowMs)
-	}
+	r.histogramCutoffs = ages.Tier(keyschema.NativeHistograms).At(nowMs)
+	r.histogramsMs = r.histogramCutoffs.LatestMs()
 }
 
 // hash returns the key of a series: the hash of its labels as sent. Equal bytes from two tenants have different keys.

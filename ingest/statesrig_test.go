@@ -85,32 +85,31 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 	if r.set, err = tombstone.Open(ctx, tombstone.Options{Store: store}); err != nil {
 		return err
 	}
-	longest := r.ages.Longest()
-	raw, hours := time.Duration(longest[keyschema.Raw]), time.Duration(longest[keyschema.Hours])
+	ages := keyschema.NewRetention(r.ages)
 	r.tiers, err = job.Open(ctx, rollupstore.Options{
-		Tables: r.set.Store(), Deletions: r.set, Raw: raw, Hours: hours, RetentionByMetric: r.ages, MarksMax: 5, Now: now,
+		Tables: r.set.Store(), Deletions: r.set, Retention: ages, MarksMax: 5, Now: now,
 	}, job.Options{Settle: -1, Share: 1, BatchBytes: 500})
 	if err != nil {
 		return err
 	}
 	r.store = r.tiers.Invalidating(r.set.Store())
 	r.sweeper, err = retention.New(retention.Options{
-		Store: store, RetentionByMetric: r.ages, Needed: r.tiers.OldestNeeded, Now: now, Share: 1, Grace: -1,
+		Store: store, Retention: ages, Needed: r.tiers.OldestNeeded, Now: now, Share: 1, Grace: -1,
 	})
 	if err != nil {
 		return err
 	}
-	if _, err := r.store.EnsureTable(ctx, storage.DataSchema(raw)); err != nil {
+	if _, err := r.store.EnsureTable(ctx, storage.DataSchema(time.Duration(r.ages.Longest()[keyschema.Raw]))); err != nil {
 		return err
 	}
 	r.index, err = index.Open(ctx, index.Options{Store: r.store, Schema: r.schema, Now: now, CacheBytesMax: 1 << 20,
-		RetentionByMetric: r.ages.Tier(keyschema.Days)})
+		Retention: ages.Tier(keyschema.Days)})
 	if err != nil {
 		return err
 	}
 	opts := Options{
 		Dir: "/db/wal", FS: r.fs, Store: r.store, Index: r.index, Schema: r.schema, Now: now, WALCommitDelay: -1,
-		Tombstones: r.set, States: r.tiers, Retention: raw, RetentionByMetric: r.ages.Tier(keyschema.Raw),
+		Tombstones: r.set, States: r.tiers, Retention: ages.Tier(keyschema.Raw),
 	}
 	crashTweak(&opts)
 	if r.Ingester, err = Open(ctx, opts); err != nil {

@@ -35,17 +35,14 @@ import (
 type Writer struct {
 	limits     Limits
 	floatsOnly bool
-	retention  time.Duration
-	ages       *keyschema.TierRetention
-	// histogramAges are the retention times of native histograms; nil if they equal the times of floats.
-	histogramAges *keyschema.TierRetention
-	index         *index.Index
-	meta          storage.Table
-	sync          func(context.Context) error
-	now           func() time.Time
-	logger        *slog.Logger
-	metrics       *metrics
-	registry      *head.Registry
+	retention  *keyschema.TierRetention
+	index      *index.Index
+	meta       storage.Table
+	sync       func(context.Context) error
+	now        func() time.Time
+	logger     *slog.Logger
+	metrics    *metrics
+	registry   *head.Registry
 	// rules relabel series; nil if there are none. They change only while seriesGCLock is locked for writing.
 	rules    atomic.Pointer[relabel.Rules]
 	rulesMu  sync.Mutex // serializes changes of rules with the removal of series
@@ -78,13 +75,12 @@ type Writer struct {
 type WriterOptions struct {
 	Limits Limits
 	// FloatsOnly refuses histograms and exemplars, and leaves out start times. Mode direct sets it.
-	FloatsOnly        bool
-	Memory            HeadOptions
-	Retention         time.Duration
-	RetentionByMetric *keyschema.TierRetention
-	Index             *index.Index
-	Schema            *keyschema.Schema
-	Meta              storage.Table
+	FloatsOnly bool
+	Memory     HeadOptions
+	Retention  *keyschema.TierRetention
+	Index      *index.Index
+	Schema     *keyschema.Schema
+	Meta       storage.Table
 	// Sync makes changes of Meta durable.
 	Sync       func(context.Context) error
 	Head       *head.Head
@@ -98,8 +94,7 @@ type WriterOptions struct {
 func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	w.limits = o.Limits.withDefaults(runtime.GOMAXPROCS(0))
 	w.floatsOnly = o.FloatsOnly
-	w.histogramAges = o.RetentionByMetric.Tier(keyschema.NativeHistograms)
-	w.retention, w.ages, w.index, w.meta, w.head, w.nextLog = o.Retention, o.RetentionByMetric, o.Index, o.Meta, o.Head, 1
+	w.retention, w.index, w.meta, w.head, w.nextLog = o.Retention, o.Index, o.Meta, o.Head, 1
 	w.sync, w.heat = o.Sync, o.Heat
 	w.now, w.logger, w.metrics = o.Now, o.Logger, newMetrics(o.Registerer)
 	w.registry = head.NewRegistry()

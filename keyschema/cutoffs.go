@@ -1,15 +1,44 @@
 package keyschema
 
-// TierRetention has the retention of one tier for each metric. It is immutable and safe for concurrent use.
-type TierRetention struct {
-	retention         *RetentionByMetric
-	tier              Tier
-	longest, shortest Age
+import (
+	"sync/atomic"
+	"time"
+)
+
+// Retention holds the retention in force. It is safe for concurrent use. A reload replaces it, and everybody who reads it then
+// sees the new ages at once.
+type Retention struct {
+	current atomic.Pointer[RetentionByMetric]
 }
 
+// NewRetention puts ages into force.
+func NewRetention(ages *RetentionByMetric) *Retention {
+	r := new(Retention)
+	r.current.Store(ages)
+	return r
+}
+
+// Load returns the ages in force. They do not change.
+func (r *Retention) Load() *RetentionByMetric { return r.current.Load() }
+
+// Replace puts other ages into force.
+func (r *Retention) Replace(next *RetentionByMetric) { r.current.Store(next) }
+
+// Tier returns the retention of one tier, which changes with the ages in force.
+func (r *Retention) Tier(t Tier) *TierRetention { return &TierRetention{r, t} }
+
 // Tier returns the retention of one tier.
-func (r *RetentionByMetric) Tier(t Tier) *TierRetention {
-	return &TierRetention{retention: r, tier: t, longest: r.Longest()[t], shortest: r.Shortest()[t]}
+func (r *RetentionByMetric) Tier(t Tier) *TierRetention { return NewRetention(r).Tier(t) }
+
+// KeepFor keeps the data of all metrics for some time; 0 keeps it forever. The retention does not change.
+func KeepFor(d time.Duration) *TierRetention {
+	return Uniform(NewRetentionByTier(d, d, d)).Tier(Raw)
+}
+
+// TierRetention has the retention of one tier for each metric. It is safe for concurrent use. Nil keeps everything forever.
+type TierRetention struct {
+	retention *Retention
+	tier      Tier
 }
 
 // Tier returns the retention of another tier of the same metrics. It returns nil for a nil receiver.
@@ -20,22 +49,54 @@ func (r *TierRetention) Tier(t Tier) *TierRetention {
 	return r.retention.Tier(t)
 }
 
+// Load returns the ages of all tiers in force. They do not change.
+func (r *TierRetention) Load() *RetentionByMetric {
+	if r == nil {
+		return Uniform(RetentionByTier{})
+	}
+	return r.retention.Load()
+}
+
+// Snapshot returns the retention in force, which does not change. It returns nil for a nil receiver.
+func (r *TierRetention) Snapshot() *TierRetention {
+	if r == nil {
+		return nil
+	}
+	return NewRetention(r.retention.Load()).Tier(r.tier)
+}
+
 // Of returns the age of a metric.
-func (r *TierRetention) Of(metric string) Age { return r.retention.Of(metric)[r.tier] }
+func (r *TierRetention) Of(metric string) Age {
+	if r == nil {
+		return 0
+	}
+	return r.retention.Load().Of(metric)[r.tier]
+}
 
 // Longest returns the longest age of a metric.
-func (r *TierRetention) Longest() Age { return r.longest }
+func (r *TierRetention) Longest() Age {
+	if r == nil {
+		return 0
+	}
+	return r.retention.Load().longest[r.tier]
+}
 
 // Shortest returns the shortest age of a metric.
-func (r *TierRetention) Shortest() Age { return r.shortest }
+func (r *TierRetention) Shortest() Age {
+	if r == nil {
+		return 0
+	}
+	return r.retention.Load().shortest[r.tier]
+}
 
 // Since returns the cutoffs at a moment. It returns nil if no metric hides data after fromMs, or if all metrics have the
 // same age. A nil receiver has no cutoffs.
 func (r *TierRetention) Since(nowMs, fromMs int64) *Cutoffs {
-	if r == nil || r.shortest == r.longest || r.shortest.CutoffMs(nowMs) <= fromMs {
+	c := r.At(nowMs)
+	if c == nil || c.ages.shortest[c.tier] == c.ages.longest[c.tier] || c.LatestMs() <= fromMs {
 		return nil
 	}
-	return &Cutoffs{retention: r, nowMs: nowMs}
+	return c
 }
 
 // At returns the cutoffs at a moment. A nil receiver has no cutoffs.
@@ -43,16 +104,17 @@ func (r *TierRetention) At(nowMs int64) *Cutoffs {
 	if r == nil {
 		return nil
 	}
-	return &Cutoffs{retention: r, nowMs: nowMs}
+	return &Cutoffs{ages: r.retention.Load(), tier: r.tier, nowMs: nowMs}
 }
 
 // Cutoffs are the oldest times that metrics keep at one moment. They belong to one goroutine. Nil hides nothing.
 type Cutoffs struct {
-	retention *TierRetention
-	nowMs     int64
-	metric    string // metric of the last call of Ms, if known
-	ms        int64
-	known     bool
+	ages   *RetentionByMetric
+	tier   Tier
+	nowMs  int64
+	metric string // metric of the last call of Ms, if known
+	ms     int64
+	known  bool
 }
 
 // LatestMs returns the time after which no metric hides data.
@@ -60,7 +122,7 @@ func (c *Cutoffs) LatestMs() int64 {
 	if c == nil {
 		return 0
 	}
-	return c.retention.shortest.CutoffMs(c.nowMs)
+	return c.ages.shortest[c.tier].CutoffMs(c.nowMs)
 }
 
 // Ms returns the oldest time that a metric keeps.
@@ -69,7 +131,7 @@ func (c *Cutoffs) Ms(metric string) int64 {
 		return 0
 	}
 	if !c.known || c.metric != metric {
-		c.metric, c.ms, c.known = metric, c.retention.Of(metric).CutoffMs(c.nowMs), true
+		c.metric, c.ms, c.known = metric, c.ages.Of(metric)[c.tier].CutoffMs(c.nowMs), true
 	}
 	return c.ms
 }

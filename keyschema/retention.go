@@ -162,7 +162,16 @@ type PatternRetention struct {
 // equally specific rules, the last one in the list applies. FromHour does not matter: ages apply at once to all stored
 // data.
 type RetentionByMetric struct {
-	order []PatternRetention // by preference; the last one is for all metrics
+	order             []PatternRetention // by preference; the last one is for all metrics
+	longest, shortest RetentionByTier
+}
+
+// newRetentionByMetric returns the retention of patterns in the order of preference.
+func newRetentionByMetric(order []PatternRetention) *RetentionByMetric {
+	r := &RetentionByMetric{order: order}
+	r.longest = r.extreme(func(a, than Age) bool { return a.Outlives(than) })
+	r.shortest = r.extreme(func(a, than Age) bool { return than.Outlives(a) })
+	return r
 }
 
 // Retention returns the ages of all metrics. rest has the ages of metrics without a rule, and of tiers that a rule does not
@@ -175,24 +184,26 @@ func (s *Schema) Retention(rest RetentionByTier) (*RetentionByMetric, error) {
 		}
 	}
 	slices.SortStableFunc(named, func(a, b *Rule) int { return cmp.Compare(specificity(b.Pattern), specificity(a.Pattern)) })
-	out := &RetentionByMetric{}
-	var faults []error
+	var (
+		order  []PatternRetention
+		faults []error
+	)
 	for _, r := range named {
 		ages := rest.With(r.Retention)
 		for _, fault := range ages.Check() {
 			faults = append(faults, fmt.Errorf("%w: %q: %w", ErrBadRules, r.Pattern, fault))
 		}
-		if out.order = append(out.order, PatternRetention{r.Pattern, ages}); r.Pattern == "*" {
-			return out, errors.Join(faults...)
+		if order = append(order, PatternRetention{r.Pattern, ages}); r.Pattern == "*" {
+			return newRetentionByMetric(order), errors.Join(faults...)
 		}
 	}
-	out.order = append(out.order, PatternRetention{"*", rest.capped()})
-	return out, errors.Join(faults...)
+	order = append(order, PatternRetention{"*", rest.capped()})
+	return newRetentionByMetric(order), errors.Join(faults...)
 }
 
 // Uniform gives all metrics the same ages.
 func Uniform(ages RetentionByTier) *RetentionByMetric {
-	return &RetentionByMetric{order: []PatternRetention{{"*", ages.capped()}}}
+	return newRetentionByMetric([]PatternRetention{{"*", ages.capped()}})
 }
 
 // Of returns the ages of a metric.
@@ -215,14 +226,10 @@ func (r *RetentionByMetric) RuleOf(metric string) int {
 func (r *RetentionByMetric) Rules() []PatternRetention { return slices.Clone(r.order) }
 
 // Longest returns the longest age of each tier.
-func (r *RetentionByMetric) Longest() RetentionByTier {
-	return r.extreme(func(a, than Age) bool { return a.Outlives(than) })
-}
+func (r *RetentionByMetric) Longest() RetentionByTier { return r.longest }
 
 // Shortest returns the shortest age of each tier.
-func (r *RetentionByMetric) Shortest() RetentionByTier {
-	return r.extreme(func(a, than Age) bool { return than.Outlives(a) })
-}
+func (r *RetentionByMetric) Shortest() RetentionByTier { return r.shortest }
 
 func (r *RetentionByMetric) extreme(better func(a, than Age) bool) RetentionByTier {
 	out := r.order[0].Retention

@@ -30,7 +30,7 @@ func TestExpiredHistogramsAreHidden(t *testing.T) {
 	require.NoError(t, err)
 	ages, err := schema.Retention(keyschema.RetentionByTier{9 * keyschema.AgeMin, 0, 0, 4 * keyschema.AgeMin})
 	require.NoError(t, err)
-	s.options.RetentionByMetric = ages.Tier(keyschema.Raw)
+	s.options.Retention = ages.Tier(keyschema.Raw)
 	s.source, err = newSource(s.options)
 	require.NoError(t, err)
 	for i, metric := range []string{"short", "other"} {

@@ -90,10 +90,8 @@ type Options struct {
 	// ResultCacheRecent is the least age of samples in cached steps: the cache omits steps that read younger samples; 0.
 	// Results are exact even with 0, because each use of a cached result checks Changes.
 	ResultCacheRecent time.Duration
-	// Retention is the retention of samples; 0 keeps them forever. Results near its end are not cached.
-	Retention time.Duration
-	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
-	RetentionByMetric *keyschema.TierRetention
+	// Retention is the retention of samples; nil keeps them forever. Results near its end are not cached.
+	Retention *keyschema.TierRetention
 	// Experimental accepts the functions, range selectors and modifiers that Prometheus keeps behind feature flags.
 	Experimental bool
 	// DelayedNames drops metric names at the end of an evaluation, as Prometheus does with promql-delayed-name-removal.
@@ -126,7 +124,7 @@ func (o Options) Validate() error {
 		value time.Duration
 	}{
 		{"Timeout", o.Timeout}, {"QueueWait", o.QueueWait}, {"Lookback", o.Lookback}, {"SubqueryStep", o.SubqueryStep},
-		{"ResultCacheRecent", o.ResultCacheRecent}, {"Retention", o.Retention},
+		{"ResultCacheRecent", o.ResultCacheRecent},
 	} {
 		if d.value < 0 || d.value%time.Millisecond != 0 {
 			errs = append(errs, fmt.Errorf("query: %s must be a positive number of milliseconds, is %s", d.name, d.value))
@@ -197,8 +195,7 @@ func (o Options) parserOptions() parser.Options {
 func (o Options) cacheOptions() resultcache.Options {
 	out := resultcache.Options{
 		Changes: o.Changes, BytesMax: o.ResultCacheBytes, Recent: o.ResultCacheRecent, Retention: o.Retention,
-		RetentionByMetric: o.RetentionByMetric,
-		Margin:            o.Timeout, Tiers: o.Tiers != Off, Now: o.Now, Registerer: o.Registerer,
+		Margin: o.Timeout, Tiers: o.Tiers != Off, Now: o.Now, Registerer: o.Registerer,
 	}
 	if r := readerOf(o.Queryable); r != nil {
 		out.Names = r.NamesGeneration

@@ -56,7 +56,6 @@ type sourceOptions struct {
 	Watch         *rowcache.Watch // no row cache if nil
 	RowCacheBytes int64
 	Tiers         rollups.Store
-	TierRetention *keyschema.RetentionByMetric
 }
 
 func newSource(o sourceOptions) (*source, error) {
@@ -71,7 +70,7 @@ func newSource(o sourceOptions) (*source, error) {
 	}
 	s := &source{Queryable: promadapter.New(reader)}
 	if o.Tiers != nil {
-		s.rollups, err = rollups.New(rollups.Options{Store: o.Tiers, Retention: o.TierRetention, Cache: cache, Now: o.Now})
+		s.rollups, err = rollups.New(rollups.Options{Store: o.Tiers, Cache: cache, Now: o.Now})
 	}
 	return s, err
 }
@@ -125,13 +124,14 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	s.deleted, err = tombstone.Open(ctx, tombstone.Options{Store: tables})
 	require.NoError(tb, err)
 	tables = s.deleted.Store()
-	indexRetention := o.raw
+	ages := keyschema.NewRetention(keyschema.Uniform(keyschema.NewRetentionByTier(o.raw, o.hours, o.days)))
+	indexTier := keyschema.Raw
 	if o.tiers {
 		s.tiers, err = job.Open(ctx, rollupstore.Options{
-			Tables: tables, Raw: o.raw, Hours: o.hours, Days: o.days, Now: now, Deletions: s.deleted,
+			Tables: tables, Retention: ages, Now: now, Deletions: s.deleted,
 		}, job.Options{Settle: -1, Share: 1})
 		require.NoError(tb, err)
-		tables, indexRetention = s.tiers.Invalidating(tables), o.days
+		tables, indexTier = s.tiers.Invalidating(tables), keyschema.Days
 	}
 	s.store = s.watch.Store(tables)
 	data, err := s.store.EnsureTable(ctx, storage.DataSchema(o.raw))
@@ -141,14 +141,14 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	}
 	schema, err := keyschema.NewSchema(o.rules)
 	require.NoError(tb, err)
-	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: indexRetention, Now: now})
+	x, err := index.Open(ctx, index.Options{Store: s.store, Schema: schema, Retention: ages.Tier(indexTier), Now: now})
 	require.NoError(tb, err)
 	var states deletion.States
 	deleting := s.watch.During
 	if s.tiers != nil {
 		states = s.tiers
 		deleting = func(fromMs, toMs int64, change func() error) error {
-			return s.watch.During(fromMs, toMs, func() error { return s.tiers.DuringDeletion(fromMs, toMs, change) })
+			return s.watch.During(fromMs, toMs, func() error { return s.tiers.During(fromMs, toMs, change) })
 		}
 	}
 	if announce := deleting; o.deleting != nil {
@@ -158,19 +158,18 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	}
 	// The hours are flushed when a test says so, not by themselves.
 	s.ingester, err = ingest.Open(ctx, ingest.Options{
-		Dir: "wal", FS: fs, Store: s.store, Index: x, Schema: schema, FreeBytesMin: -1, Retention: o.raw, Now: now,
+		Dir: "wal", FS: fs, Store: s.store, Index: x, Schema: schema, FreeBytesMin: -1, Retention: ages.Tier(keyschema.Raw), Now: now,
 		Head: ingest.HeadOptions{FlushInterval: -1}, Tombstones: s.deleted, Deleting: deleting, States: states,
 	})
 	require.NoError(tb, err)
 	s.deleted.SetLabelSets(x.LabelSet)
 	s.options = sourceOptions{Options: read.Options{
-		Index: x, Head: s.ingester, Data: data, Schema: schema, Retention: o.raw, Now: now, Tombstones: s.deleted,
+		Index: x, Head: s.ingester, Data: data, Schema: schema, Retention: ages.Tier(keyschema.Raw), Now: now, Tombstones: s.deleted,
 		Histograms: s.ingester.Histograms(), StartTimes: true, NewestRow: s.watch.NewestRow,
 	}}
 	if s.tiers != nil {
 		s.options.Tiers = s.tiers
-		s.options.TierRetention = keyschema.Uniform(keyschema.NewRetentionByTier(o.raw, o.hours, o.days))
-		s.options.HourlyHistograms, s.options.RetentionByMetric = s.tiers.ReadHistograms, s.options.TierRetention.Tier(keyschema.Raw)
+		s.options.HourlyHistograms = s.tiers.ReadHistograms
 	}
 	s.source, err = newSource(s.options)
 	require.NoError(tb, err)

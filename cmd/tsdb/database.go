@@ -66,24 +66,26 @@ type database struct {
 	deleter     api.Deleter
 	reader      *read.Reader
 	rowCache    *rowcache.Cache
-	retention   *keyschema.RetentionByMetric
-	sweeper     *retention.Sweeper
-	notes       *notes.Store
-	aliases     *aliases.Registry
-	jobs        periodic.Jobs
-	queryLog    *querylog.Log
-	limits      *limits.Control // limits of queries
-	topQueries  *topqueries.Tracker
-	lastReads   *lastread.Tracker
-	keyviz      *keyviz.Collector // nil with --keyviz.max-memory=0
-	wideRows    *widerows.Watch
-	tabletLog   *tabletevents.Log // splits and merges
-	tenancy     *tenancy.Tenancy  // nil without --tenants
-	tenantList  *tenants.Registry
-	tenants     *tenantadmin.Admin // nil without --tenants
-	engine      *query.Engine
-	rules       *rules.Manager
-	lock        io.Closer // lock of --storage.path; nil in mode direct
+	retention   *keyschema.Retention
+	// changingSamples runs a change of what reads return for a range of times, between two new versions of its caches.
+	changingSamples func(fromMs, toMs int64, change func() error) error
+	sweeper         *retention.Sweeper
+	notes           *notes.Store
+	aliases         *aliases.Registry
+	jobs            periodic.Jobs
+	queryLog        *querylog.Log
+	limits          *limits.Control // limits of queries
+	topQueries      *topqueries.Tracker
+	lastReads       *lastread.Tracker
+	keyviz          *keyviz.Collector // nil with --keyviz.max-memory=0
+	wideRows        *widerows.Watch
+	tabletLog       *tabletevents.Log // splits and merges
+	tenancy         *tenancy.Tenancy  // nil without --tenants
+	tenantList      *tenants.Registry
+	tenants         *tenantadmin.Admin // nil without --tenants
+	engine          *query.Engine
+	rules           *rules.Manager
+	lock            io.Closer // lock of --storage.path; nil in mode direct
 }
 
 // ingester stores samples: *ingest.Ingester or *direct.Direct.
@@ -93,6 +95,7 @@ type ingester interface {
 	// Histograms returns the metrics with histograms; nil if the write mode has none.
 	Histograms() *histmetrics.Set
 	resultcache.Changes
+	ChangedTimes(mintMs, maxtMs int64)
 	Metadata(metric string, limit int) map[string][]ingest.Metadata
 	TargetMetadata(metric, job, instance string) (m ingest.Metadata, known bool)
 	Flush(ctx context.Context) error

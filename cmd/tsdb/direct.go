@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
@@ -58,11 +57,10 @@ func (db *database) openDirect(ctx context.Context, c *serveConfig, opts index.O
 	}, opts.Logger); err != nil {
 		return err
 	}
-	ages := db.retention.Tier(keyschema.Raw) // the retention of the index may be longer
 	t, err := direct.Open(ctx, direct.Options{
 		Heat: db.keyviz, Tombstones: db.deleted, States: leasedStates{db.tiers, db, db.rollups(c)}, Fresh: db.tiers.Refresh,
-		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: time.Duration(ages.Longest()),
-		RetentionByMetric: ages, Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,
+		Store: db.store, Index: db.index, Writer: opts.Writer, Schema: db.schema, Retention: db.retention.Tier(keyschema.Raw),
+		Limits: c.ingestLimits(), Refresh: c.directMode.refresh, PackDelay: c.directMode.packDelay,
 		MarkAfter: c.directMode.packDelay / 3, PackInterval: c.directMode.packEvery,
 		WriteTimeout: c.directMode.writeWait, LeaseTTL: c.directMode.lease,
 		Guard: guard.Check, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,

@@ -318,7 +318,7 @@ func (c *importConfig) openDirectory(ctx context.Context) (transfer.Sink, func()
 		stopPacing()
 		return db.close(context.Background())
 	}
-	if err := c.checkRetention(db.retention); err != nil {
+	if err := c.checkRetention(db.retention.Load()); err != nil {
 		return nil, nil, errors.Join(err, done())
 	}
 	return &transfer.Local{Dir: c.serve.storagePath, Writer: db.ingester, Queryable: promadapter.New(db.reader)}, done, nil

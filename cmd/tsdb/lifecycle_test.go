@@ -106,7 +106,7 @@ func TestConfigOnData(t *testing.T) {
 		if doc == "schema.md" {
 			require.Regexp(t, `\+ {"pattern":"http_\*","from_hour":\d+,"salts":64,.*, from 20\d\d-\d\d-\d\dT\d\d:00:00Z`, before)
 		} else {
-			require.Contains(t, before, `+ {"pattern":"debug_*","retention":{"raw":"2d","hours":"2w"}}, with a restart`)
+			require.Contains(t, before, `+ {"pattern":"debug_*","retention":{"raw":"2d","hours":"2w"}}, at once`)
 			require.NotContains(t, before, "http_*", "the rules of the first file hold")
 		}
 		require.NoError(t, s.end(syscall.SIGTERM))

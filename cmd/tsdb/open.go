@@ -72,17 +72,16 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		return db, err
 	}
 	db.limits = limits.New(r)
-	now, ages := c.clock(), db.retention.Tier(keyschema.Raw)
-	watch, longest := rowcache.NewWatch(), time.Duration(ages.Longest())
-	store, data, err := db.openData(ctx, c, watch, longest, r)
+	watch := rowcache.NewWatch()
+	store, data, err := db.openData(ctx, c, watch, time.Duration(db.retention.Tier(keyschema.Raw).Longest()), r)
 	if err != nil {
 		return db, err
 	}
 	opts := index.Options{
-		Store: store, Schema: db.schema, Retention: longest, CacheBytesMax: c.indexBytes, Logger: log, Registerer: r,
-		Now: now, RetentionByMetric: ages, MonthSeriesMax: c.monthSeriesMax,
+		Store: store, Schema: db.schema, Retention: db.retention.Tier(db.seriesTier(c)), CacheBytesMax: c.indexBytes, Logger: log,
+		Registerer: r, Now: c.clock(), MonthSeriesMax: c.monthSeriesMax,
 	}
-	db.retainSeries(c, &opts)
+	db.changingSamples = db.deleting(watch)
 	if c.direct() {
 		err = db.openDirect(ctx, c, opts)
 	} else {
@@ -211,23 +210,15 @@ func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
 	db.sweepNotes(c, log)
 }
 
-// retainSeries makes the index keep each series as long as its samples or rollups are kept.
-func (db *database) retainSeries(c *serveConfig, opts *index.Options) {
-	if db.rollups(c) {
-		opts.RetentionByMetric = db.retention.Tier(keyschema.Days)
-		opts.Retention = time.Duration(opts.RetentionByMetric.Longest())
-	}
-}
-
 // ingestOptions returns the options of the ingester.
 func (db *database) ingestOptions(
 	c *serveConfig, watch *rowcache.Watch, log *slog.Logger, r prometheus.Registerer,
 ) ingest.Options {
-	ages, identity := db.retention.Tier(keyschema.Raw), c.identity()
+	identity := c.identity()
 	opts := ingest.Options{
-		Heat: db.keyviz, Tombstones: db.deleted, Deleting: db.deleting(watch),
+		Heat: db.keyviz, Tombstones: db.deleted, Deleting: db.changingSamples,
 		Dir: datadir.WALDir(c.storagePath), Store: db.store, Index: db.index, Schema: db.schema,
-		Retention: time.Duration(ages.Longest()), RetentionByMetric: ages,
+		Retention:     db.retention.Tier(keyschema.Raw),
 		AcceptWALLoss: c.acceptWALLoss, AcceptTableLoss: identity.AcceptsTableLoss(db.tables), TakeOver: identity.TakesOver(),
 		FreeBytesMin: c.freeBytesMin, WALBytesMax: c.walBytesMax, Logger: log, Registerer: r, Now: c.clock(),
 		Replaying: c.replaying, Reserve: datadir.NewReserve(c.storagePath, c.reserveBytes).Restore,
@@ -312,15 +303,14 @@ func (db *database) openReader(
 	if db.lastReads, err = lastread.New(lastread.Options{Now: c.clock()}); err != nil {
 		return err
 	}
-	ages := db.retention.Tier(keyschema.Raw)
 	var hourly read.HourlyHistograms
 	if db.rollups(c) {
 		hourly = db.tiers.ReadHistograms
 	}
 	db.reader, err = read.New(read.Options{
-		Index: db.lookup, Head: db.ingester, Data: data, Schema: db.schema, Retention: time.Duration(ages.Longest()),
+		Index: db.lookup, Head: db.ingester, Data: data, Schema: db.schema, Retention: db.retention.Tier(keyschema.Raw),
 		SeriesMax: c.querySeriesMax, BytesMax: c.queryBytesMax, TotalBytesMax: c.queryTotalBytesMax, BatchRowsMax: c.batchRowsMax(),
-		RangeBatchRowsMax: c.batchRowsMax(), RetentionByMetric: ages, Registerer: r, Now: c.clock(),
+		RangeBatchRowsMax: c.batchRowsMax(), Registerer: r, Now: c.clock(),
 		Tombstones: db.deleted, Cache: db.rowCache, NewestRow: watch.NewestRow,
 		Histograms: db.ingester.Histograms(), StartTimes: c.queryStartTimes, HourlyHistograms: hourly,
 		ExemplarsMax: c.exemplarsMax, BytesLimit: db.limits.BytesMax, LastReads: db.lastReads,
@@ -336,7 +326,7 @@ func (db *database) openEngine(c *serveConfig, log *slog.Logger, r prometheus.Re
 	opts := db.queryOptions(c, log, r)
 	if db.rollups(c) {
 		opts.Rollups, err = rollups.New(rollups.Options{
-			Store: db.tiers, Retention: db.retention, Cache: db.rowCache, Now: c.clock(),
+			Store: db.tiers, Cache: db.rowCache, Now: c.clock(),
 		})
 		if err != nil {
 			return err
@@ -348,7 +338,6 @@ func (db *database) openEngine(c *serveConfig, log *slog.Logger, r prometheus.Re
 
 // queryOptions returns the options of the query engine.
 func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) query.Options {
-	ages := db.retention.Tier(keyschema.Raw)
 	return query.Options{
 		Queryable: promadapter.New(db.reader), Timeout: c.queryTimeout, SamplesMax: c.querySamplesMax,
 		EngineSamplesMax: c.engineSamplesMax, ConcurrencyMax: c.queryConcurrency,
@@ -356,7 +345,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		CheapSamplesMax:      c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
-		Retention: time.Duration(ages.Longest()), RetentionByMetric: ages, DepthMax: c.queryDepthMax,
+		Retention: db.retention.Tier(keyschema.Raw), DepthMax: c.queryDepthMax,
 		SubqueryStepsMax:  c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 		Experimental: c.queryExperimental, DelayedNames: c.queryDelayedNames, StartTimes: c.queryStartTimes,
@@ -438,7 +427,7 @@ func (db *database) deleting(watch *rowcache.Watch) func(fromMs, toMs int64, cha
 		return watch.During
 	}
 	return func(fromMs, toMs int64, change func() error) error {
-		return watch.During(fromMs, toMs, func() error { return db.tiers.DuringDeletion(fromMs, toMs, change) })
+		return watch.During(fromMs, toMs, func() error { return db.tiers.During(fromMs, toMs, change) })
 	}
 }
 

@@ -92,9 +92,14 @@ func (c *serveConfig) lastHour() int64 {
 	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
 }
 
-// apply puts a configuration into force. It begins with the steps that can fail: the schema rules, relabelling, then
-// aliases.
+// apply puts a configuration into force.
 func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Config) error {
+	return db.changeRetention(ctx, c, c.wantedRules(read), func() error { return db.applyOthers(ctx, c, read) })
+}
+
+// applyOthers puts everything but the retention into force. It begins with the steps that can fail: the schema rules, relabelling,
+// then aliases.
+func (db *database) applyOthers(ctx context.Context, c *serveConfig, read *config.Config) error {
 	if err := db.applyRules(ctx, c, read); err != nil {
 		return err
 	}
@@ -118,13 +123,6 @@ func (db *database) applyRules(ctx context.Context, c *serveConfig, read *config
 	}
 	change := tables.SchemaChange{
 		Store: db.store, Schema: db.schema,
-		Check: func(next *keyschema.Schema) error {
-			kept, err := next.Retention(c.ages())
-			if err == nil && !sameRetention(kept, db.retention) {
-				err = errors.New("retention_rules: only a restart changes the retention")
-			}
-			return err
-		},
 		Stray: func(ctx context.Context, fromMs int64) ([]string, error) {
 			return db.index.LabelValues(ctx, "__name__", fromMs, keyschema.TimeMaxMs, 1)
 		},

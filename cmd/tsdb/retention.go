@@ -36,9 +36,11 @@ func (db *database) openRules(
 	} else if err != nil {
 		return err
 	}
-	if db.retention, err = retentionOf(c, db.schema); err != nil {
+	kept, err := retentionOf(c, db.schema)
+	if err != nil {
 		return err
 	}
+	db.retention = keyschema.NewRetention(kept)
 	if err := retention.StoreServerRetention(ctx, opened, c.ages()); err != nil {
 		return err
 	}
@@ -47,8 +49,8 @@ func (db *database) openRules(
 	if err != nil {
 		return err
 	}
-	opts := retention.Options{Store: opened, RetentionByMetric: db.retention, MaySweep: db.maintains, Now: c.clock(), Logger: log,
-		Registerer: r}
+	opts := retention.Options{Store: opened, Retention: db.retention, SeriesTier: db.seriesTier(c), MaySweep: db.maintains,
+		Now: c.clock(), Logger: log, Registerer: r}
 	if c.direct() {
 		opts.CheckInterval = c.directMode.lease / 3
 	}
@@ -104,8 +106,53 @@ func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention
 	return kept, nil
 }
 
-// sameRetention reports whether two sets of rules have equal ages for all metrics.
-func sameRetention(a, b *keyschema.RetentionByMetric) bool { return slices.Equal(a.Rules(), b.Rules()) }
+// changeRetention calls apply, which puts the rules of a configuration into force, and then puts their retention into force. If
+// the retention is refused, it calls nothing.
+func (db *database) changeRetention(
+	ctx context.Context, c *serveConfig, wanted []keyschema.Rule, apply func() error,
+) error {
+	if wanted == nil {
+		return apply()
+	}
+	schema, err := keyschema.NewSchema(db.schema.Begin(wanted, c.lastHour()))
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.configFile, err)
+	}
+	next, err := retentionOf(c, schema)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.configFile, err)
+	}
+	if slices.Equal(next.Rules(), db.retention.Load().Rules()) {
+		return apply()
+	}
+	return db.sweeper.Change(ctx, next, func() error {
+		if err := apply(); err != nil {
+			return err
+		}
+		err := db.index.ChangeRetention(ctx, next.Longest()[db.seriesTier(c)], func() { db.replaceRetention(next) })
+		if err != nil {
+			return fmt.Errorf("the retention stays as it was, reload again: %w", err)
+		}
+		return nil
+	})
+}
+
+// replaceRetention puts another retention into force. Caches then forget everything, because it hides or shows samples.
+func (db *database) replaceRetention(next *keyschema.RetentionByMetric) {
+	_ = db.changingSamples(0, keyschema.TimeMaxMs, func() error {
+		db.retention.Replace(next)
+		return nil
+	})
+	db.ingester.ChangedTimes(0, keyschema.TimeMaxMs)
+}
+
+// seriesTier is the tier whose retention the index has: it keeps each series as long as its samples or rollups are kept.
+func (db *database) seriesTier(c *serveConfig) keyschema.Tier {
+	if db.rollups(c) {
+		return keyschema.Days
+	}
+	return keyschema.Raw
+}
 
 // sharedRollups returns the options for rollups that servers in mode direct share; nil in other modes.
 func (db *database) sharedRollups(c *serveConfig) *rollupstore.Shared {

@@ -66,8 +66,8 @@ type agingSample struct {
 
 var agingMetrics = []string{"debug_a", "debug_b", "keep_a", "x_debug", "other", "büro_a"}
 
-// TestRetentionOfRules writes samples of any age, moves the clock, changes rules and flags, sweeps and restarts, at random,
-// and compares samples, states, labels and stored rows with the model.
+// TestRetentionOfRules writes samples of any age, moves the clock, changes rules by reloads and flags by restarts, and sweeps, at
+// random. It compares samples, states, labels and stored rows with the model.
 func TestRetentionOfRules(t *testing.T) {
 	first, count := seeds.New(t, seeds.Default{Full: agingSeeds, Short: agingSeeds})
 	for seed := first; seed < first+count; seed++ {
@@ -88,7 +88,7 @@ func runAging(t *testing.T, seed uint64) {
 		}
 	}()
 	g.flushedMs = g.nowMs.Load()
-	g.changeAges()
+	g.changeFlags()
 	g.open()
 	defer func() { require.NoError(t, g.db.close(context.Background())) }()
 	for range agingSteps {
@@ -102,28 +102,35 @@ func (g *aging) note(format string, args ...any) { g.log = append(g.log, fmt.Spr
 
 func (g *aging) now() time.Time { return time.UnixMilli(g.nowMs.Load()) }
 
-// changeAges makes new rules and flags.
-func (g *aging) changeAges() {
-	age := func() *keyschema.Age {
-		age := keyschema.Age(agingDay) * keyschema.Age(1+g.rng.IntN(9))
-		if g.rng.IntN(6) == 0 {
-			age = 0
-		}
-		return &age
+// randomAge is an age of some days, or 0.
+func (g *aging) randomAge() *keyschema.Age {
+	age := keyschema.Age(agingDay) * keyschema.Age(1+g.rng.IntN(9))
+	if g.rng.IntN(6) == 0 {
+		age = 0
 	}
+	return &age
+}
+
+// changeFlags makes new flags and rules.
+func (g *aging) changeFlags() {
+	raw := *g.randomAge()
+	g.rest = keyschema.RetentionByTier{raw, raw, 0}
+	g.changeRules()
+}
+
+// changeRules makes new rules that fit the flags.
+func (g *aging) changeRules() {
 	for {
 		g.rules = nil
 		for _, pattern := range []string{"debug_*", "*_a", "keep_?", "other", "*", "b*"} {
 			if g.rng.IntN(2) == 0 {
-				named := &keyschema.RuleRetention{Raw: age()}
+				named := &keyschema.RuleRetention{Raw: g.randomAge()}
 				if g.rng.IntN(2) == 0 {
-					named.Hours = age()
+					named.Hours = g.randomAge()
 				}
 				g.rules = append(g.rules, keyschema.Rule{Pattern: pattern, Retention: named})
 			}
 		}
-		raw := *age()
-		g.rest = keyschema.RetentionByTier{raw, raw, 0}
 		schema, err := keyschema.NewSchema(g.rules)
 		require.NoError(g, err)
 		if _, err := schema.Retention(g.rest); err == nil {
@@ -152,7 +159,9 @@ func (g *aging) open() {
 	require.NoError(g, err)
 }
 
-func (g *aging) age(metric string) keyschema.Age { return g.db.retention.Of(metric)[keyschema.Raw] }
+func (g *aging) age(metric string) keyschema.Age {
+	return g.db.retention.Load().Of(metric)[keyschema.Raw]
+}
 
 func (g *aging) step() {
 	ctx := context.Background()
@@ -182,10 +191,17 @@ func (g *aging) step() {
 	case n < 16:
 		g.sweep()
 	case n < 17:
+		g.note("reload")
+		g.changeRules()
+		read, err := g.config.readConfig()
+		require.NoError(g, err)
+		require.NoError(g, g.db.apply(ctx, g.config, read))
+		g.forget()
+	case n < 18:
 		g.note("restart")
 		require.NoError(g, g.db.close(ctx)) // flushes
 		g.flushedMs = g.nowMs.Load()
-		g.changeAges()
+		g.changeFlags()
 		g.open()
 		g.forget()
 	default:
@@ -206,7 +222,7 @@ func (g *aging) forget() {
 		for tsMs, s := range samples {
 			s.must = s.must && tsMs >= cutoffMs
 		}
-		cutoffMs = g.db.retention.Of(series[:strings.IndexByte(series, '/')])[keyschema.Hours].CutoffMs(g.nowMs.Load())
+		cutoffMs = g.db.retention.Load().Of(series[:strings.IndexByte(series, '/')])[keyschema.Hours].CutoffMs(g.nowMs.Load())
 		maps.DeleteFunc(g.counts[series], func(hour, _ int64) bool {
 			return (hour/keyschema.DayHours+1)*storage.DayMs-1 < cutoffMs
 		})
@@ -289,8 +305,8 @@ func (g *aging) sweep() {
 		for _, key := range slices.Sorted(maps.Keys(rows)) {
 			metric, err := keyschema.MetricOf([]byte(key))
 			require.NoError(g, err)
-			age := g.db.retention.Of(metric)[tier]
-			if age == g.db.retention.Longest()[tier] {
+			age := g.db.retention.Load().Of(metric)[tier]
+			if age == g.db.retention.Load().Longest()[tier] {
 				continue
 			}
 			first := age.CutoffMs(g.now().Add(-agingGrace).UnixMilli()) / storage.DayMs
@@ -374,7 +390,7 @@ func (g *aging) compareLabels() {
 	for series, samples := range g.all {
 		metric, instance, _ := strings.Cut(series, "/")
 		// Series are known by the hour, as long as states of their days are kept.
-		age := g.db.retention.Of(metric)[keyschema.Days]
+		age := g.db.retention.Load().Of(metric)[keyschema.Days]
 		firstMs := keyschema.HourStartMs(keyschema.HourOf(age.CutoffMs(g.nowMs.Load())))
 		for tsMs, s := range samples {
 			if tsMs >= firstMs {
@@ -417,7 +433,7 @@ func (g *aging) states(series string) map[int64]int64 {
 	rule, last := keyschema.DefaultRule(), keyschema.HourOf(g.nowMs.Load())
 	prefix := rule.AppendPrefix(nil, metric, []keyschema.Tag{{Name: "instance", Value: instance}})
 	// A cell is kept until the whole day is too old.
-	cutoffMs := g.db.retention.Of(metric)[keyschema.Hours].CutoffMs(g.nowMs.Load())
+	cutoffMs := g.db.retention.Load().Of(metric)[keyschema.Hours].CutoffMs(g.nowMs.Load())
 	out := map[int64]int64{}
 	err := g.db.tiers.Read(context.Background(), rollupstore.Request{Prefixes: [][]byte{prefix}, Unit: rollupstore.Hours,
 		From: last - span, To: last, Fields: rollup.FieldsAll}, func(_ int, c *rollup.Columns) error {

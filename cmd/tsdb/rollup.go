@@ -32,7 +32,7 @@ func (c *serveConfig) tiersSwitch() query.Switch {
 // of these servers may enable them. With reset, the job computes all days with samples again, because the table has lost
 // rows.
 func openTiers(
-	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.RetentionByMetric,
+	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
 	log *slog.Logger, r prometheus.Registerer, shared *rollupstore.Shared, reset bool,
 ) (*job.Rollups, error) {
 	if c.engine == tables.EngineBigtable && !c.rollupsOn() && shared == nil {
@@ -42,13 +42,12 @@ func openTiers(
 			return nil, err
 		}
 	}
-	longest, interval := retention.Longest(), time.Duration(0)
+	interval := time.Duration(0)
 	if shared != nil {
 		interval = c.directMode.packEvery
 	}
 	return job.Open(ctx, rollupstore.Options{
-		Tables: store, Raw: time.Duration(longest[keyschema.Raw]), Hours: time.Duration(longest[keyschema.Hours]),
-		Days: time.Duration(longest[keyschema.Days]), RetentionByMetric: retention, Deletions: deleted, Shared: shared,
-		Logger: log, Registerer: r, Now: c.clock(), Reset: reset,
+		Tables: store, Retention: retention, Deletions: deleted, Shared: shared, Logger: log,
+		Registerer: r, Now: c.clock(), Reset: reset,
 	}, job.Options{Interval: interval, Registerer: r})
 }

@@ -42,10 +42,8 @@ type Options struct {
 	Writer string
 	// Schema is the schema that Index was opened with. Required.
 	Schema *keyschema.Schema
-	// Retention refuses samples older than it; 0 accepts every timestamp from 1970 on.
-	Retention time.Duration
-	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
-	RetentionByMetric *keyschema.TierRetention
+	// Retention refuses samples older than it; nil accepts every timestamp from 1970 on.
+	Retention *keyschema.TierRetention
 	// Tombstones is the shared set of deletions. Store must be its Store, or wrap it. If Tombstones is nil, deletions are
 	// refused, and no other server may delete samples.
 	Tombstones *tombstone.Set
@@ -94,9 +92,9 @@ func (o Options) Validate() error {
 	if o.Store == nil || o.Index == nil || o.Schema == nil || o.Writer == "" {
 		errs = append(errs, errors.New("one of Store, Index, Schema and Writer is missing"))
 	}
-	if o.Retention < 0 || o.WriteTimeout < 0 || o.StaleMax < 0 || o.PackInterval < 0 || o.MaintainInterval < 0 || o.IdleAfter < 0 ||
+	if o.WriteTimeout < 0 || o.StaleMax < 0 || o.PackInterval < 0 || o.MaintainInterval < 0 || o.IdleAfter < 0 ||
 		o.LeaseTTL < 0 {
-		errs = append(errs, errors.New("one of Retention, WriteTimeout, StaleMax, PackInterval, LeaseTTL, MaintainInterval and "+
+		errs = append(errs, errors.New("one of WriteTimeout, StaleMax, PackInterval, LeaseTTL, MaintainInterval and "+
 			"IdleAfter is negative"))
 	}
 	if err := o.Limits.Validate(); err != nil {
@@ -158,7 +156,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	opts = opts.withDefaults()
 	t = &Direct{opts: opts, noted: map[int64]struct{}{}, retryDelay: retryDelayMin}
 	t.refreshedMs.Store(opts.Now().UnixMilli()) // opening the index has just read everything
-	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(opts.Retention)); err != nil {
+	if t.data, err = opts.Store.EnsureTable(ctx, storage.DataSchema(time.Duration(opts.Retention.Longest()))); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
 	if t.meta, err = opts.Store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
@@ -172,7 +170,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 		return nil, err
 	}
 	if err := t.Init(ctx, ingest.WriterOptions{
-		Limits: opts.Limits, FloatsOnly: true, Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric,
+		Limits: opts.Limits, FloatsOnly: true, Retention: opts.Retention,
 		Index: opts.Index, Schema: opts.Schema, Meta: t.meta, Sync: opts.Store.Sync,
 		Head: slots, Heat: opts.Heat, Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {

@@ -212,7 +212,8 @@ func measureRollups(t *testing.T) (hoursBytes, daysBytes float64) {
 	require.NoError(t, err)
 	w := worldOn(t, store, nil)
 	w.fill(fleet.Options{Hosts: 1, Services: 1}, 10*time.Minute, 31*24*time.Hour)
-	all, err := job.Open(context.Background(), rollupstore.Options{Tables: w.store, Raw: 3650 * 24 * time.Hour, Now: now},
+	kept := keyschema.NewRetention(keyschema.KeepFor(3650 * 24 * time.Hour).Load())
+	all, err := job.Open(context.Background(), rollupstore.Options{Tables: w.store, Retention: kept, Now: now},
 		job.Options{Settle: -1, Share: 1})
 	require.NoError(t, err)
 	for worked := true; worked; {

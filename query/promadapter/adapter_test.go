@@ -113,7 +113,7 @@ func TestRetentionAndTimeBounds(t *testing.T) {
 	w := readtest.RandomWorld(t, rng)
 	now := base + 2*day + 12345
 	q := adapterOf(w, func(o *read.Options) {
-		o.Retention, o.Now = 24*time.Hour, func() time.Time { return time.UnixMilli(now) }
+		o.Retention, o.Now = keyschema.KeepFor(24*time.Hour), func() time.Time { return time.UnixMilli(now) }
 	})
 	querier, err := q.Querier(math.MinInt64, math.MaxInt64)
 	require.NoError(t, err)

@@ -243,7 +243,7 @@ func (t *timeSlice) readHourly(ctx context.Context) error {
 	if opts.HourlyHistograms == nil || sel.unretained || !sel.kinds.has(keyschema.Histograms) {
 		return nil
 	}
-	retiredMs := max(sel.oldestMs, opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(sel.nowMs).LatestMs())
+	retiredMs := max(sel.oldestMs, sel.session.ages.Tier(keyschema.NativeHistograms).At(sel.nowMs).LatestMs())
 	if t.window.MinMs >= retiredMs {
 		return nil
 	}

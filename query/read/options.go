@@ -82,10 +82,8 @@ type Options struct {
 	// ExemplarsMax bounds the exemplars that a query returns for a series and hour; 0 means no bound. It returns the newest
 	// ones. Each flush of an hour may have stored that number.
 	ExemplarsMax int
-	// Retention hides samples older than now − Retention; 0 hides none.
-	Retention time.Duration
-	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
-	RetentionByMetric *keyschema.TierRetention
+	// Retention hides samples older than now − Retention; nil hides none. Each session keeps the ages of its beginning.
+	Retention *keyschema.TierRetention
 	// SeriesMax bounds the series that the selectors of a query have selected at once; 5,000,000.
 	SeriesMax int
 	// BytesMax bounds the memory in bytes of a query's samples and series; 2 GiB.
@@ -134,7 +132,6 @@ func (o Options) Validate() error {
 		name  string
 		value int64
 	}{
-		{"Retention", int64(o.Retention)},
 		{"SeriesMax", int64(o.SeriesMax)}, {"BytesMax", o.BytesMax},
 		{"TotalBytesMax", o.TotalBytesMax},
 		{"BatchRowsMax", int64(o.BatchRowsMax)}, {"RangeBatchRowsMax", int64(o.RangeBatchRowsMax)},

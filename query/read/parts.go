@@ -65,7 +65,7 @@ func (r *Reader) aliased(ctx context.Context, w column.TimeRange, matchers []*la
 // ExplainAliases returns the selectors of stored series that replace a selector in a range, nil if no alias concerns it.
 func (r *Reader) ExplainAliases(ctx context.Context, within column.TimeRange, matchers ...*labels.Matcher) []string {
 	a, ok := r.opts.Index.(aliases)
-	window, _ := r.clip(within)
+	window, _ := r.clip(within, r.opts.Retention)
 	if !ok || window.Empty() {
 		return nil
 	}

@@ -73,7 +73,7 @@ func (r *Reader) EstimateSeries(ctx context.Context, matchers ...*labels.Matcher
 func (r *Reader) LabelNames(
 	ctx context.Context, within column.TimeRange, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	window, _ := r.clip(within)
+	window, _ := r.clip(within, r.opts.Retention)
 	if window.Empty() {
 		return nil, nil
 	}
@@ -88,7 +88,7 @@ func (r *Reader) LabelNames(
 func (r *Reader) LabelValues(
 	ctx context.Context, name string, within column.TimeRange, limit int, matchers ...*labels.Matcher,
 ) ([]string, error) {
-	window, _ := r.clip(within)
+	window, _ := r.clip(within, r.opts.Retention)
 	if window.Empty() {
 		return nil, nil
 	}
@@ -101,10 +101,8 @@ func (r *Reader) LabelValues(
 
 // clip narrows a range to times that can have samples: within retention, and representable in a row key. oldestMs is the first
 // time within retention.
-func (r *Reader) clip(t column.TimeRange) (clipped column.TimeRange, oldestMs int64) {
-	if r.opts.Retention > 0 {
-		oldestMs = max(0, r.opts.Now().Add(-r.opts.Retention).UnixMilli())
-	}
+func (r *Reader) clip(t column.TimeRange, ages *keyschema.TierRetention) (clipped column.TimeRange, oldestMs int64) {
+	oldestMs = ages.Longest().CutoffMs(r.opts.Now().UnixMilli())
 	return column.TimeRange{MinMs: max(t.MinMs, oldestMs), MaxMs: min(t.MaxMs, keyschema.TimeMaxMs)}, oldestMs
 }
 

@@ -37,7 +37,7 @@ func (s *Selection) cutoffs(window column.TimeRange) *cutoffs {
 	if s.unretained {
 		return nil
 	}
-	byMetric := s.session.reader.opts.RetentionByMetric.Since(s.nowMs, window.MinMs)
+	byMetric := s.session.ages.Since(s.nowMs, window.MinMs)
 	if byMetric == nil && window.MinMs >= s.oldestMs {
 		return nil
 	}
@@ -49,7 +49,7 @@ func (s *Selection) histogramCutoffs() *cutoffs {
 	if s.unretained {
 		return nil
 	}
-	return &cutoffs{s.session.reader.opts.RetentionByMetric.Tier(keyschema.NativeHistograms).At(s.nowMs), s.oldestMs}
+	return &cutoffs{s.session.ages.Tier(keyschema.NativeHistograms).At(s.nowMs), s.oldestMs}
 }
 
 // restrictToRetention omits hours that are older than the retention of their metric, and series without other hours.
@@ -102,13 +102,14 @@ func (r *Reader) retiredHistograms(
 		return nil
 	}
 	within.MinMs = max(0, within.MinMs) // there are no samples before 1970
-	_, oldestMs := r.clip(within)
-	ages := r.opts.RetentionByMetric.Tier(keyschema.NativeHistograms)
-	if within.MinMs >= oldestMs && (ages == nil || ages.Shortest().CutoffMs(nowMs) <= within.MinMs) {
+	retention := r.opts.Retention.Snapshot()
+	_, oldestMs := r.clip(within, retention)
+	ages := retention.Tier(keyschema.NativeHistograms)
+	if within.MinMs >= oldestMs && ages.Shortest().CutoffMs(nowMs) <= within.MinMs {
 		return nil // the range is younger than each age
 	}
-	floats, samples := r.opts.RetentionByMetric.At(nowMs), ages.At(nowMs)
-	hourly := r.opts.RetentionByMetric.Tier(keyschema.Hours).At(nowMs)
+	floats, samples := retention.At(nowMs), ages.At(nowMs)
+	hourly := retention.Tier(keyschema.Hours).At(nowMs)
 	for _, metric := range r.histogramMetrics(ctx, within, matchers) {
 		m := retiredMetric{name: metric, floatsMs: max(oldestMs, floats.Ms(metric))}
 		m.sampleMs = max(m.floatsMs, samples.Ms(metric))
@@ -156,11 +157,10 @@ func (r *Reader) RetiredHistograms(
 
 // hourlyCutoffs returns the cutoffs of hourly histograms; nil if there are none, or if they are kept for ever.
 func (s *Selection) hourlyCutoffs() *keyschema.Cutoffs {
-	o := &s.session.reader.opts
-	if o.HourlyHistograms == nil {
+	if s.session.reader.opts.HourlyHistograms == nil {
 		return nil
 	}
-	return o.RetentionByMetric.Tier(keyschema.Hours).At(s.nowMs)
+	return s.session.ages.Tier(keyschema.Hours).At(s.nowMs)
 }
 
 // histogramMetrics lists the stored names of metrics with histograms in a range that match all matchers of the metric's name.

@@ -88,7 +88,7 @@ func (s *Session) ofWindows(ctx context.Context, w Windows, matchers []*labels.M
 // request returns the request for the samples of a range within retention.
 func (s *Session) request(within column.TimeRange) request {
 	r := request{nowMs: s.reader.opts.Now().UnixMilli(), kinds: kindsOf(keyschema.Floats)}
-	r.window, r.oldestMs = s.reader.clip(within)
+	r.window, r.oldestMs = s.reader.clip(within, s.ages)
 	return r
 }
 

@@ -67,6 +67,7 @@ type Figures struct {
 // Session holds what the selections of one query share: a budget and figures. It is safe for concurrent use.
 type Session struct {
 	reader  *Reader
+	ages    *keyschema.TierRetention // at the beginning of the query
 	budget  *budget.Budget
 	figures figures
 	single  bool
@@ -82,7 +83,12 @@ type figures struct {
 func (r *Reader) Session() *Session { return r.SessionWith(r.Budget()) }
 
 // SessionWith begins a query with a budget.
-func (r *Reader) SessionWith(b *budget.Budget) *Session { return &Session{reader: r, budget: b} }
+func (r *Reader) SessionWith(b *budget.Budget) *Session {
+	return &Session{reader: r, ages: r.opts.Retention.Snapshot(), budget: b}
+}
+
+// Retention returns the ages of all tiers at the beginning of the query.
+func (s *Session) Retention() *keyschema.RetentionByMetric { return s.ages.Load() }
 
 // UseOneCPU makes the query read with one goroutine, and call yield before each batch of series. Call it before the first read.
 func (s *Session) UseOneCPU(yield func(ctx context.Context) error) { s.single, s.yield = true, yield }

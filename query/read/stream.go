@@ -71,7 +71,7 @@ func (b *BatchReader) ReadRows(ctx context.Context, series []index.Series) (*Bat
 // retainNow hides samples that are older than their retention at this moment.
 func (s *Selection) retainNow() {
 	s.nowMs, s.unretained = s.session.reader.opts.Now().UnixMilli(), false
-	s.window, s.oldestMs = s.session.reader.clip(s.window)
+	s.window, s.oldestMs = s.session.reader.clip(s.window, s.session.ages)
 }
 
 // Only returns the selection of series i alone. It reads the rows of all hours of the window unless sparse is set.

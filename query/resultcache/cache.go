@@ -45,12 +45,11 @@ const (
 // There are two kinds of entries. An entry of a sliding expression (see cacheability) holds consecutive steps. Any part of it
 // may be used, and it grows at its ends. An entry of another expression answers only the same request.
 type Cache struct {
-	entries   *fastcache.Cache
-	bytesMax  int64
-	changes   Changes
-	recentMs  int64
-	retention time.Duration
-	ages      *keyschema.TierRetention
+	entries  *fastcache.Cache
+	bytesMax int64
+	changes  Changes
+	recentMs int64
+	ages     *keyschema.TierRetention
 	// tiersFromMs is the shortest range for which states of hours and days may replace samples.
 	tiersFromMs int64
 	marginMs    int64 // see Options.Margin
@@ -89,10 +88,8 @@ type Options struct {
 	BytesMax int64
 	// Recent is an age. Steps that read younger samples are not cached.
 	Recent time.Duration
-	// Retention is the retention of samples; 0 keeps them forever. RetentionByMetric has the metrics with a
-	// shorter one.
-	Retention         time.Duration
-	RetentionByMetric *keyschema.TierRetention
+	// Retention is the retention of samples; nil keeps them forever.
+	Retention *keyschema.TierRetention
 	// Stored returns all stored names of a metric for a principal, and Names a number that changes with each change of names. Nil
 	// means that metrics have no other names than a principal gives them.
 	Stored func(who *principal.Principal, metric string) []string
@@ -112,7 +109,7 @@ func New(o Options) (*Cache, error) {
 	}
 	c := &Cache{
 		entries: fastcache.New(int(o.BytesMax)), bytesMax: o.BytesMax, changes: o.Changes,
-		recentMs: o.Recent.Milliseconds(), retention: o.Retention, ages: o.RetentionByMetric, marginMs: o.Margin.Milliseconds(),
+		recentMs: o.Recent.Milliseconds(), ages: o.Retention, marginMs: o.Margin.Milliseconds(),
 		now: o.Now, shapes: map[string]*cacheability{}, metrics: newMetrics(),
 	}
 	if c.stored, c.names = o.Stored, o.Names; o.Stored == nil || o.Names == nil {
@@ -315,16 +312,14 @@ func (q *Lookup) refuse(p parser.Parser) SkipReason {
 
 // retention is the shortest retention of the metrics that the query may read.
 func (q *Lookup) retention() time.Duration {
-	if q.cache.ages == nil {
-		return q.cache.retention
-	}
+	ages := q.cache.ages.Snapshot()
 	if q.Shape.unnamed {
-		return time.Duration(q.cache.ages.Shortest())
+		return time.Duration(ages.Shortest())
 	}
-	shortest := q.cache.ages.Longest()
+	shortest := ages.Longest()
 	for _, name := range q.Shape.metrics {
 		for _, metric := range q.cache.stored(q.who, name) {
-			if age := q.cache.ages.Of(metric); shortest.Outlives(age) {
+			if age := ages.Of(metric); shortest.Outlives(age) {
 				shortest = age
 			}
 		}

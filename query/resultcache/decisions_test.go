@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
 
+	"halite/keyschema"
 	"halite/query/expression"
 )
 
@@ -58,7 +59,7 @@ func TestDecisions(t *testing.T) {
 			var err error
 			*changes = changedOnce{}
 			cache, err = New(Options{
-				Changes: changes, BytesMax: 32 << 20, Recent: duration("recent"), Retention: duration("retention"),
+				Changes: changes, BytesMax: 32 << 20, Recent: duration("recent"), Retention: keyschema.KeepFor(duration("retention")),
 				Now: func() time.Time { return decisionsStart.Add(24 * time.Hour) },
 			})
 			require.NoError(t, err)

@@ -27,7 +27,8 @@ func fuzzed(t *testing.T, table, row string, family storage.TableSchema, cells .
 	if to.Apply(t.Context(), []storage.RowMutation{{Key: []byte(row), Entries: cells}}) != nil {
 		t.Skip("table " + table + " rejects the row")
 	}
-	p, err := Open(t.Context(), store.Options{Tables: tables, Now: now, Raw: 90 * 24 * time.Hour, Shared: &store.Shared{
+	kept := keyschema.NewRetention(keyschema.KeepFor(90 * 24 * time.Hour).Load())
+	p, err := Open(t.Context(), store.Options{Tables: tables, Now: now, Retention: kept, Shared: &store.Shared{
 		HoldsLease: func() bool { return true }, Margin: time.Hour, Fresh: func(context.Context) error { return nil },
 	}, Registerer: prometheus.NewRegistry()}, Options{Share: 1, Settle: -1})
 	if err != nil {

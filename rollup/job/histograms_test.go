@@ -49,7 +49,7 @@ func (r *rig) kept(t testing.TB, s *series) (out [][2]int64) {
 // TestHistogramsOfHours follows the histograms of one series through late samples, removed rows and retention.
 func TestHistogramsOfHours(t *testing.T) {
 	clock := newClock(firstDay)
-	r := openRig(t, vfs.NewMem(), clock, func(o *rigOptions) { o.Raw, o.Hours = 48*time.Hour, 100*24*time.Hour })
+	r := openRig(t, vfs.NewMem(), clock, func(o *rigOptions) { o.keep(48*time.Hour, 100*24*time.Hour) })
 	defer r.close(t)
 	s, first := newSeries(1), firstDay*int64(keyschema.DayHours)
 	r.writeHistograms(t, s, first, 0, 1, 2, 3)

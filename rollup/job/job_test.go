@@ -177,7 +177,7 @@ func TestDroppedAndDeletedRows(t *testing.T) {
 
 // TestStatesOutliveTheirSamples computes a day again after half of its samples have expired.
 func TestStatesOutliveTheirSamples(t *testing.T) {
-	r, all, rng := filled(t, 9, func(o *rigOptions) { o.Raw, o.Hours = 10*24*time.Hour, 400*24*time.Hour })
+	r, all, rng := filled(t, 9, func(o *rigOptions) { o.keep(10*24*time.Hour, 400*24*time.Hour) })
 	defer r.close(t)
 	r.work(t)
 	before := len(all[0].samples)

@@ -21,7 +21,7 @@ func TestStatesStayWhenRetentionGrows(t *testing.T) {
 
 func statesStay(t *testing.T, of string) {
 	ctx := context.Background()
-	r, all, rng := filled(t, 3, func(o *rigOptions) { o.Raw, o.Hours = 10*24*time.Hour, 400*24*time.Hour })
+	r, all, rng := filled(t, 3, func(o *rigOptions) { o.keep(10*24*time.Hour, 400*24*time.Hour) })
 	r.work(t)
 	_, others := r.known(t, all[1], store.Hours, 3)
 	r.clock.Store((firstDay + 20) * dayMs)
@@ -30,7 +30,7 @@ func statesStay(t *testing.T, of string) {
 	r.close(t)
 
 	r = openRig(t, r.fs, r.clock, func(o *rigOptions) {
-		o.Raw, o.Hours = 100*24*time.Hour, 400*24*time.Hour
+		o.keep(100*24*time.Hour, 400*24*time.Hour)
 		if of == "the whole day" {
 			o.MarksMax = 1
 		}

@@ -37,6 +37,11 @@ type rigOptions struct {
 	Job Options
 }
 
+// keep sets the retention of samples and hours.
+func (o *rigOptions) keep(raw, hours time.Duration) {
+	o.Retention = keyschema.NewRetention(keyschema.Uniform(keyschema.NewRetentionByTier(raw, hours, 0)))
+}
+
 // rig is an engine with a store of states on one file system. The job does not run by itself: tests call Step.
 type rig struct {
 	*Rollups
@@ -72,7 +77,8 @@ func tryRig(fs vfs.FS, clock *atomic.Int64, tweak func(*rigOptions)) (*rig, erro
 	if r.Rollups, err = Open(ctx, opts.Options, opts.Job); err != nil {
 		return nil, errors.Join(err, tables.Close())
 	}
-	if r.data, err = r.Invalidating(tables).EnsureTable(ctx, storage.DataSchema(opts.Raw)); err != nil {
+	raw := time.Duration(r.Options().Retention.Load().Longest()[keyschema.Raw])
+	if r.data, err = r.Invalidating(tables).EnsureTable(ctx, storage.DataSchema(raw)); err != nil {
 		return nil, errors.Join(err, tables.Close())
 	}
 	r.raw = r.Store.Data

@@ -62,17 +62,18 @@ func (s *Store) AppendHorizon(entries []storage.Entry, cell storage.Entry, horiz
 	return append(entries, cell)
 }
 
-// DuringDeletion runs a deletion of samples from fromMs to toMs and counts it as a change of their states.
-func (s *Store) DuringDeletion(fromMs, toMs int64, deleteSamples func() error) error {
+// During runs a change of what reads return for times from fromMs to toMs, such as a deletion, and counts it as a change of their
+// states.
+func (s *Store) During(fromMs, toMs int64, change func() error) error {
 	first, last := DayOf(fromMs), DayOf(toMs)
 	if last-first >= changedDaysMax {
-		return s.versions.during(nil, nil, deleteSamples)
+		return s.versions.during(nil, nil, change)
 	}
 	days, months := []int64{}, []int64{}
 	for day := first; day <= last; day++ {
 		days, months = append(days, day), appendNew(months, MonthOfDay(day))
 	}
-	return s.versions.during(days, months, deleteSamples)
+	return s.versions.during(days, months, change)
 }
 
 // DropRows removes all states of a range of rows.

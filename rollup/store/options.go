@@ -19,13 +19,10 @@ import (
 type Options struct {
 	// Tables holds the data, rollup and meta tables. Required; the caller closes it after the Store.
 	Tables storage.Store
-	// Raw, Hours and Days are the retention of samples, hourly states and daily states; 0 keeps them forever. No tier
-	// may be shorter than the previous tier or than a day.
-	Raw, Hours, Days time.Duration
+	// Retention is the retention of samples, hourly states and daily states; nil keeps them forever.
+	Retention *keyschema.Retention
 	// Deletions are the deletions in force, which reads of Tables apply; nil if deletions are not supported.
 	Deletions *tombstone.Set
-	// RetentionByMetric overrides Raw, Hours and Days by metric. Its ages are at most as long. nil means no overrides.
-	RetentionByMetric *keyschema.RetentionByMetric
 	// CloseDelay is the time from the end of a day until it closes; 30 minutes.
 	CloseDelay time.Duration
 	// Reset discards the manifest, which may be damaged, and plans all days that have samples again.
@@ -51,7 +48,6 @@ func (o Options) Validate() error {
 		}
 	}
 	check(o.Tables == nil, "Tables is nil")
-	errs = append(errs, CheckRetention(o.Raw, o.Hours, o.Days))
 	check(o.CloseDelay < 0, "CloseDelay is negative")
 	check(o.Shared != nil && (o.Shared.HoldsLease == nil || o.Shared.Fresh == nil || o.Shared.Margin <= 0),
 		"Shared needs HoldsLease, Fresh and a Margin above 0")
@@ -76,8 +72,8 @@ func CheckRetention(raw, hours, days time.Duration) error {
 func (o Options) withDefaults() Options {
 	o.CloseDelay = cmp.Or(o.CloseDelay, 30*time.Minute)
 	o.MarksMax = cmp.Or(o.MarksMax, 4096)
-	if o.RetentionByMetric == nil {
-		o.RetentionByMetric = keyschema.Uniform(keyschema.NewRetentionByTier(o.Raw, o.Hours, o.Days))
+	if o.Retention == nil {
+		o.Retention = keyschema.NewRetention(keyschema.Uniform(keyschema.RetentionByTier{}))
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -55,7 +55,7 @@ type retentionFilter struct {
 }
 
 func (s *Store) retentionFilter(tier keyschema.Tier) *retentionFilter {
-	return &retentionFilter{retention: s.opts.RetentionByMetric, tier: tier, nowMs: s.opts.Now().UnixMilli()}
+	return &retentionFilter{retention: s.opts.Retention.Load(), tier: tier, nowMs: s.opts.Now().UnixMilli()}
 }
 
 // cutoffMs returns the time before which cells of the series are too old; 0 if there is none.

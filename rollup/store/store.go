@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"halite/keyschema"
 	"halite/storage"
 )
 
@@ -28,11 +29,13 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{opts: opts.withDefaults(), versions: new(versions)}
+	longest := s.opts.Retention.Load().Longest()
+	raw, hours, days := longest[keyschema.Raw], longest[keyschema.Hours], longest[keyschema.Days]
 	var err error
-	if s.Data, err = opts.Tables.EnsureTable(ctx, storage.DataSchema(opts.Raw)); err != nil {
+	if s.Data, err = opts.Tables.EnsureTable(ctx, storage.DataSchema(time.Duration(raw))); err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableData, err)
 	}
-	table, err := opts.Tables.EnsureTable(ctx, storage.RollupSchema(opts.Hours, opts.Days))
+	table, err := opts.Tables.EnsureTable(ctx, storage.RollupSchema(time.Duration(hours), time.Duration(days)))
 	if err != nil {
 		return nil, fmt.Errorf("open table %s: %w", storage.TableRollup, err)
 	}
@@ -62,17 +65,14 @@ func (s *Store) LastClosed() int64 {
 }
 
 // OldestSampled is the first day that can have samples.
-func (s *Store) OldestSampled() int64 { return s.oldest(s.opts.Raw) }
+func (s *Store) OldestSampled() int64 { return s.oldest(keyschema.Raw) }
 
 // OldestHourly is the first day that can have states of hours.
-func (s *Store) OldestHourly() int64 { return s.oldest(s.opts.Hours) }
+func (s *Store) OldestHourly() int64 { return s.oldest(keyschema.Hours) }
 
-// oldest is the first day within a retention; 0 is forever.
-func (s *Store) oldest(retention time.Duration) int64 {
-	if retention == 0 {
-		return 0
-	}
-	return max(0, DayOf(s.opts.Now().Add(-retention).UnixMilli()))
+// oldest is the first day within the longest retention of a tier.
+func (s *Store) oldest(tier keyschema.Tier) int64 {
+	return DayOf(s.opts.Retention.Load().Longest()[tier].CutoffMs(s.opts.Now().UnixMilli()))
 }
 
 // Plan closes the days up to last. It plans those from first to last that have samples.

@@ -21,8 +21,8 @@ import (
 )
 
 func TestOptions(t *testing.T) {
-	_, err := Open(context.Background(), Options{Retention: -1, CacheBytesMax: -1})
-	for _, want := range []string{"Store", "Schema", "Retention", "CacheBytesMax"} {
+	_, err := Open(context.Background(), Options{CacheBytesMax: -1})
+	for _, want := range []string{"Store", "Schema", "CacheBytesMax"} {
 		require.ErrorContains(t, err, "Options."+want)
 	}
 	w := newWorld(t, 1)

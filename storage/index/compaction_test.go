@@ -173,6 +173,58 @@ func TestRefoldIsThrottled(t *testing.T) {
 	require.Nil(t, w.x.open.Get(baseDay))
 }
 
+// TestLongerRetention lets a day expire and then lengthens the retention. The index finds the day again, and later samples of the
+// day join its earlier series.
+func TestLongerRetention(t *testing.T) {
+	w := newWorld(t, 3)
+	kept := keyschema.NewRetention(keyschema.KeepFor(48 * time.Hour).Load())
+	var err error
+	w.x, err = Open(t.Context(), Options{Store: w.store, Schema: w.schema, Now: w.now, Retention: kept.Tier(keyschema.Raw)})
+	require.NoError(t, err)
+	old, open := w.hourNow(), w.hourNow()+24
+	add := func(name string, hour int64) {
+		ref, _, err := w.x.Add(labels.FromStrings(model.MetricNameLabel, name))
+		require.NoError(t, err)
+		w.x.MarkActive(ref, hour)
+		require.NoError(t, w.x.Persist(t.Context()))
+	}
+	names := func(hour int64) []string {
+		startMs := keyschema.HourStartMs(hour)
+		got, err := w.x.LabelValues(t.Context(), model.MetricNameLabel, startMs, startMs+1, 0)
+		require.NoError(t, err)
+		return got
+	}
+	add("a", old)
+	w.advance(26 * time.Hour)
+	require.True(t, w.maintain()) // compacts the day of a
+	add("b", open)
+	w.advance(96 * time.Hour)
+	w.x.compactor.Expire()
+	require.Nil(t, w.x.store.Closed.Day(baseDay))
+	require.Nil(t, w.x.open.Get(baseDay+1))
+
+	const long = 10 * 24 * time.Hour
+	for _, name := range []string{storage.TableSeries, storage.TableLabels} {
+		_, err := w.store.EnsureTable(t.Context(), storage.IndexSchema(name, long))
+		require.NoError(t, err)
+	}
+	longer := keyschema.KeepFor(long).Load()
+	require.NoError(t, w.x.ChangeRetention(t.Context(), longer.Longest()[keyschema.Raw], func() { kept.Replace(longer) }))
+	require.Equal(t, []string{"a"}, names(old))
+	require.Equal(t, []string{"b"}, names(open))
+	add("late", old)
+	add("late", open)
+	for range 2 {
+		require.Equal(t, []string{"a", "late"}, names(old))
+		require.Equal(t, []string{"b", "late"}, names(open))
+		w.advance(compaction.DayInterval)
+		require.True(t, w.maintain())
+	}
+	shorter := keyschema.KeepFor(48 * time.Hour).Load()
+	require.NoError(t, w.x.ChangeRetention(t.Context(), shorter.Longest()[keyschema.Raw], func() { kept.Replace(shorter) }))
+	require.Empty(t, names(old))
+}
+
 func TestRetention(t *testing.T) {
 	w := newWorld(t, 3)
 	w.retention = 48 * time.Hour

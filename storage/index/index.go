@@ -43,10 +43,8 @@ type Options struct {
 	Store storage.Store
 	// Schema gives the row keys. Required.
 	Schema *keyschema.Schema
-	// Retention is how long samples are kept; look-ups ignore days that ended before it. 0 keeps all.
-	Retention time.Duration
-	// RetentionByMetric overrides Retention for metrics with a shorter one; nil means no overrides.
-	RetentionByMetric *keyschema.TierRetention
+	// Retention is how long series are kept; look-ups ignore days that ended before it. nil keeps all.
+	Retention *keyschema.TierRetention
 	// Writer, if not empty, is the unique name of this process among several that share the tables; NewWriter makes one. The
 	// caller then calls Refresh every few seconds, and Compact on one process at a time; Maintain compacts nothing. It must be
 	// empty if only one process uses the tables.
@@ -75,9 +73,6 @@ func (o *Options) Validate() error {
 	}
 	if o.Writer != "" {
 		errs = append(errs, segment.CheckWriter(o.Writer))
-	}
-	if o.Retention < 0 {
-		errs = append(errs, fmt.Errorf("index: Options.Retention is %v, it must not be negative", o.Retention))
 	}
 	if o.CacheBytesMax < 0 {
 		errs = append(errs, fmt.Errorf("index: Options.CacheBytesMax is %d, it must not be negative", o.CacheBytesMax))
@@ -137,12 +132,13 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	}
 	opts.setDefaults()
 	var t tables
+	longest := time.Duration(opts.Retention.Longest())
 	for _, of := range []struct {
 		to     *storage.Table
 		schema storage.TableSchema
 	}{
-		{&t.series, storage.IndexSchema(storage.TableSeries, opts.Retention)},
-		{&t.labels, storage.IndexSchema(storage.TableLabels, opts.Retention)},
+		{&t.series, storage.IndexSchema(storage.TableSeries, longest)},
+		{&t.labels, storage.IndexSchema(storage.TableLabels, longest)},
 		{&t.meta, storage.MetaSchema()},
 	} {
 		table, err := opts.Store.EnsureTable(ctx, of.schema)
@@ -181,7 +177,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 		x.store.Replaced = func(h *segment.Handle, gen uint32) bool { return recovery.Replaced(x.store, h, gen) }
 	}
 	x.lookups = lookup.New(x.active, x.open, x.store, lookup.Options{
-		Retention: opts.Retention, RetentionByMetric: opts.RetentionByMetric, Now: opts.Now,
+		Retention: opts.Retention, Now: opts.Now,
 		DayReads: m.dayReads, MonthReads: m.monthReads,
 	})
 	x.journal = journal.New(x.active, x.open, x.store, journal.Options{

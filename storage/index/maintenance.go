@@ -58,6 +58,22 @@ func (x *Index) Maintain(ctx context.Context) (err error) {
 	return err
 }
 
+// ChangeRetention calls replace, which puts another retention into force. longest is the longest age of a series from then on. If
+// it grows, the index first finds the days again that it has forgotten because of their age.
+func (x *Index) ChangeRetention(ctx context.Context, longest keyschema.Age, replace func()) error {
+	x.maint.Lock()
+	defer x.maint.Unlock()
+	end := x.compactor.Expire()
+	first := presence.DayOf(keyschema.HourOf(longest.CutoffMs(x.opts.Now().UnixMilli())))
+	if first < end {
+		if err := x.recovery.RestoreDays(ctx, first, end-1); err != nil {
+			return annotate("restore days for a longer retention: ", err)
+		}
+	}
+	replace()
+	return nil
+}
+
 // Compact compacts the closed days and their months if several processes share the tables. Without Options.Writer it does
 // nothing. One process at a time should call it; if two do, the work of one is lost. No other operation waits for it. This
 // Index and other processes see the result after Refresh.

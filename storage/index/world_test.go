@@ -89,7 +89,7 @@ func (w *world) reopen() {
 	x, err := Open(context.Background(), Options{
 		Store: w.store, Schema: w.schema, Now: w.now,
 		Logger:        slog.New(slog.NewTextHandler(w.t.Output(), nil)),
-		CacheBytesMax: int64(1 + w.rng.IntN(1<<uint(w.rng.IntN(20)))), Retention: w.retention,
+		CacheBytesMax: int64(1 + w.rng.IntN(1<<uint(w.rng.IntN(20)))), Retention: keyschema.KeepFor(w.retention),
 		MonthSeriesMax: w.monthSeriesMax,
 	})
 	require.NoError(w.t, err)

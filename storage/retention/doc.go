@@ -10,7 +10,8 @@
 // A sweep drops a day when the whole day, plus [Options.Grace], is older than the rule's age, and no later computation reads
 // it ([Options.Needed]). Exemplars and start times of a metric are dropped with its raw samples. If the metric has only
 // histograms on a day, they are dropped with the histograms. A dropped range holds only one metric, so concurrent writes to
-// other metrics do not matter. Ingestion accepts no sample of the metric that is as old as the range.
+// other metrics do not matter. Ingestion accepts no sample of the metric that is as old as the range. A change of the
+// retention ([Sweeper.Change]) ends a sweep before its next drop. It lengthens policies before ingestion accepts older samples.
 //
 // # Crashes
 //

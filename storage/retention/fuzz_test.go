@@ -60,7 +60,8 @@ func FuzzSwept(f *testing.F) {
 		brief(t, store)
 		ages := agesOf(t, 30, map[string]int{"debug_*": 3})
 		sweep := func() {
-			s, err := retention.New(retention.Options{Store: store, RetentionByMetric: ages, Now: now, Grace: -1, Share: 1})
+			s, err := retention.New(retention.Options{Store: store, Retention: keyschema.NewRetention(ages), Now: now,
+				Grace: -1, Share: 1})
 			require.NoError(t, err)
 			_, err = s.Sweep(t.Context())
 			require.NoError(t, err)
@@ -97,7 +98,8 @@ func TestDaysToComeWereNotSwept(t *testing.T) {
 	} {
 		store, log := noted(t, "swept", []byte(value)), new(bytes.Buffer)
 		brief(t, store)
-		s, err := retention.New(retention.Options{Store: store, RetentionByMetric: agesOf(t, 30, map[string]int{"debug_*": 3}),
+		ages := keyschema.NewRetention(agesOf(t, 30, map[string]int{"debug_*": 3}))
+		s, err := retention.New(retention.Options{Store: store, Retention: ages,
 			Now: now, Grace: -1, Logger: slog.New(slog.NewTextHandler(log, nil))})
 		require.NoError(t, err)
 		freed, err := s.Sweep(t.Context())

@@ -34,10 +34,8 @@ func newMetrics(r prometheus.Registerer, ages *keyschema.RetentionByMetric) (*me
 	}
 	for tier := keyschema.Raw; tier < keyschema.TierCount; tier++ {
 		m.note(tier, Freed{}) // the series exist before the first event, which then shows as an increase
-		for _, rule := range ages.Rules() {
-			m.ages.WithLabelValues(tier.String(), rule.Pattern).Set(float64(rule.Retention[tier]) / 1e9)
-		}
 	}
+	m.setAges(ages)
 	if r == nil {
 		return m, nil
 	}
@@ -49,6 +47,15 @@ func newMetrics(r prometheus.Registerer, ages *keyschema.RetentionByMetric) (*me
 		return nil, fmt.Errorf("register metrics of retention: %w", err)
 	}
 	return m, nil
+}
+
+func (m *metrics) setAges(ages *keyschema.RetentionByMetric) {
+	m.ages.Reset()
+	for _, rule := range ages.Rules() {
+		for tier, age := range rule.Retention {
+			m.ages.WithLabelValues(keyschema.Tier(tier).String(), rule.Pattern).Set(float64(age) / 1e9)
+		}
+	}
 }
 
 func (m *metrics) note(t keyschema.Tier, f Freed) {

@@ -17,9 +17,11 @@ import (
 type Options struct {
 	// Store is the engine; its tables are storage.SpanTables. Required. The caller closes it after the Sweeper.
 	Store storage.Store
-	// RetentionByMetric has the retention of each metric. Required.
-	RetentionByMetric *keyschema.RetentionByMetric
-	// Needed returns the first day of a tier that a later computation reads; some is false if there is none. nil means that
+	// Retention is the retention in force. Required.
+	Retention *keyschema.Retention
+	// SeriesTier is the tier whose retention the tables of the index have; Raw.
+	SeriesTier keyschema.Tier
+	// Needed returns the first day of a tier that a later computation reads, some is false if there is none. nil means that
 	// there never is one.
 	Needed func(t keyschema.Tier) (day int64, some bool)
 	// MaySweep reports whether this process may sweep now; nil means always. It is required if several processes share the
@@ -51,7 +53,7 @@ func (o Options) Validate() error {
 		}
 	}
 	check(o.Store == nil, "Store is nil")
-	check(o.RetentionByMetric == nil, "RetentionByMetric is nil")
+	check(o.Retention == nil, "Retention is nil")
 	check(o.Interval < 0, "Interval %s is negative", o.Interval)
 	check(o.CheckInterval < 0, "CheckInterval %s is negative", o.CheckInterval)
 	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)

@@ -125,7 +125,8 @@ func checksum(t testing.TB, s storage.Store, table, family string) uint64 {
 
 func newSweeper(t testing.TB, s storage.Store, ages *keyschema.RetentionByMetric) *retention.Sweeper {
 	t.Helper()
-	sweeper, err := retention.New(retention.Options{Store: s, RetentionByMetric: ages, Now: now, Grace: -1, Share: 1, RangesMax: 2})
+	sweeper, err := retention.New(retention.Options{Store: s, Retention: keyschema.NewRetention(ages), Now: now,
+		Grace: -1, Share: 1, RangesMax: 2})
 	require.NoError(t, err)
 	return sweeper
 }

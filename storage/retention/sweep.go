@@ -26,7 +26,10 @@ func (s *Sweeper) Sweep(ctx context.Context) (Freed, error) {
 	s.sweeping.Lock()
 	defer s.sweeping.Unlock()
 	var sum Freed
-	err := s.sweepAll(ctx, &sum)
+	err := errChanged
+	for errors.Is(err, errChanged) {
+		err = s.sweepAll(ctx, &sum)
+	}
 	if err != nil {
 		s.metrics.failures.Inc()
 		return sum, fmt.Errorf("drop data older than its retention: %w", err)
@@ -36,18 +39,22 @@ func (s *Sweeper) Sweep(ctx context.Context) (Freed, error) {
 }
 
 func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
+	ages, err := s.setPolicies(ctx)
+	if err != nil {
+		return err
+	}
 	meta, err := s.opts.Store.EnsureTable(ctx, storage.MetaSchema())
 	if err != nil {
 		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
 	}
-	swept, damage, err := loadProgress(ctx, meta, s.opts.RetentionByMetric, s.opts.Now().UnixMilli()/storage.DayMs)
+	swept, damage, err := loadProgress(ctx, meta, ages, s.opts.Now().UnixMilli()/storage.DayMs)
 	if err != nil {
 		return err
 	}
 	if damage != nil {
 		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
 	}
-	policies, rules := s.opts.RetentionByMetric.Longest(), s.opts.RetentionByMetric.Rules()
+	policies, rules := ages.Longest(), ages.Rules()
 	// The family of histograms has the policy of raw samples, because the pass for histograms may also drop exemplars
 	// and start times.
 	policies[keyschema.NativeHistograms] = policies[keyschema.Raw]
@@ -57,7 +64,7 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 				continue // the policy of the families drops the data
 			}
 			to := s.cutoffDay(tier, rules[i].Retention[tier])
-			p := pass{Sweeper: s, tier: tier, rule: i, from: swept.of(tier, rules[i].Pattern), to: to}
+			p := pass{Sweeper: s, ages: ages, tier: tier, rule: i, from: swept.of(tier, rules[i].Pattern), to: to}
 			if p.from >= p.to {
 				continue
 			}
@@ -95,6 +102,7 @@ func (s *Sweeper) cutoffDay(t keyschema.Tier, age keyschema.Age) int64 {
 // pass drops the days from ≤ day < to of one tier for the metrics of one rule.
 type pass struct {
 	*Sweeper
+	ages     *keyschema.RetentionByMetric
 	tier     keyschema.Tier
 	rule     int
 	from, to int64
@@ -155,7 +163,7 @@ func (p *pass) windows(ctx context.Context, family string) ([]storage.CellSpan, 
 // window drops the metrics of the rule in the days of w, then frees their space.
 func (p *pass) window(ctx context.Context, w storage.CellSpan) error {
 	p.span, p.bounds = w, storage.RowRange{}
-	rules := p.opts.RetentionByMetric.Rules()
+	rules := p.ages.Rules()
 	for _, r := range rules[p.rule].KeyRanges() {
 		for more := true; more; {
 			var err error
@@ -215,7 +223,7 @@ func (p *pass) scan(ctx context.Context, r storage.RowRange) (next []byte, more 
 				return nil, false, fmt.Errorf("%w: %w", storage.ErrCorrupt, err)
 			}
 			current.Start, current.End = keyschema.MetricRows(metric)
-			if p.opts.RetentionByMetric.RuleOf(metric) != p.rule {
+			if p.ages.RuleOf(metric) != p.rule {
 				return current.End, true, nil
 			}
 			if len(p.span.Rows) >= p.opts.RangesMax {
@@ -233,11 +241,16 @@ func (p *pass) scan(ctx context.Context, r storage.RowRange) (next []byte, more 
 	return nil, false, it.Err()
 }
 
-// drop drops the gathered ranges.
+// drop drops the gathered ranges, unless the retention has changed. Ingestion may accept samples in them since then.
 func (p *pass) drop(ctx context.Context) error {
 	ranges := p.span.Rows
 	if len(ranges) == 0 {
 		return nil
+	}
+	p.changing.RLock()
+	defer p.changing.RUnlock()
+	if p.opts.Retention.Load() != p.ages {
+		return errChanged
 	}
 	if p.bounds.Start == nil {
 		var err error

@@ -133,7 +133,7 @@ func TestNeededDaysStay(t *testing.T) {
 	ages := agesOf(t, 0, map[string]int{"debug_*": 2})
 	fill(t, s, ages)
 	needed := int64(today - 6)
-	sweeper, err := retention.New(retention.Options{Store: s, RetentionByMetric: ages, Now: now, Grace: -1,
+	sweeper, err := retention.New(retention.Options{Store: s, Retention: keyschema.NewRetention(ages), Now: now, Grace: -1,
 		Needed: func(tier keyschema.Tier) (int64, bool) { return needed, tier == keyschema.Raw }})
 	require.NoError(t, err)
 	for _, first := range []int64{today - 6, today - 4, today - 2} {
@@ -234,7 +234,8 @@ func TestOneServerSweeps(t *testing.T) {
 	var sweeper atomic.Int32
 	var asked [2]atomic.Int32
 	for n := range asked {
-		sweeper, err := retention.New(retention.Options{Store: s, RetentionByMetric: ages, Now: now, Interval: time.Hour, Share: 1,
+		sweeper, err := retention.New(retention.Options{Store: s, Retention: keyschema.NewRetention(ages), Now: now,
+			Interval: time.Hour, Share: 1,
 			CheckInterval: time.Millisecond, MaySweep: func() bool { asked[n].Add(1); return sweeper.Load() == int32(n)+1 }})
 		require.NoError(t, err)
 		sweeper.Start()

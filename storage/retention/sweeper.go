@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"halite/keyschema"
 	"halite/storage/periodic"
 )
 
@@ -14,18 +15,22 @@ type Sweeper struct {
 	metrics *metrics
 
 	sweeping sync.Mutex
+	// changing keeps drops and changes of the retention apart. It guards policies, the ages in the GC policies of the tables;
+	// nil if they are not known.
+	changing sync.RWMutex
+	policies *keyschema.RetentionByMetric
 	stop     context.CancelFunc
 	work     sync.WaitGroup
 }
 
-// New makes a Sweeper; nothing runs before Start or Sweep.
+// New makes a Sweeper; nothing runs before Start or Sweep. The caller opens the tables with the retention in force.
 func New(opts Options) (*Sweeper, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Sweeper{opts: opts.withDefaults()}
+	s := &Sweeper{opts: opts.withDefaults(), policies: opts.Retention.Load()}
 	var err error
-	s.metrics, err = newMetrics(s.opts.Registerer, s.opts.RetentionByMetric)
+	s.metrics, err = newMetrics(s.opts.Registerer, s.policies)
 	return s, err
 }
 
@@ -65,5 +70,5 @@ func (s *Sweeper) Close() {
 
 // Costs calls Costs with the sweeper's store, rules and clock.
 func (s *Sweeper) Costs(ctx context.Context, try Change) ([]Cost, error) {
-	return Costs(ctx, s.opts.Store, s.opts.RetentionByMetric, s.opts.Now(), try)
+	return Costs(ctx, s.opts.Store, s.opts.Retention.Load(), s.opts.Now(), try)
 }

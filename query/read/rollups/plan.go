@@ -82,8 +82,8 @@ func (s *Session) Plan(
 ) *Plan {
 	o := &s.reader.opts
 	p := &Plan{Windows: w, Fields: fields, always: always, nowMs: o.Now().UnixMilli()}
-	ages := o.Retention.Longest()
-	ages[keyschema.Raw] = o.Retention.Shortest()[keyschema.Raw]
+	ages := s.ages.Longest()
+	ages[keyschema.Raw] = s.ages.Shortest()[keyschema.Raw]
 	for _, m := range matchers {
 		if m.Name == labelMetric && m.Type == labels.MatchEqual {
 			ages = s.agesOf(s.read.Stored(ctx, m.Value))
@@ -99,9 +99,9 @@ func (s *Session) Plan(
 
 // agesOf returns the retention of a metric for some tenants: the shortest for raw samples, the longest for each other tier.
 func (s *Session) agesOf(metrics []string) keyschema.RetentionByTier {
-	ages := s.reader.opts.Retention.Of(metrics[0])
+	ages := s.ages.Of(metrics[0])
 	for _, metric := range metrics[1:] {
-		for t, age := range s.reader.opts.Retention.Of(metric) {
+		for t, age := range s.ages.Of(metric) {
 			if longer := age.Outlives(ages[t]); longer != (keyschema.Tier(t) == keyschema.Raw) && age != ages[t] {
 				ages[t] = age
 			}

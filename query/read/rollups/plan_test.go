@@ -54,12 +54,13 @@ func TestPlan(t *testing.T) {
 		d.MaybeScanArgs(t, "days", &store.days)
 		retention := keyschema.NewRetentionByTier(duration("keep-raw"), duration("keep-hours"), 0)
 		r, err := New(Options{
-			Store: store, Retention: keyschema.Uniform(retention), Now: func() time.Time { return time.UnixMilli(fromMs + ms("now")) },
+			Store: store, Now: func() time.Time { return time.UnixMilli(fromMs + ms("now")) },
 		})
 		require.NoError(t, err)
 		w := read.Windows{FirstEndMs: fromMs + ms("end"), StepMs: max(1, ms("step")), Steps: 1, RangeMs: ms("range")}
 		d.MaybeScanArgs(t, "steps", &w.Steps)
-		p := r.Session(nil).Plan(t.Context(), w, rollup.MaxOverTime.Fields(), d.HasArg("always"))
+		s := &Session{reader: r, ages: keyschema.Uniform(retention)}
+		p := s.Plan(t.Context(), w, rollup.MaxOverTime.Fields(), d.HasArg("always"))
 		if p == nil {
 			return "samples: no state is considered"
 		}

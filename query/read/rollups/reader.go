@@ -24,13 +24,11 @@ type Store interface {
 	AppendVersions(dst []uint64, unit rollupstore.Unit, first, last int64) []uint64
 }
 
-// Options configures a Reader. Zero fields take the default named beside them.
+// Options configures a Reader. Zero fields take the default named beside them. A session has the retention of states.
+// The index must keep series as long as their daily states.
 type Options struct {
 	// Store holds the states; required.
 	Store Store
-	// Retention is the retention of states and samples of each metric; required. The index must keep series as long as their
-	// daily states.
-	Retention *keyschema.RetentionByMetric
 	// Cache holds decoded states; nil if there is none.
 	Cache *rowcache.Cache
 	// Concurrency is the number of concurrent reads of a batch; the number of CPUs, at most 4.
@@ -46,8 +44,8 @@ type Reader struct {
 
 // New makes a Reader.
 func New(o Options) (*Reader, error) {
-	if o.Store == nil || o.Retention == nil {
-		return nil, errors.New("rollups: Store and Retention are required")
+	if o.Store == nil {
+		return nil, errors.New("rollups: Store is required")
 	}
 	o.Concurrency = cmp.Or(o.Concurrency, min(4, runtime.GOMAXPROCS(0)))
 	if o.Now == nil {
@@ -60,6 +58,7 @@ func New(o Options) (*Reader, error) {
 type Session struct {
 	reader *Reader
 	read   *read.Session
+	ages   *keyschema.RetentionByMetric
 	uses   uses
 }
 
@@ -68,7 +67,7 @@ func (r *Reader) Session(s *read.Session) *Session {
 	if r == nil {
 		return nil
 	}
-	return &Session{reader: r, read: s}
+	return &Session{reader: r, read: s, ages: s.Retention()}
 }
 
 // labelMetric is the label that holds the metric.

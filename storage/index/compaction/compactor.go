@@ -32,9 +32,9 @@ type Options struct {
 	Shared bool
 	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, one after the other.
 	CompactedAt map[presence.Partition]time.Time
-	// Retention is how long the index keeps days; 0 keeps them forever. MonthSeriesMax bounds the series of a month; 0
+	// Retention is how long the index keeps days; nil keeps them forever. MonthSeriesMax bounds the series of a month; 0
 	// means no limit.
-	Retention      time.Duration
+	Retention      *keyschema.TierRetention
 	MonthSeriesMax int
 	Now            func() time.Time
 	Logger         *slog.Logger
@@ -130,10 +130,10 @@ func (c *Compactor) clean(ctx context.Context, p presence.Partition) error {
 	return nil
 }
 
-// Expire forgets the days that ended before retention. The GC policies of the tables delete the cells of these days.
-// The caller holds the lock.
-func (c *Compactor) Expire() {
-	oldest := presence.DayOf(keyschema.HourOf(lookup.OldestMs(c.opts.Now, c.opts.Retention)))
+// Expire forgets the days that ended before retention, and returns the oldest day that it keeps. The GC policies of the tables
+// delete the cells of the others. The caller holds the lock.
+func (c *Compactor) Expire() (oldest int64) {
+	oldest = presence.DayOf(keyschema.HourOf(lookup.OldestMs(c.opts.Now, c.opts.Retention)))
 	for _, d := range c.open.Between(0, oldest-1) {
 		c.open.Forget(d.Day)
 	}
@@ -146,6 +146,7 @@ func (c *Compactor) Expire() {
 	c.journal.Expire(oldest)
 	c.state.expire(oldest)
 	c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
+	return oldest
 }
 
 // compactDay writes the next generation of a day. It merges the journal in memory and the segment without the removed hours.

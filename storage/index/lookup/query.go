@@ -39,8 +39,9 @@ type activeSetKey struct {
 
 // newQuery clips the window to times that can exist; ok is false if none is left.
 func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
-	mintMs = max(mintMs, 0, OldestMs(x.opts.Now, x.opts.Retention))
-	cutoffs := x.opts.RetentionByMetric.Since(x.opts.Now().UnixMilli(), mintMs)
+	retention := x.opts.Retention.Snapshot()
+	mintMs = max(mintMs, 0, OldestMs(x.opts.Now, retention))
+	cutoffs := retention.Since(x.opts.Now().UnixMilli(), mintMs)
 	maxtMs = min(maxtMs, keyschema.HourCellMs(presence.LastHour(presence.DayMax)))
 	if mintMs > maxtMs {
 		return nil, false

@@ -16,10 +16,9 @@ import (
 
 // Options configure a Reader.
 type Options struct {
-	// Retention is how long samples are kept; 0 keeps all. RetentionByMetric overrides it for metrics; nil overrides none.
-	Retention         time.Duration
-	RetentionByMetric *keyschema.TierRetention
-	Now               func() time.Time
+	// Retention is how long series are kept; nil keeps all.
+	Retention *keyschema.TierRetention
+	Now       func() time.Time
 	// DayReads and MonthReads count the segments that look-ups read.
 	DayReads, MonthReads prometheus.Counter
 }
@@ -39,11 +38,8 @@ func New(active *memory.Index, open *memory.OpenDays, store *segment.Store, opts
 }
 
 // OldestMs is the oldest time that look-ups cover.
-func OldestMs(now func() time.Time, retention time.Duration) int64 {
-	if retention <= 0 {
-		return 0
-	}
-	return max(0, now().Add(-retention).UnixMilli())
+func OldestMs(now func() time.Time, retention *keyschema.TierRetention) int64 {
+	return retention.Longest().CutoffMs(now().UnixMilli())
 }
 
 // ScanDays calls visit with the matching rows of the segments of days, whatever their hours. It reads no months and no active

@@ -26,7 +26,7 @@ import (
 type Options struct {
 	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
 	Lock      *sync.Mutex
-	Retention time.Duration
+	Retention *keyschema.TierRetention
 	Now       func() time.Time
 	Logger    *slog.Logger
 	// Added counts series that become active. Repairs counts repairs of damage.
@@ -67,7 +67,21 @@ func (r *Recovery) Restore(ctx context.Context) error {
 	}
 	r.opts.Lock.Lock()
 	defer r.opts.Lock.Unlock()
-	for _, day := range damaged {
+	return r.repairJournals(ctx, damaged)
+}
+
+// RestoreDays finds days again that the index has forgotten because of their age. The caller holds the lock.
+func (r *Recovery) RestoreDays(ctx context.Context, first, last int64) error {
+	damaged, err := r.restoreDays(ctx, first, last)
+	if err != nil {
+		return err
+	}
+	return r.repairJournals(ctx, damaged)
+}
+
+// repairJournals repairs the journals of days. The caller holds the lock.
+func (r *Recovery) repairJournals(ctx context.Context, days []int64) error {
+	for _, day := range days {
 		err := r.repairJournal(ctx, day)
 		if errors.Is(err, storage.ErrCorrupt) {
 			err = r.restoreFromRows(ctx, day, err)
@@ -83,7 +97,11 @@ func (r *Recovery) Restore(ctx context.Context) error {
 func (r *Recovery) RestoreReadOnly(ctx context.Context) (damaged []int64, err error) {
 	r.opts.Lock.Lock()
 	defer r.opts.Lock.Unlock()
-	damaged, err = r.restoreSpan(ctx, storage.Filter{VersionsMax: 1})
+	filter := storage.Filter{VersionsMax: 1}
+	if err = r.compactor.FindPartitions(ctx, filter); err == nil {
+		r.compactor.Expire()
+		damaged, err = r.readJournals(ctx, filter)
+	}
 	if !errors.Is(err, storage.ErrCorrupt) {
 		return damaged, err
 	}
@@ -95,13 +113,8 @@ func (r *Recovery) RestoreReadOnly(ctx context.Context) (damaged []int64, err er
 		presence.DayOf(keyschema.HourMax))
 }
 
-// restoreSpan reads the manifests and journals that the filter passes, each with one scan. It returns the days with damaged
-// journals.
-func (r *Recovery) restoreSpan(ctx context.Context, filter storage.Filter) (damaged []int64, err error) {
-	if err := r.compactor.FindPartitions(ctx, filter); err != nil {
-		return nil, err
-	}
-	r.compactor.Expire()
+// readJournals reads the journals that the filter passes, with one scan. It returns the days with damaged journals.
+func (r *Recovery) readJournals(ctx context.Context, filter storage.Filter) (damaged []int64, err error) {
 	found, err := r.journal.Read(ctx, segment.PrefixRows(segment.JournalPrefix), filter)
 	for _, p := range found.Obsolete {
 		r.compactor.MarkUnclean(p)
@@ -131,7 +144,10 @@ func (r *Recovery) restoreDays(ctx context.Context, first, last int64) (damaged 
 	case err != nil:
 		return nil, err
 	}
-	return r.restoreSpan(ctx, filter)
+	if err := r.compactor.FindPartitions(ctx, filter); err != nil {
+		return nil, err
+	}
+	return r.readJournals(ctx, filter)
 }
 
 // probe fails if the rows that restoreSpan reads cannot be read.

@@ -167,7 +167,7 @@ func ruleTexts(rules []keyschema.Rule) (out []ruleText, err error) {
 			add(struct {
 				Pattern   string                   `json:"pattern"`
 				Retention *keyschema.RuleRetention `json:"retention"`
-			}{r.Pattern, r.Retention}, ", with a restart of the server")
+			}{r.Pattern, r.Retention}, ", at once")
 		}
 		if r.MaxSeries != nil {
 			add(struct {

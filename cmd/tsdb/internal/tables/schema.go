@@ -59,8 +59,6 @@ func nextSchema(
 type SchemaChange struct {
 	Store  storage.Store
 	Schema *keyschema.Schema // in force
-	// Check refuses a schema for another reason; nil refuses none.
-	Check func(next *keyschema.Schema) error
 	// Stray returns the metrics that have samples from a time on.
 	Stray func(ctx context.Context, fromMs int64) ([]string, error)
 }
@@ -71,11 +69,6 @@ func (c *SchemaChange) Apply(ctx context.Context, wanted []keyschema.Rule, nowHo
 	next, rules, err := nextSchema(c.Schema, wanted, nowHour)
 	if err != nil {
 		return err
-	}
-	if c.Check != nil {
-		if err := c.Check(next); err != nil {
-			return err
-		}
 	}
 	if !c.Schema.SameLayout(next) {
 		if early, err := c.Stray(ctx, keyschema.HourStartMs(nowHour+1)); err != nil {

@@ -150,18 +150,20 @@ func storedRetention(ctx context.Context, store storage.Store, opts *rollupstore
 	if err != nil {
 		return err
 	}
+	var raw, hours, days time.Duration
 	for _, schema := range schemas {
 		for _, f := range schema.Families {
 			switch {
 			case schema.Name == storage.TableData && f.Name == storage.FamilySamples:
-				opts.Raw = f.GC.MaxAge
+				raw = f.GC.MaxAge
 			case schema.Name == storage.TableRollup && f.Name == storage.FamilyHours:
-				opts.Hours = f.GC.MaxAge
+				hours = f.GC.MaxAge
 			case schema.Name == storage.TableRollup && f.Name == storage.FamilyDays:
-				opts.Days = f.GC.MaxAge
+				days = f.GC.MaxAge
 			}
 		}
 	}
+	opts.Retention = keyschema.NewRetention(keyschema.Uniform(keyschema.NewRetentionByTier(raw, hours, days)))
 	return nil
 }
 

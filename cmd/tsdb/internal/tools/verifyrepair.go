@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
 	"halite/storage/pebble"
@@ -58,7 +59,7 @@ func (v *verification) rebuild(ctx context.Context, store storage.Store) error {
 		if err != nil {
 			return nil, err
 		}
-		opts.Retention = retention
+		opts.Retention = keyschema.KeepFor(retention)
 		return index.Open(ctx, opts)
 	})
 	if err != nil || x == nil {

@@ -1,0 +1,76 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"halite/keyschema"
+	"halite/storage"
+)
+
+// errChanged ends a sweep whose retention is no longer in force.
+var errChanged = errors.New("the retention has changed")
+
+// Change calls replace, which puts other ages into force by [keyschema.Retention.Replace]. Before that, it gives the tables
+// policies that keep what either ages keep. So no engine drops samples that ingestion accepts. The next sweep gives the tables
+// the policies of the ages in force. If replace fails, the old ages must be in force.
+func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric, replace func() error) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	before := s.opts.Retention.Load().Longest()
+	both := before
+	for t, age := range next.Longest() {
+		if age.Outlives(both[t]) {
+			both[t] = age
+		}
+	}
+	if both != before {
+		s.policies = nil
+		if err := s.ensurePolicies(ctx, both); err != nil {
+			return err
+		}
+	}
+	if err := replace(); err != nil {
+		return err
+	}
+	s.metrics.setAges(s.opts.Retention.Load())
+	return nil
+}
+
+// setPolicies gives the tables the policies of the ages in force, and returns these ages.
+func (s *Sweeper) setPolicies(ctx context.Context) (*keyschema.RetentionByMetric, error) {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	ages := s.opts.Retention.Load()
+	if s.policies != ages {
+		if err := s.ensurePolicies(ctx, ages.Longest()); err != nil {
+			return nil, err
+		}
+		s.policies = ages
+	}
+	return ages, nil
+}
+
+// ensurePolicies gives the existing tables the policies of some ages.
+func (s *Sweeper) ensurePolicies(ctx context.Context, ages keyschema.RetentionByTier) error {
+	age := func(t keyschema.Tier) time.Duration { return time.Duration(ages[t]) }
+	for _, schema := range []storage.TableSchema{
+		storage.DataSchema(age(keyschema.Raw)), storage.RollupSchema(age(keyschema.Hours), age(keyschema.Days)),
+		storage.IndexSchema(storage.TableSeries, age(s.opts.SeriesTier)),
+		storage.IndexSchema(storage.TableLabels, age(s.opts.SeriesTier)),
+	} {
+		_, err := s.opts.Store.Table(ctx, schema.Name)
+		if errors.Is(err, storage.ErrNoTable) {
+			continue
+		}
+		if err == nil {
+			_, err = s.opts.Store.EnsureTable(ctx, schema)
+		}
+		if err != nil {
+			return fmt.Errorf("change the retention of table %s: %w", schema.Name, err)
+		}
+	}
+	return nil
+}

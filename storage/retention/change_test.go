@@ -1,0 +1,108 @@
+package retention_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
+
+	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/retention"
+)
+
+// TestChange changes the retention between sweeps. The policy of a table is never shorter than the retention in force.
+func TestChange(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	first := agesOf(t, 8, nil)
+	kept := keyschema.NewRetention(first)
+	fill(t, s, first)
+	sweeper, err := retention.New(retention.Options{Store: s, Retention: kept, Now: now, Grace: -1, Share: 1})
+	require.NoError(t, err)
+	policy := func() time.Duration {
+		table, err := s.Table(t.Context(), storage.TableData)
+		require.NoError(t, err)
+		return table.Schema().Families[0].GC.MaxAge
+	}
+	sweep := func() map[string]map[int64]int {
+		_, err := sweeper.Sweep(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, s.CollectGarbage(t.Context()))
+		return cells(t, s, storage.TableData, storage.FamilySamples)
+	}
+	const day = 24 * time.Hour
+	require.Equal(t, 8*day, policy())
+
+	shorter := agesOf(t, 4, map[string]int{"debug_*": 2})
+	require.NoError(t, sweeper.Change(t.Context(), shorter, func() error {
+		kept.Replace(shorter)
+		return nil
+	}))
+	require.Equal(t, 8*day, policy(), "the next sweep shortens it")
+	found := sweep()
+	require.Equal(t, 4*day, policy())
+	require.Len(t, found["debug_a"], 3)
+	require.Len(t, found["keep"], 5)
+
+	longer := agesOf(t, 9, map[string]int{"debug_*": 6})
+	refused := errors.New("refused")
+	require.ErrorIs(t, sweeper.Change(t.Context(), longer, func() error {
+		require.Equal(t, 9*day, policy(), "longer before ingestion accepts older samples")
+		return refused
+	}), refused)
+	require.Same(t, shorter, kept.Load())
+	sweep()
+	require.Equal(t, 4*day, policy(), "the retention in force")
+	require.NoError(t, s.Close())
+}
+
+// dropping runs before the first drop of cells.
+type dropping struct {
+	storage.Store
+	before func()
+}
+
+func (d *dropping) Table(ctx context.Context, name string) (storage.Table, error) {
+	table, err := d.Store.Table(ctx, name)
+	if err != nil || name != storage.TableData {
+		return table, err
+	}
+	return &droppingTable{table.(storage.SpanTable), d}, nil
+}
+
+type droppingTable struct {
+	storage.SpanTable
+	store *dropping
+}
+
+func (d *droppingTable) Days(ctx context.Context, family string) ([]int64, error) {
+	if before := d.store.before; before != nil {
+		d.store.before = nil
+		before()
+	}
+	return d.SpanTable.Days(ctx, family)
+}
+
+// TestChangeDuringSweep lengthens the retention after a sweep has begun. The sweep drops nothing that the new one keeps.
+func TestChangeDuringSweep(t *testing.T) {
+	inner := openStore(t, vfs.NewMem())
+	ages, longer := agesOf(t, 9, map[string]int{"debug_*": 2}), agesOf(t, 9, map[string]int{"debug_*": 5})
+	fill(t, inner, ages)
+	kept, s := keyschema.NewRetention(ages), &dropping{Store: inner}
+	sweeper, err := retention.New(retention.Options{Store: s, Retention: kept, Now: now, Grace: -1, Share: 1})
+	require.NoError(t, err)
+	s.before = func() {
+		require.NoError(t, sweeper.Change(t.Context(), longer, func() error {
+			kept.Replace(longer)
+			return nil
+		}))
+	}
+	_, err = sweeper.Sweep(t.Context())
+	require.NoError(t, err)
+	require.Nil(t, s.before)
+	require.Len(t, cells(t, inner, storage.TableData, storage.FamilySamples)["debug_a"], 6)
+	require.NoError(t, inner.Close())
+}
