@@ -44,11 +44,7 @@ func (s *Server) rules(r *http.Request) (reply, *apiError) {
 		return reply{}, badRuleParam(err)
 	}
 	q.Matchers = sets
-	var groups []*promrules.Group
-	if m := s.ruleManager(r); m != nil {
-		groups = m.RuleGroups()
-	}
-	list, err := rules.List(groups, q)
+	list, err := rules.List(s.ruleGroups(r), q, s.opts.RuleManager)
 	if err != nil {
 		return reply{}, badRuleParam(err)
 	}
@@ -63,29 +59,33 @@ func badRuleParam(err error) *apiError {
 	return badData(err)
 }
 
-// ruleManager returns the rule manager for a request. It returns nil if there is none, or if the principal may not see it.
-// Rules read all series of the default tenant. So a restricted token and the other tenants see none.
-func (s *Server) ruleManager(r *http.Request) rules.Manager {
-	who := principal.From(r.Context())
-	if who.Restricted() || who != nil && len(who.Tenants) > 0 && !slices.Contains(who.Tenants, keyschema.DefaultTenant) {
+// ruleGroups returns the groups that a request may see: the groups of its tenants, or all groups if it has no tenant. Rules
+// read all series of their tenant, so a restricted token sees none.
+func (s *Server) ruleGroups(r *http.Request) []*promrules.Group {
+	who, m := principal.From(r.Context()), s.opts.RuleManager
+	if m == nil || who.Restricted() {
 		return nil
 	}
-	return s.opts.RuleManager
+	groups := m.RuleGroups()
+	if who == nil || len(who.Tenants) == 0 {
+		return groups
+	}
+	return slices.DeleteFunc(groups, func(g *promrules.Group) bool {
+		return !slices.Contains(who.Tenants, m.Tenant(g.File(), g.Name()))
+	})
 }
 
 // alerts answers /api/v1/alerts.
 func (s *Server) alerts(r *http.Request) (reply, *apiError) {
-	var list []*promrules.AlertingRule
-	if m := s.ruleManager(r); m != nil {
-		list = m.AlertingRules()
-	}
-	return document(rules.ActiveAlerts(list))
+	return document(rules.ActiveAlerts(s.ruleGroups(r)))
 }
 
-// alertmanagers answers /api/v1/alertmanagers.
+// alertmanagers answers /api/v1/alertmanagers. They belong to the server, so other tenants than the default one see none.
 func (s *Server) alertmanagers(r *http.Request) (reply, *apiError) {
 	var active, dropped []*url.URL
-	if m := s.ruleManager(r); m != nil {
+	who, m := principal.From(r.Context()), s.opts.RuleManager
+	if m != nil && !who.Restricted() &&
+		(who == nil || len(who.Tenants) == 0 || slices.Contains(who.Tenants, keyschema.DefaultTenant)) {
 		active, dropped = m.Alertmanagers(), m.DroppedAlertmanagers()
 	}
 	return document(rules.ListAlertmanagers(active, dropped))

@@ -19,8 +19,8 @@ import (
 type Manager interface {
 	// RuleGroups returns all groups, sorted by file and name.
 	RuleGroups() []*promrules.Group
-	// AlertingRules returns the alerting rules of all groups.
-	AlertingRules() []*promrules.AlertingRule
+	// Tenant returns the tenant of a group; empty if the server has no tenants.
+	Tenant(file, group string) string
 	// Alertmanagers and DroppedAlertmanagers return the addresses that alerts go to, and those that relabelling has dropped.
 	Alertmanagers() []*url.URL
 	DroppedAlertmanagers() []*url.URL
@@ -105,6 +105,7 @@ type Groups struct {
 type Group struct {
 	Name           string    `json:"name"`
 	File           string    `json:"file"`
+	Tenant         string    `json:"tenant,omitempty"`
 	Rules          []any     `json:"rules"`
 	Interval       float64   `json:"interval"`
 	Limit          int       `json:"limit"`
@@ -154,8 +155,8 @@ type Alert struct {
 // errToken means that no group has the token of a request.
 var errToken = errors.New("were rule groups changed?")
 
-// List returns the groups that a Query selects. The error is a *ParamError.
-func List(groups []*promrules.Group, q Query) (Groups, error) {
+// List returns those groups of a Manager that a Query selects. The error is a *ParamError.
+func List(groups []*promrules.Group, q Query, m Manager) (Groups, error) {
 	out := Groups{Groups: []Group{}}
 	found := q.NextToken == ""
 	for _, g := range groups {
@@ -174,7 +175,8 @@ func List(groups []*promrules.Group, q Query) (Groups, error) {
 			break
 		}
 		out.Groups = append(out.Groups, Group{
-			Name: g.Name(), File: g.File(), Rules: list, Interval: g.Interval().Seconds(), Limit: g.Limit(),
+			Name: g.Name(), File: g.File(), Tenant: m.Tenant(g.File(), g.Name()), Rules: list,
+			Interval: g.Interval().Seconds(), Limit: g.Limit(),
 			EvaluationTime: g.GetEvaluationTime().Seconds(), LastEvaluation: g.GetLastEvaluation(),
 		})
 	}
@@ -255,11 +257,13 @@ type Alerts struct {
 	Alerts []Alert `json:"alerts"`
 }
 
-// ActiveAlerts returns the active alerts of rules.
-func ActiveAlerts(list []*promrules.AlertingRule) Alerts {
+// ActiveAlerts returns the active alerts of groups.
+func ActiveAlerts(groups []*promrules.Group) Alerts {
 	out := Alerts{Alerts: []Alert{}}
-	for _, r := range list {
-		out.Alerts = append(out.Alerts, alertsOf(r)...)
+	for _, g := range groups {
+		for _, r := range g.AlertingRules() {
+			out.Alerts = append(out.Alerts, alertsOf(r)...)
+		}
 	}
 	return out
 }

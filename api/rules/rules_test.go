@@ -14,6 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// manager gives all groups the same tenant.
+type manager struct {
+	Manager
+	tenant string
+}
+
+func (m manager) Tenant(file, group string) string { return m.tenant }
+
 // groups are two groups of one file and one of another. Their alert A is pending.
 func groups(t *testing.T) (list []*promrules.Group) {
 	up, err := parser.NewParser(parser.Options{}).ParseExpr("up == 0")
@@ -40,7 +48,7 @@ func list(t *testing.T, all []*promrules.Group, query string) (out []string, nex
 	require.NoError(t, err)
 	q, err := ParseQuery(form, form)
 	require.NoError(t, err)
-	got, err := List(all, q)
+	got, err := List(all, q, manager{})
 	require.NoError(t, err)
 	for _, g := range got.Groups {
 		for _, r := range g.Rules {
@@ -76,13 +84,13 @@ func TestList(t *testing.T) {
 	second, next := list(t, all, "type=alert&group_limit=2&group_next_token="+next)
 	require.Equal(t, []string{"b.yml one A"}, second)
 	require.Empty(t, next)
-	_, err := List(all, Query{GroupLimit: 1, NextToken: "x"})
+	_, err := List(all, Query{GroupLimit: 1, NextToken: "x"}, manager{})
 	var bad *ParamError
 	require.ErrorAs(t, err, &bad)
 	require.Equal(t, "group_next_token", bad.Param)
 	require.EqualError(t, err, "invalid group_next_token 'x'. were rule groups changed?")
 	matchers := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "team", "two")}}
-	got, err := List(all, Query{Matchers: matchers})
+	got, err := List(all, Query{Matchers: matchers}, manager{})
 	require.NoError(t, err)
 	require.Len(t, got.Groups, 1)
 	require.Len(t, got.Groups[0].Rules, 1)
@@ -112,9 +120,9 @@ func TestJSON(t *testing.T) {
 		require.NoError(t, err)
 		require.JSONEq(t, want, string(got))
 	}
-	requireJSON(`{"alerts":[`+alert+`]}`, ActiveAlerts(all[0].AlertingRules()))
+	requireJSON(`{"alerts":[`+alert+`]}`, ActiveAlerts(all))
 	group := func(alerts string) string {
-		return `{"groups":[{"name":"one","file":"a.yml","interval":60,"limit":0,"evaluationTime":0,
+		return `{"groups":[{"name":"one","file":"a.yml","tenant":"acme","interval":60,"limit":0,"evaluationTime":0,
 			"lastEvaluation":"0001-01-01T00:00:00Z","rules":[
 			{"state":"unknown","name":"A","query":"up == 0","duration":60,"keepFiringFor":0,"labels":{"team":"one"},
 			"annotations":{},"alerts":` + alerts + `,"health":"unknown","evaluationTime":0,
@@ -122,10 +130,10 @@ func TestJSON(t *testing.T) {
 			{"name":"r:one","query":"up == 0","labels":{},"health":"unknown","evaluationTime":0,
 			"lastEvaluation":"0001-01-01T00:00:00Z","type":"recording"}]}]}`
 	}
-	got, err := List(all, Query{})
+	got, err := List(all, Query{}, manager{tenant: "acme"})
 	require.NoError(t, err)
 	requireJSON(group(`[`+alert+`]`), got)
-	got, err = List(all, Query{ExcludeAlerts: true})
+	got, err = List(all, Query{ExcludeAlerts: true}, manager{tenant: "acme"})
 	require.NoError(t, err)
 	requireJSON(group(`null`), got)
 	requireJSON(`{"alerts":[]}`, ActiveAlerts(nil))

@@ -21,6 +21,7 @@ import (
 	"halite/cmd/tsdb/internal/config"
 	"halite/cmd/tsdb/internal/rules"
 	"halite/cmd/tsdb/internal/tables"
+	"halite/ingest"
 	"halite/keyschema"
 	"halite/query"
 	"halite/query/promadapter"
@@ -62,6 +63,11 @@ func (c *serveConfig) loadRules(read *config.Config, p parser.Parser) (*rules.Se
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.configFile, err)
 	}
+	if !c.web.tenants.on {
+		if err := settings.Files.RequireNoTenants(); err != nil {
+			return nil, fmt.Errorf("%s: rule_files: %w", c.configFile, err)
+		}
+	}
 	return settings, nil
 }
 
@@ -77,14 +83,28 @@ func (c *serveConfig) checkRuleFiles() error {
 // openRuleManager opens the manager of rules. Its Run starts the rules. url is the address of the server in alerts.
 func (db *database) openRuleManager(c *serveConfig, url string, r prometheus.Registerer, log *slog.Logger) (err error) {
 	o := rules.Options{
-		Evaluate: db.engine.Instant, Write: db.ingester.Write, Queryable: promadapter.New(db.reader), ExternalURL: url,
+		Evaluate: db.engine.Instant, Write: db.writeOfRules, Queryable: promadapter.New(db.reader), ExternalURL: url,
 		Flags: c.alerts, StopTimeout: c.web.shutdownTimeout, Registerer: r, Logger: log,
 	}
 	if db.tenancy != nil {
-		o.Principal = &principal.Principal{Name: "rules", Scopes: principal.Every, Tenants: []string{keyschema.DefaultTenant}}
+		o.Principal = func(tenant string) *principal.Principal {
+			return &principal.Principal{Name: "rules", Scopes: principal.Every, Tenants: []string{tenant}}
+		}
 	}
 	db.rules, err = rules.New(o)
 	return err
+}
+
+// writeOfRules stores results of rules. A tenant may be new, as for other writes, or refused because it is being dropped.
+func (db *database) writeOfRules(ctx context.Context, in ingest.Input) (ingest.Result, error) {
+	if who := principal.From(ctx); who != nil {
+		for _, tenant := range who.Tenants {
+			if err := db.tenantList.Ensure(ctx, tenant); err != nil {
+				return ingest.Result{}, err
+			}
+		}
+	}
+	return db.ingester.Write(ctx, in)
 }
 
 // lastHour returns the last hour that may have samples before a change of rules takes effect.
@@ -97,8 +117,8 @@ func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Conf
 	return db.changeRetention(ctx, c, c.wantedRules(read), func() error { return db.applyOthers(ctx, c, read) })
 }
 
-// applyOthers puts everything but the retention into force. It begins with the steps that can fail: the schema rules, relabelling,
-// then aliases.
+// applyOthers puts everything but the retention into force. It begins with the steps that can fail: the schema rules,
+// relabelling, then aliases.
 func (db *database) applyOthers(ctx context.Context, c *serveConfig, read *config.Config) error {
 	if err := db.applyRules(ctx, c, read); err != nil {
 		return err

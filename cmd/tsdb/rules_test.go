@@ -239,33 +239,61 @@ func TestBadRulesAtStart(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, text, filepath.Join(folder, "none.yml")+": file does not exist")
 	require.NoDirExists(t, dir)
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "none.yml"), []byte(
+		"groups: [{name: g, tenant: acme, rules: []}]"), 0o600))
+	text, err = tsdb(t, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t), "--config.file", config)
+	require.Error(t, err)
+	require.Contains(t, text, `group "g" has the tenant "acme": the server has no --tenants`)
+	require.NoDirExists(t, dir)
 }
 
-// TestRulesOfTenants: rules read and write the default tenant, and other tenants do not see them.
+// TestRulesOfTenants: the rules of a group read and write its tenant, and other tenants do not see them. They keep the state of
+// their alerts, too.
 func TestRulesOfTenants(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	config := filepath.Join(folder, "halite.yml")
 	require.NoError(t, os.WriteFile(config, []byte("rule_files: [rules.yml]"), 0o600))
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "rules.yml"), []byte(
-		"groups: [{name: g, interval: 1s, rules: [{record: temps, expr: count(temp)}, {alert: Secret, expr: temp > 1}]}]"), 0o600))
+		"groups: [{name: g, interval: 1s, rules: [{record: temps, expr: count(temp)}, {alert: Secret, expr: temp > 1}]}, "+
+			"{name: h, tenant: acme, interval: 1s, rules: [{record: temps:acme, expr: count(temp)}, {alert: Hot, expr: temp > 1}]}, "+
+			"{name: i, tenant: beta, interval: 1s, rules: [{record: temps:beta, expr: count(temp) or vector(0)}]}]"), 0o600))
 	s := startTenants(t, t.TempDir(), "--no-web.self-scrape", "--config.file", config)
 	for _, who := range []string{"acme", "default"} {
 		status, text := s.ask(who, "", http.MethodPost, "/api/v1/import/prometheus", "temp{of=\""+who+"\"} 40\n")
 		require.Less(t, status, 300, text)
 	}
-	require.Eventually(t, func() bool {
-		_, text := s.ask("default", "", http.MethodGet, "/api/v1/query?query=temps", "")
-		return strings.Contains(text, `"1"`)
-	}, time.Minute, 20*time.Millisecond, "the rule counts the series of its tenant alone")
-	_, text := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=temps", "")
-	require.NotContains(t, text, "temps")
-	for _, path := range []string{"/api/v1/rules", "/api/v1/alerts"} {
-		_, text = s.ask("acme", "", http.MethodGet, path, "")
-		require.NotContains(t, text, "Secret")
-		_, text = s.ask("default", "", http.MethodGet, path, "")
-		require.Contains(t, text, "Secret")
+	for tenant, metric := range map[string]string{"default": "temps", "acme": "temps:acme"} {
+		require.Eventually(t, func() bool {
+			_, text := s.ask(tenant, "", http.MethodGet, "/api/v1/query?query="+metric, "")
+			return strings.Contains(text, `"1"`)
+		}, time.Minute, 20*time.Millisecond, "the rule counts the series of its tenant alone")
 	}
+	require.Eventually(t, func() bool {
+		_, text := s.ask("beta", "", http.MethodGet, "/api/v1/query?query=temps:beta", "")
+		return strings.Contains(text, `"0"`)
+	}, time.Minute, 20*time.Millisecond, "a rule creates its tenant")
+	visible := map[string][]string{"default": {"Secret", "temps"}, "acme": {"Hot", "temps:acme"}, "beta": {"temps:beta"}}
+	for tenant := range visible {
+		require.Eventually(t, func() bool {
+			_, text := s.ask(tenant, "", http.MethodGet, "/api/v1/query?query=ALERTS", "")
+			return tenant == "beta" || strings.Contains(text, "firing")
+		}, time.Minute, 20*time.Millisecond)
+		_, groups := s.ask(tenant, "", http.MethodGet, "/api/v1/rules", "")
+		require.Contains(t, groups, fmt.Sprintf(`"tenant":%q`, tenant))
+		_, names := s.ask(tenant, "", http.MethodGet, "/api/v1/label/__name__/values", "")
+		_, alerts := s.ask(tenant, "", http.MethodGet, "/api/v1/label/alertname/values", "")
+		for of, texts := range visible {
+			for _, text := range texts {
+				require.Equal(t, of == tenant, strings.Contains(groups, fmt.Sprintf(`"name":%q`, text)), "%s of %s", text, tenant)
+				require.Equal(t, of == tenant, strings.Contains(names+alerts, fmt.Sprintf("%q", text)), "%s of %s", text, tenant)
+			}
+		}
+	}
+	status, text := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=ALERTS", "")
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, text, `"of":"acme"`)
+	require.NotContains(t, text, `"of":"default"`)
 }
 
 // TestBackfill: backfilled results are at the times of the server's own evaluations, equal what the rules give, and stay the same

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -116,6 +117,10 @@ func (c *command) run(ctx context.Context, w io.Writer) error {
 	files, err := rules.ReadFiles(c.files, query.NewParser(query.Options{Experimental: true})) // the server decides
 	if err != nil {
 		return err
+	}
+	if tenants := files.Tenants(); len(tenants) > 1 {
+		return fmt.Errorf("the files have groups of the tenants %s: give the files of one tenant, and its token",
+			strings.Join(tenants, ", "))
 	}
 	alerting := 0
 	if b.groups, alerting, err = newGroups(files, c.interval, b.fromMs); err != nil {

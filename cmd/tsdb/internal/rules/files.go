@@ -34,24 +34,26 @@ type Files struct {
 	// Paths are in the order of the patterns, and sorted within a pattern. They are absolute.
 	Paths  []string
 	groups map[string]*rulefmt.RuleGroups
-	parser parser.Parser
+	// tenants has the tenant of each group that names one, by path and name.
+	tenants map[groupKey]string
+	parser  parser.Parser
 }
+
+// groupKey names a group.
+type groupKey struct{ path, name string }
 
 // ReadFiles reads all files that the patterns match. A pattern without * ? [ must match. The error lists the faults of all files,
 // each with file, line and column.
 func ReadFiles(patterns []string, p parser.Parser) (*Files, error) {
-	f := &Files{groups: make(map[string]*rulefmt.RuleGroups), parser: p}
+	f := &Files{groups: make(map[string]*rulefmt.RuleGroups), tenants: make(map[groupKey]string), parser: p}
 	if err := f.match(patterns); err != nil {
 		return nil, err
 	}
 	var faults []error
 	for _, path := range f.Paths {
-		groups, err := readFile(path, p)
-		if err != nil {
+		if err := f.read(path); err != nil {
 			faults = append(faults, err)
-			continue
 		}
-		f.groups[path] = groups
 	}
 	return f, errors.Join(faults...)
 }
@@ -82,43 +84,61 @@ func (f *Files) match(patterns []string) error {
 	return nil
 }
 
-func readFile(path string, p parser.Parser) (*rulefmt.RuleGroups, error) {
+// read reads a file.
+func (f *Files) read(path string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer file.Close()
 	content, err := io.ReadAll(io.LimitReader(file, FileBytesMax+1))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return fmt.Errorf("%s: %w", path, err)
 	}
-	return parseFile(path, content, p)
+	groups, tenants, err := parseFile(path, content, f.parser)
+	if err != nil {
+		return err
+	}
+	f.groups[path] = groups
+	for name, tenant := range tenants {
+		f.tenants[groupKey{path, name}] = tenant
+	}
+	return nil
 }
 
-// parseFile parses the content of a rule file. The error lists all faults with the path.
-func parseFile(path string, content []byte, p parser.Parser) (*rulefmt.RuleGroups, error) {
+// parseFile parses the content of a rule file. It also returns the tenants of the groups that name one. The error lists all
+// faults with the path.
+func parseFile(
+	path string, content []byte, p parser.Parser,
+) (groups *rulefmt.RuleGroups, tenants map[string]string, err error) {
 	if len(content) > FileBytesMax {
-		return nil, fmt.Errorf("%s: %w", path, ErrFileBytes)
+		return nil, nil, fmt.Errorf("%s: %w", path, ErrFileBytes)
 	}
-	groups, errs := rulefmt.Parse(content, false, model.UTF8Validation, p, slog.New(slog.DiscardHandler))
+	if tenants, err = groupTenants(content); err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	// Prometheus does not know the field tenant. groupTenants has refused all other unknown fields.
+	groups, errs := rulefmt.Parse(content, true, model.UTF8Validation, p, slog.New(slog.DiscardHandler))
 	if len(errs) > 0 {
 		for i, err := range errs {
 			errs[i] = fmt.Errorf("%s: %w", path, err)
 		}
-		return nil, errors.Join(errs...)
+		return nil, nil, errors.Join(errs...)
 	}
-	return groups, nil
+	return groups, tenants, nil
 }
 
 // Groups returns the groups of a file.
 func (f *Files) Groups(path string) []rulefmt.RuleGroup { return f.groups[path].Groups }
 
-// Load returns the groups of a file for the rule manager.
-func (f *Files) Load(path string, _ bool, _ model.ValidationScheme) (*rulefmt.RuleGroups, []error) {
-	if groups, ok := f.groups[path]; ok {
-		return groups, nil
+// Load returns the groups of a file that belong to a tenant.
+func (f *Files) Load(path, tenant string) (*rulefmt.RuleGroups, []error) {
+	groups, ok := f.groups[path]
+	if !ok {
+		return nil, []error{fmt.Errorf("rule file %s: %w", path, os.ErrNotExist)}
 	}
-	return nil, []error{fmt.Errorf("rule file %s: %w", path, os.ErrNotExist)}
+	own := slices.DeleteFunc(slices.Clone(groups.Groups), func(g rulefmt.RuleGroup) bool { return f.Tenant(path, g.Name) != tenant })
+	return &rulefmt.RuleGroups{Groups: own}, nil
 }
 
 // Parse parses an expression.

@@ -1,12 +1,15 @@
 package rules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +23,7 @@ import (
 	promrules "github.com/prometheus/prometheus/rules"
 	"github.com/prometheus/prometheus/storage"
 
+	"halite/keyschema"
 	"halite/storage/principal"
 )
 
@@ -33,8 +37,9 @@ type Options struct {
 	Queryable storage.Queryable
 	// ExternalURL is the address of the server in alerts.
 	ExternalURL string
-	// Principal owns the queries and writes of rules. Nil, the default, is the server itself.
-	Principal *principal.Principal
+	// Principal returns who owns the queries and writes of a tenant's rules. Nil, the default, is the server itself. Then no group
+	// may name a tenant: see [Files.RequireNoTenants].
+	Principal func(tenant string) *principal.Principal
 	// Flags are what the command line says about alerts.
 	Flags Flags
 	// StopTimeout bounds how long a stop waits for evaluations and notifications under way.
@@ -47,12 +52,20 @@ type Options struct {
 // Manager evaluates rules from Run on, and sends their alerts.
 type Manager struct {
 	opts      Options
-	rules     *promrules.Manager
 	notifier  *notifier.Manager
 	discovery *discovery.Manager
 	files     atomic.Pointer[Files]
 	settings  atomic.Pointer[Settings]
 	cancel    context.CancelFunc // of everything, at once
+
+	ctx      context.Context // of evaluations
+	address  *url.URL
+	metrics  *promrules.Metrics
+	mu       sync.Mutex                    // guards the fields below
+	byTenant map[string]*promrules.Manager // a manager for the groups of each tenant, so that no rule has the rights of another
+	running  bool
+	stopped  bool
+	work     sync.WaitGroup // of running managers
 }
 
 // New returns a Manager without rules. Close it, or Run it.
@@ -62,10 +75,8 @@ func New(o Options) (*Manager, error) {
 		return nil, fmt.Errorf("external URL: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	if o.Principal != nil {
-		ctx = principal.With(ctx, o.Principal)
-	}
-	m := &Manager{opts: o, cancel: cancel}
+	m := &Manager{opts: o, cancel: cancel, ctx: ctx, address: address, metrics: promrules.NewGroupMetrics(o.Registerer),
+		byTenant: map[string]*promrules.Manager{}}
 	sd, err := discovery.CreateAndRegisterSDMetrics(o.Registerer)
 	if err != nil {
 		cancel()
@@ -80,27 +91,46 @@ func New(o Options) (*Manager, error) {
 	m.notifier = notifier.NewManager(&notifier.Options{
 		QueueCapacity: o.Flags.QueueMax, DrainOnShutdown: true, Registerer: o.Registerer, Do: m.send(ctx),
 	}, model.UTF8Validation, o.Logger.With("component", "notifier"))
-	m.rules = promrules.NewManager(&promrules.ManagerOptions{
-		NameValidationScheme: model.UTF8Validation, ExternalURL: address, Context: ctx,
+	return m, nil
+}
+
+// ofTenant returns the manager of a tenant's rules. It runs if the Manager does. The caller holds mu.
+func (m *Manager) ofTenant(tenant string) *promrules.Manager {
+	if of := m.byTenant[tenant]; of != nil {
+		return of
+	}
+	o, ctx := &m.opts, m.ctx
+	if o.Principal != nil {
+		ctx = principal.With(ctx, o.Principal(tenant))
+	}
+	of := promrules.NewManager(&promrules.ManagerOptions{
+		NameValidationScheme: model.UTF8Validation, ExternalURL: m.address, Context: ctx,
 		QueryFunc: queryFunc(o.Evaluate), Appendable: &appendable{write: o.Write}, Queryable: o.Queryable,
 		NotifyFunc: promrules.SendAlerts(m.notifier, o.ExternalURL),
-		Logger:     o.Logger.With("component", "rule manager"), Registerer: o.Registerer,
+		Logger:     o.Logger.With("component", "rule manager"), Registerer: o.Registerer, Metrics: m.metrics,
 		OutageTolerance: o.Flags.OutageTolerance, ForGracePeriod: o.Flags.ForGracePeriod, ResendDelay: o.Flags.ResendDelay,
 		DefaultRuleQueryOffset: func() time.Duration { return m.settings.Load().queryOffset },
-		GroupLoader:            loader{m},
+		GroupLoader:            loader{m, tenant},
 	})
-	return m, nil
+	m.byTenant[tenant] = of
+	if m.running {
+		m.work.Go(of.Run)
+	}
+	return of
 }
 
 // discoveryDelay is the time in which changes of the Alertmanagers take effect together.
 const discoveryDelay = time.Second
 
-// loader gives the rule manager the files that were read last, so that what it loads is what was checked.
-type loader struct{ m *Manager }
+// loader gives the rule manager of a tenant the files that were read last, so that what it loads is what was checked.
+type loader struct {
+	m      *Manager
+	tenant string
+}
 
 // Load returns the groups of a file.
-func (l loader) Load(path string, ignore bool, scheme model.ValidationScheme) (*rulefmt.RuleGroups, []error) {
-	return l.m.files.Load().Load(path, ignore, scheme)
+func (l loader) Load(path string, _ bool, _ model.ValidationScheme) (*rulefmt.RuleGroups, []error) {
+	return l.m.files.Load().Load(path, l.tenant)
 }
 
 // Parse parses an expression.
@@ -134,11 +164,42 @@ func (m *Manager) Apply(s *Settings) error {
 	}
 	m.files.Store(s.Files)
 	m.settings.Store(s)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped {
+		return nil
+	}
+	m.ofTenant(keyschema.DefaultTenant)
+	for _, tenant := range s.Files.Tenants() {
+		m.ofTenant(tenant)
+	}
 	labels := s.alerting.GlobalConfig.ExternalLabels
-	if err := m.rules.Update(s.interval, s.Files.Paths, labels, m.opts.ExternalURL, nil); err != nil {
-		return fmt.Errorf("rule_files: %w", err)
+	for _, tenant := range slices.Sorted(maps.Keys(m.byTenant)) {
+		if err := m.byTenant[tenant].Update(s.interval, s.Files.Paths, labels, m.opts.ExternalURL, nil); err != nil {
+			return fmt.Errorf("rule_files: tenant %s: %w", tenant, err)
+		}
 	}
 	return nil
+}
+
+// start runs the managers of all tenants.
+func (m *Manager) start() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running = true
+	for _, of := range m.byTenant {
+		m.work.Go(of.Run)
+	}
+}
+
+// stop ends the evaluations of all tenants, and waits for them.
+func (m *Manager) stop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.stopped = true
+	for _, of := range m.byTenant {
+		of.Stop()
+	}
 }
 
 // Run evaluates the rules that Apply has put into force, until ctx ends. Then it finishes the evaluations and notifications under
@@ -152,25 +213,41 @@ func (m *Manager) Run(ctx context.Context) {
 		}
 	})
 	notifications.Go(func() { m.notifier.Run(m.discovery.SyncCh()) })
-	work.Go(m.rules.Run)
+	m.start()
 	<-ctx.Done()
 	late := time.AfterFunc(m.opts.StopTimeout, m.cancel)
 	defer late.Stop()
-	m.rules.Stop()
+	m.stop()
 	m.notifier.Stop()
 	notifications.Wait()
 	m.cancel()
 	work.Wait()
+	m.work.Wait()
 }
 
 // Close ends a Manager that never runs.
 func (m *Manager) Close() { m.cancel() }
 
 // RuleGroups returns the groups, sorted by file and name.
-func (m *Manager) RuleGroups() []*promrules.Group { return m.rules.RuleGroups() }
+func (m *Manager) RuleGroups() (groups []*promrules.Group) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, of := range m.byTenant {
+		groups = append(groups, of.RuleGroups()...)
+	}
+	slices.SortFunc(groups, func(a, b *promrules.Group) int {
+		return cmp.Or(cmp.Compare(a.File(), b.File()), cmp.Compare(a.Name(), b.Name()))
+	})
+	return groups
+}
 
-// AlertingRules returns the alerting rules of all groups.
-func (m *Manager) AlertingRules() []*promrules.AlertingRule { return m.rules.AlertingRules() }
+// Tenant returns the tenant of a group; empty if the server has no tenants.
+func (m *Manager) Tenant(file, group string) string {
+	if m.opts.Principal == nil {
+		return ""
+	}
+	return m.files.Load().Tenant(file, group)
+}
 
 // Alertmanagers returns the addresses that alerts go to.
 func (m *Manager) Alertmanagers() []*url.URL { return m.notifier.Alertmanagers() }

@@ -21,6 +21,7 @@ import (
 	"halite/cmd/tsdb/internal/config"
 	"halite/ingest"
 	"halite/ingest/batch"
+	"halite/keyschema"
 	"halite/query"
 	"halite/storage/principal"
 )
@@ -144,14 +145,15 @@ func write(t testing.TB, dir, name, text string) string {
 // TestReadFiles: the faults of all files are listed with their places.
 func TestReadFiles(t *testing.T) {
 	dir, p := t.TempDir(), query.NewParser(query.Options{})
-	a := write(t, dir, "a.yml", "groups: [{name: g, rules: [{record: x, expr: up}, {alert: A, expr: up == 0}]}]")
+	a := write(t, dir, "a.yml",
+		"groups: [{name: g, rules: [{record: x, expr: up}, {alert: A, expr: up == 0}]}]")
 	b := write(t, dir, "b.yml", "groups: [{name: g, rules: [{record: y, expr: up}]}, {name: h}]")
 	f, err := ReadFiles([]string{filepath.Join(dir, "b*"), filepath.Join(dir, "*.yml"), filepath.Join(dir, "none*")}, p)
 	require.NoError(t, err)
 	require.Equal(t, []string{b, a}, f.Paths)
 	require.Equal(t, "2 rule files with 3 groups, 2 recording rules, 1 alerting rules", f.Summary())
 	require.Len(t, f.Groups(b), 2)
-	_, errs := f.Load(filepath.Join(dir, "c.yml"), false, 0)
+	_, errs := f.Load(filepath.Join(dir, "c.yml"), "default")
 	require.ErrorIs(t, errs[0], os.ErrNotExist)
 
 	_, err = ReadFiles([]string{filepath.Join(dir, "none.yml")}, p)
@@ -163,7 +165,7 @@ func TestReadFiles(t *testing.T) {
 	require.ErrorContains(t, err, `c.yml: 4:23: group "g", rule 1, "x": could not parse expression`)
 	require.ErrorContains(t, err, `c.yml: group "g", rule 2, "A": annotation "x": template: __alert_A`)
 	require.ErrorContains(t, err, "d.yml: yaml: unmarshal errors:\n  line 1: field nam not found")
-	_, err = parseFile("x", make([]byte, FileBytesMax+1), p)
+	_, _, err = parseFile("x", make([]byte, FileBytesMax+1), p)
 	require.ErrorIs(t, err, ErrFileBytes)
 }
 
@@ -172,15 +174,19 @@ func FuzzParseFile(f *testing.F) {
 	for _, src := range []string{
 		"", "groups: [{name: g, interval: 1m, rules: [{record: x, expr: up, labels: {a: b}}]}]", "groups: &x [*x]", "groups: {",
 		"groups: [{name: g, rules: [{alert: A, expr: up, for: 5m, annotations: {s: '{{ $value }}'}}]}]", "a: b\n---\nc: d",
+		"groups: [{name: g, tenant: acme, rules: []}, {name: h, tenant: &x [], rules: []}, {name: i, tenant: }]",
 	} {
 		f.Add([]byte(src))
 	}
 	p := query.NewParser(query.Options{})
 	f.Fuzz(func(t *testing.T, src []byte) {
-		groups, err := parseFile("f.yml", src, p)
+		groups, tenants, err := parseFile("f.yml", src, p)
 		if err != nil {
 			require.Contains(t, err.Error(), "f.yml: ")
 			return
+		}
+		for _, tenant := range tenants {
+			require.NoError(t, keyschema.CheckTenant(tenant))
 		}
 		for _, g := range groups.Groups {
 			for i := range g.Rules {
@@ -201,40 +207,59 @@ func (nothing) Querier(int64, int64) (promstorage.Querier, error) {
 // TestManager: rules belong to their principal, Apply refuses what does not load, and Run ends soon.
 func TestManager(t *testing.T) {
 	dir := t.TempDir()
-	write(t, dir, "a.yml", "groups: [{name: g, interval: 10ms, rules: [{record: x, expr: vector(1)}]}]")
+	write(t, dir, "a.yml", "groups: [{name: g, interval: 10ms, rules: [{record: x, expr: vector(1)}]}, "+
+		"{name: h, tenant: acme, interval: 10ms, rules: [{record: y, expr: vector(1)}]}]")
 	read, err := config.Parse("f", []byte(`{rule_files: [a.yml], alerting: {alertmanagers: [{static_configs: [{targets: [am]}]}]}}`))
 	require.NoError(t, err)
 	p := query.NewParser(query.Options{})
 	settings, err := Load(read, dir, p)
 	require.NoError(t, err)
-	wrote := make(chan *principal.Principal, 1)
-	who := &principal.Principal{Name: "rules"}
+	wrote := make(chan string)
 	m, err := New(Options{
 		Evaluate: func(_ context.Context, r query.InstantRequest) (*query.Result, error) {
 			return &query.Result{Value: promql.Vector{{T: r.TimeMs, F: 1}}}, nil
 		},
 		Write: func(ctx context.Context, _ ingest.Input) (ingest.Result, error) {
 			select {
-			case wrote <- principal.From(ctx):
-			default:
+			case wrote <- principal.From(ctx).Name:
+			case <-ctx.Done():
 			}
 			return ingest.Result{}, nil
 		},
-		Queryable: nothing{}, ExternalURL: "http://h", Principal: who, Flags: Flags{QueueMax: 10}, StopTimeout: time.Minute,
+		Queryable: nothing{}, ExternalURL: "http://h",
+		Principal: func(tenant string) *principal.Principal { return &principal.Principal{Name: tenant} },
+		Flags:     Flags{QueueMax: 10}, StopTimeout: time.Minute,
 		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
 	})
 	require.NoError(t, err)
 	defer m.Close()
 	require.NoError(t, m.Apply(settings))
-	require.Len(t, m.RuleGroups(), 1)
-	require.Empty(t, m.AlertingRules())
+	require.Len(t, m.RuleGroups(), 2)
+	for name, tenant := range map[string]string{"g": "default", "h": "acme"} {
+		require.Equal(t, tenant, m.Tenant(filepath.Join(dir, "a.yml"), name))
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		m.Run(ctx)
 		close(ended)
 	}()
-	require.Same(t, who, <-wrote)
+	require.Equal(t, "acme", await(wrote, "acme"))
+	require.Equal(t, "default", await(wrote, "default"))
+	write(t, dir, "a.yml", "groups: [{name: h, tenant: beta, interval: 10ms, rules: [{record: y, expr: vector(1)}]}]")
+	moved, err := Load(read, dir, p)
+	require.NoError(t, err)
+	applied := make(chan error)
+	go func() { applied <- m.Apply(moved) }()
+	require.Equal(t, "beta", await(wrote, "beta"), "the group has another tenant while the manager runs")
+	require.NoError(t, <-applied)
+	for _, g := range m.RuleGroups() {
+		require.Equal(t, "beta", m.Tenant(g.File(), g.Name()))
+	}
+	go func() {
+		for range wrote {
+		}
+	}()
 	require.Eventually(t, func() bool { return len(m.Alertmanagers()) == 1 }, time.Minute, time.Millisecond)
 	require.Empty(t, m.DroppedAlertmanagers())
 	stop()
@@ -243,6 +268,51 @@ func TestManager(t *testing.T) {
 	read.Alerting.Alertmanagers[0].TLSConfig = &config.TLSConfig{CAFile: "none.pem"}
 	_, err = Load(read, dir, p)
 	require.ErrorContains(t, err, "alerting.alertmanagers[0]: unable to read CA cert")
+}
+
+// await receives until it gets what it wants.
+func await(from <-chan string, want string) string {
+	for got := range from {
+		if got == want {
+			return got
+		}
+	}
+	return ""
+}
+
+// TestTenantsOfGroups: a group names a valid tenant, or the file is refused.
+func TestTenantsOfGroups(t *testing.T) {
+	dir, p := t.TempDir(), query.NewParser(query.Options{})
+	a := write(t, dir, "a.yml", "groups: [{name: g, tenant: acme, rules: []}, "+
+		"{name: h, rules: []}, {name: i, tenant: acme, rules: []}]")
+	f, err := ReadFiles([]string{a}, p)
+	require.NoError(t, err)
+	require.Equal(t, []string{"acme"}, f.Tenants())
+	require.Equal(t, "acme", f.Tenant(a, "i"))
+	require.Equal(t, "default", f.Tenant(a, "h"))
+	for tenant, want := range map[string][]string{"acme": {"g", "i"}, "default": {"h"}, "beta": nil} {
+		groups, errs := f.Load(a, tenant)
+		require.Empty(t, errs)
+		var names []string
+		for _, g := range groups.Groups {
+			names = append(names, g.Name)
+		}
+		require.Equal(t, want, names)
+	}
+	err = f.RequireNoTenants()
+	require.ErrorIs(t, err, ErrNoTenants)
+	require.ErrorContains(t, err, a+`: group "i" has the tenant "acme": the server has no --tenants`)
+	for src, want := range map[string]string{
+		"groups: [{name: g, tenant: 'a b'}]":                            `a.yml: 1:28: group "g", tenant: `,
+		"groups:\n- name: g\n  tenant:":                                 `a.yml: 3:10: group "g", tenant: want the name of a tenant`,
+		"groups: [{name: g, tenant: [a]}]":                              `a.yml: 1:28: group "g", tenant: want the name of a tenant`,
+		"groups: [{name: g, tenants: a}]":                               "line 1: field tenants not found",
+		"tenant: acme":                                                  "line 1: field tenant not found",
+		"groups: [{name: g, rules: [{record: a, expr: b, tenant: c}]}]": "line 1: field tenant not found",
+	} {
+		_, err := ReadFiles([]string{write(t, dir, "a.yml", src)}, p)
+		require.ErrorContains(t, err, want, src)
+	}
 }
 
 // TestFlags: each fault is named.
