@@ -44,7 +44,6 @@ var notRun = []struct{ file, begins, reason string }{
 	{"README.md", "go test ./...", "is all tests"},
 	{"docs/first-steps.md", "tsdb demo", "serves without end; this test runs it beside the others"},
 	{"docs/first-steps.md", "tsdb serve", "serves without end; this test runs it first"},
-	{"docs/backup.md", "tsdb backup restore", "ends with a server; TestBackupCommands restores"},
 	{"docs/benchmarks.md", "", "takes minutes, and needs other databases"},
 	{"docs/loadtest.md", "", "takes minutes, or needs other databases; TestLoadtestCompare"},
 	{"docs/bigtable.md", "", "needs Bigtable, or serves without end; TestBigtableStatus"},
@@ -54,17 +53,14 @@ var notRun = []struct{ file, begins, reason string }{
 	{"docs/operations.md", "$ tsdb verify", "shows a damaged store; TestDamagedDay"},
 	{"docs/opentsdb.md", "tsdb serve", "serves without end; TestOpenTSDBDoors"},
 	{"docs/migrating.md", "curl -X POST http://127.0.0.1:9090", "needs Prometheus; TestImportBlocks"},
-	{"docs/migrating.md", "tsdb import remote-read", "needs Prometheus; TestImportBlocks"},
-	{"docs/migrating.md", "curl -sG http://127.0.0.1:8428", "needs VictoriaMetrics; TestImportFiles"},
-	{"docs/migrating.md", "tsdb export parquet", "needs DuckDB; TestExportCommands"},
-	{"docs/tenants.md", "tsdb tenant", "needs a server with --tenants; TestTenantDrop"},
-	{"docs/rules.md", "", "its own tests run the commands"},
-	{"docs/keyviz.md", "", "its own tests run the commands"},
+	{"docs/keyviz.md", "$ tsdb keyviz", "shows the result too; TestKeyvizCompare"},
 	{"docs/install.md", "", "installs packages; .ci/release tries them"},
 	{"grafana/README.md", "", "needs Docker and Grafana"},
 }
 
 var (
+	// asksServer matches commands that need --url.
+	asksServer  = regexp.MustCompile(`(?m)^tsdb (graph|delete|keys audit|rules backfill|export parquet|opentsdb [qs]\w+) `)
 	fencedBlock = regexp.MustCompile("(?ms)^ *```([a-z]*)\n(.*?)^ *```")
 	commandLine = regexp.MustCompile(`(?m)^\s*(\$ )?([A-Z_]+=\S+ )*(tsdb|halite|curl|go|docker|gcloud|kubectl|docs/\S+\.sh) `)
 )
@@ -87,8 +83,12 @@ func TestDocsCommands(t *testing.T) {
 	}
 	bucket, _ := startS3(t)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "queries.txt"), []byte("sum(demo_requests_total)\n"), 0o644))
-	replace := strings.NewReplacer("http://127.0.0.1:9480", url, "http://127.0.0.1:9090", url, "/mnt/backups",
-		filepath.Join(dir, "backups"), "https://s3.example.com", bucket, "curl ", "curl --silent --show-error --fail-with-body ")
+	tenants := docsTenants(t, dir)
+	writeRuleFiles(t, dir)
+	// The demo stands in for Prometheus and VictoriaMetrics where Halite has the same endpoints.
+	replace := strings.NewReplacer("http://127.0.0.1:9480", url, "http://127.0.0.1:9090", url, "http://127.0.0.1:8428", url,
+		"tsdb tenant ", tenants, "/mnt/backups", filepath.Join(dir, "backups"), "https://s3.example.com", bucket,
+		"curl ", "curl --silent --show-error --fail-with-body ")
 	ran := 0
 	for file, text := range documents(t) {
 		for _, block := range fencedBlock.FindAllStringSubmatch(text, -1) {
@@ -99,8 +99,7 @@ func TestDocsCommands(t *testing.T) {
 			ran++
 			script := replace.Replace(block[2])
 			if !strings.Contains(script, url) { // these commands have the server's URL as default
-				remote := regexp.MustCompile(`(?m)^tsdb (graph|delete|keys audit|opentsdb [qs]\w+) `)
-				script = remote.ReplaceAllString(script, "tsdb $1 --url "+url+" ")
+				script = asksServer.ReplaceAllString(script, "tsdb $1 --url "+url+" ")
 			}
 			cmd := exec.Command("sh", "-ec", script)
 			cmd.Dir = dir
@@ -110,6 +109,28 @@ func TestDocsCommands(t *testing.T) {
 		}
 	}
 	require.Greater(t, ran, 10)
+}
+
+// docsTenants starts a server with the tenant of docs/tenants.md, and returns the beginning of commands that administer it.
+func docsTenants(t *testing.T, dir string) (command string) {
+	t.Helper()
+	s := startTenants(t, filepath.Join(dir, "tenants"))
+	s.writeThree("acme", 1, time.Now())
+	token := filepath.Join(dir, "operator")
+	require.NoError(t, os.WriteFile(token, []byte("operator"), 0o600))
+	return "tsdb tenant --url " + s.url + " --bearer-token-file " + token + " "
+}
+
+// writeRuleFiles writes the files that docs/rules.md shows, for its commands.
+func writeRuleFiles(t *testing.T, dir string) {
+	t.Helper()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "rules"), 0o755))
+	shown := fencedBlock.FindAllStringSubmatch(documents(t)["docs/rules.md"], -1)
+	for beginning, path := range map[string]string{"global:": "halite.yml", "groups:": "rules/http.yml"} {
+		i := slices.IndexFunc(shown, func(b []string) bool { return b[1] == "yaml" && strings.HasPrefix(b[2], beginning) })
+		require.GreaterOrEqual(t, i, 0, "docs/rules.md shows no %s", path)
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), []byte(shown[i][2]), 0o600))
+	}
 }
 
 func excused(file, block string) bool {
