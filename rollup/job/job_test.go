@@ -312,3 +312,27 @@ func TestOptionsAndRequestsAreChecked(t *testing.T) {
 	}
 	require.NoError(t, r.Read(context.Background(), store.Request{}, none))
 }
+
+// TestProgress: Rebuild and Verify count each day and month once, up to all.
+func TestProgress(t *testing.T) {
+	var said [][2]int
+	r, _, _ := filled(t, 14, func(o *rigOptions) { // January 20th to February 2nd
+		o.Job.Progress = func(done, total int) { said = append(said, [2]int{done, total}) }
+	})
+	defer r.close(t)
+	requireAll := func(total int) {
+		t.Helper()
+		require.NotEmpty(t, said)
+		require.Equal(t, [2]int{0, total}, said[0])
+		require.Equal(t, [2]int{total, total}, said[len(said)-1])
+		for i, s := range said[1:] {
+			require.GreaterOrEqual(t, s[0], said[i][0])
+		}
+		require.GreaterOrEqual(t, len(said), total)
+		said = nil
+	}
+	require.NoError(t, r.Rebuild(context.Background(), firstDay, firstDay+13))
+	requireAll(14) // January's month is pending after its last day
+	require.Zero(t, r.verified(t).Different)
+	requireAll(15)
+}

@@ -21,6 +21,9 @@ type Options struct {
 	Share float64
 	// BatchBytes is the size of the cells and keys that are written at once; 8 MiB.
 	BatchBytes int
+	// Progress is called at the start of Verify and Rebuild and after each day and month with samples, with the number of finished
+	// ones and of all; nil is none.
+	Progress func(done, total int)
 
 	Logger     *slog.Logger          // the logger of the store
 	Registerer prometheus.Registerer // none
@@ -48,5 +51,8 @@ func (o Options) withDefaults() Options {
 	o.Interval = cmp.Or(o.Interval, time.Minute)
 	o.Share = cmp.Or(o.Share, 0.25)
 	o.BatchBytes = cmp.Or(o.BatchBytes, 8<<20)
+	if o.Progress == nil {
+		o.Progress = func(int, int) {}
+	}
 	return o
 }

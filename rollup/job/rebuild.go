@@ -17,18 +17,26 @@ func (j *Job) Rebuild(ctx context.Context, first, last int64) error {
 	if j.shared != nil {
 		return j.rebuildShared(ctx, first, last)
 	}
-	j.pass.Lock()
-	err := j.store.Plan(ctx, max(first, j.store.OldestSampled()), last)
-	j.pass.Unlock()
+	days, err := j.plan(ctx, max(first, j.store.OldestSampled()), last)
 	if err != nil {
 		return err
 	}
+	total := j.store.Manifest.View().Pending(days)
+	j.opts.Progress(0, total)
 	for {
 		worked, err := j.Step(ctx)
 		if err != nil || !worked {
 			return err
 		}
+		j.opts.Progress(total-j.store.Manifest.View().Pending(days), total)
 	}
+}
+
+// plan plans the days from first to last that have samples, and returns them.
+func (j *Job) plan(ctx context.Context, first, last int64) ([]int64, error) {
+	j.pass.Lock()
+	defer j.pass.Unlock()
+	return j.store.Plan(ctx, first, last)
 }
 
 // rebuildShared records all days as dirty, as a writer of many late samples does, and waits until a process has computed
@@ -43,6 +51,8 @@ func (j *Job) rebuildShared(ctx context.Context, first, last int64) error {
 			return err
 		}
 	}
+	total := j.store.Manifest.View().Pending(days)
+	j.opts.Progress(0, total)
 	for {
 		worked, err := j.Step(ctx)
 		switch {
@@ -57,6 +67,7 @@ func (j *Job) rebuildShared(ctx context.Context, first, last int64) error {
 			return err
 		}
 		pending := j.store.Manifest.View().Pending(days)
+		j.opts.Progress(max(0, total-pending), total)
 		if pending == 0 {
 			return nil
 		}

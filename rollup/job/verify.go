@@ -66,25 +66,36 @@ func (v *verifier) verify(ctx context.Context, first, last int64) error {
 	if err != nil {
 		return err
 	}
+	lastMonth := min(store.MonthOfDay(last), view.ClosedMonth)
+	sampled := map[int64]bool{} // the other months take no time
+	for _, day := range days {
+		if month := store.MonthOfDay(day); month <= lastMonth {
+			sampled[month] = true
+		}
+	}
+	done, total := 0, len(days)+len(sampled)
+	v.j.opts.Progress(done, total)
 	for _, day := range days {
 		if !view.HasHours(day) {
 			v.out.PendingDays++
-			continue
-		}
-		if err := v.verifyDay(ctx, day); err != nil {
+		} else if err := v.verifyDay(ctx, day); err != nil {
 			return fmt.Errorf("verify the hours of %s: %w", store.DayText(day), err)
 		}
+		done++
+		v.j.opts.Progress(done, total)
 	}
 	if last < first {
 		return nil
 	}
-	for month := store.MonthOfDay(max(first, 0)); month <= min(store.MonthOfDay(last), view.ClosedMonth); month++ {
+	for month := store.MonthOfDay(max(first, 0)); month <= lastMonth; month++ {
 		if !view.HasMonth(month) {
 			v.out.PendingMonths++
-			continue
-		}
-		if err := v.verifyMonth(ctx, month); err != nil {
+		} else if err := v.verifyMonth(ctx, month); err != nil {
 			return fmt.Errorf("verify the days of %s: %w", store.MonthText(month), err)
+		}
+		if sampled[month] {
+			done++
+			v.j.opts.Progress(done, total)
 		}
 	}
 	return nil

@@ -167,3 +167,17 @@ func FuzzMigrationState(f *testing.F) {
 		require.Equal(t, s.Finished, m.state.Finished)
 	})
 }
+
+// TestDaysProgress: work on days prints how much is done and how long the rest takes, and begins again with the next work.
+func TestDaysProgress(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Unix(1000, 0)
+	progress := daysProgress(&out, func() time.Time { return now })
+	for range 2 {
+		out.Reset()
+		progress(0, 40)
+		now = now.Add(10 * time.Second)
+		progress(10, 40)
+		require.Equal(t, "10 of at most 40 days and months (25 %), about 30s left\n", out.String())
+	}
+}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 
+	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
@@ -111,6 +112,7 @@ func runRollupJob(
 	if err := storedRetention(ctx, store, &opts); err != nil {
 		return err
 	}
+	jobOpts.Progress = daysProgress(os.Stderr, time.Now)
 	t, err := job.Open(ctx, opts, jobOpts)
 	if err != nil {
 		return err
@@ -123,6 +125,19 @@ func runRollupJob(
 	}
 	_, err = fmt.Fprintln(w, "rebuilt")
 	return err
+}
+
+// daysProgress returns a function that prints the progress of work on days, and the estimated time left.
+func daysProgress(w io.Writer, now func() time.Time) func(done, total int) {
+	progress, last := backup.NewProgressOf(w, now, "days and months"), 0
+	return func(done, total int) {
+		if done == 0 {
+			progress.Begin(int64(total))
+			last = 0
+		}
+		progress.Add(int64(done - last))
+		last = done
+	}
 }
 
 // days returns the first and last wanted day, since 1970.
