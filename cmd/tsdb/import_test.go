@@ -293,9 +293,9 @@ func TestImportFiles(t *testing.T) {
 	out, err = runTsdb(t, "import", "influx", write("y.lp", fmt.Sprintf("cpu idle=1 %d\n", nowMs*1e6)), "--db=d", "--url", s.url,
 		state, "--config.file", write("halite.yml", "influx: {separator: ., db_label: database}"))
 	require.NoError(t, err, out)
-	code, a := s.get("/api/v1/series", url.Values{"match[]": {`{database="d"}`}})
+	_, a := s.get("/api/v1/series", url.Values{"match[]": {`{database="d"}`}})
 	require.JSONEq(t, `[{"__name__":"cpu.idle","database":"d"}]`, string(a.Data))
-	code, a = s.get("/api/v1/metadata", nil)
+	code, a := s.get("/api/v1/metadata", nil)
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, string(a.Data), "Some text.")
 
