@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"sort"
 	"time"
 
@@ -143,7 +144,7 @@ type metricRegistry interface {
 
 // addServeFlags declares the flags of `tsdb serve` on cmd, in Prometheus's style.
 func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
-	c := &serveConfig{}
+	c := &serveConfig{stderr: os.Stderr}
 	c.addStorageFlags(cmd)
 	cmd.Flag("config.file", "YAML file with the rules and limits that a reload may change: row keys, retention and limits by "+
 		"metric. See docs/configuration.md.").StringVar(&c.configFile)

@@ -247,6 +247,18 @@ func TestImportSizes(t *testing.T) {
 	}
 }
 
+// TestImportLogs: an offline import logs to standard error, as a server does.
+func TestImportLogs(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "x.jsonl")
+	line := fmt.Sprintf(`{"metric":{"__name__":"a"},"values":[1],"timestamps":[%d]}`, time.Now().UnixMilli())
+	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	out, err := runTsdb(t, "import", "jsonl", file, "--storage.path", t.TempDir(), "--log.level=debug")
+	require.NoError(t, err, out)
+	require.Contains(t, out, "level=INFO")
+	require.Contains(t, out, "Verified: source 1 samples")
+}
+
 // TestImportFiles imports the same samples from a file of each format, into a directory and into a server, from a file and from
 // standard input.
 func TestImportFiles(t *testing.T) {
