@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -224,8 +225,12 @@ type RemoteSource struct {
 	partSamples int
 }
 
-// OpenRemoteRead returns the samples of a server as a source. The URL of the server may end in the path of remote read.
-// partSamples is as for OpenBlocks.
+// settledAfter is the age at which a running source has usually received all samples of a time. The verification would miss
+// samples that arrive later.
+const settledAfter = time.Minute
+
+// OpenRemoteRead returns the samples of a server as a source. Without a last time, they end a minute before now. The URL of
+// the server may end in the path of remote read. partSamples is as for OpenBlocks.
 func OpenRemoteRead(server *client.Server, r Range, window time.Duration, partSamples int) (*RemoteSource, error) {
 	if err := checkPart(partSamples); err != nil {
 		return nil, err
@@ -237,9 +242,13 @@ func OpenRemoteRead(server *client.Server, r Range, window time.Duration, partSa
 	if base, ok := strings.CutSuffix(server.URL, "/read"); ok {
 		server.URL, reader.path = base, "/read"
 	}
-	r.ToMs = min(r.ToMs, time.Now().UnixMilli())
+	now := time.Now()
+	if r.ToMs == math.MaxInt64 {
+		r.ToMs = now.Add(-settledAfter).UnixMilli()
+	}
+	r.ToMs = min(r.ToMs, now.UnixMilli())
 	if r.FromMs <= 0 || r.FromMs > r.ToMs {
-		return nil, errors.New("--from must name the first time to read, before --to and before now")
+		return nil, errors.New("--from must name the first time to read, before --to, or without --to at least a minute before now")
 	}
 	return &RemoteSource{reader: reader, bounds: r, window: window, partSamples: partSamples}, nil
 }
