@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Retention holds the retention in force. It is safe for concurrent use. A reload replaces it, and everybody who reads it then
-// sees the new ages at once.
+// Retention holds the retention in force. It is safe for concurrent use. A reload replaces it, and later
+// calls see the new ages at once.
 type Retention struct {
 	current atomic.Pointer[RetentionByMetric]
 }

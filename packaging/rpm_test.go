@@ -62,7 +62,7 @@ func openRPM(t *testing.T) *os.File {
 	return file
 }
 
-// TestRPMHeader: the rpm names itself, its scripts are those of this folder, and it needs nothing but a shell.
+// TestRPMHeader: the rpm has its name and the scripts of this folder, and depends on a shell only.
 func TestRPMHeader(t *testing.T) {
 	h, _, err := rpmutils.Verify(openRPM(t), nil) // compares the digests of header and payload
 	if err != nil {

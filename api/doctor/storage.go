@@ -84,7 +84,7 @@ func damage(f *Facts, _ *Options) []Verdict {
 	text := strings.Join(found, "; ")
 	return []Verdict{{
 		Level: Critical, Evidence: strings.ToUpper(text[:1]) + text[1:] + ".",
-		Advice: "The command lists the damage with its series and hours, on a stopped server or a copy. " +
+		Advice: "The command lists the damage with its series and hours, on a stopped server. With --url it reads a running one. " +
 			"Restore a backup, or rebuild the index from the rows. Check the disk.",
 		Command: "tsdb verify --storage.path=DIR",
 	}}

@@ -50,7 +50,7 @@ func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []f
 	return e.appendValues(dst, head, values), nil
 }
 
-// checkTimes reports whether all intervals are equal. The error says why the timestamps cannot be those of a chunk.
+// checkTimes reports whether all intervals are equal. The error says why a chunk cannot hold these timestamps.
 func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	n := len(tsMs)
 	if first, last := tsMs[0], tsMs[n-1]; first < hourStartMs || uint64(last)-uint64(hourStartMs) >= keyschema.HourMs {

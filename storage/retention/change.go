@@ -14,8 +14,8 @@ import (
 var errChanged = errors.New("the retention has changed")
 
 // Change calls replace, which puts other ages into force by [keyschema.Retention.Replace]. Before that, it gives the tables
-// policies that keep what either ages keep. So no engine drops samples that ingestion accepts. The next sweep gives the tables
-// the policies of the ages in force. If replace fails, the old ages must be in force.
+// policies that keep what the old or the new ages keep, so that no engine drops samples that ingestion accepts. The next sweep
+// gives the tables the policies of the ages in force. If replace fails, the old ages must be in force.
 func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric, replace func() error) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()

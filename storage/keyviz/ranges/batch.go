@@ -18,19 +18,19 @@ type Series struct {
 	mu     sync.Mutex // held while chunks grow
 	// Found counts look-ups of keys.
 	Found  atomic.Int64
-	every  atomic.Uint32 // of this many consecutive samples one counts for all; a power of two, or 0 for 1
+	every  atomic.Uint32 // one of this many consecutive samples counts for all of them; a power of two, or 0 for 1
 	pooled sync.Pool
 }
 
 const (
-	// exactSamples is the number of samples a minute up to which each one counts. With twice as many, one of two counts, and so
-	// on. Each of 512 equal ranges still has over a hundred counted samples a minute. So its deviation is about 8 %.
+	// exactSamples is the number of samples a minute up to which each one counts. At twice this number, one of two counts, and
+	// so on. Each of 512 equal ranges still has over a hundred counted samples a minute. So its deviation is about 8 %.
 	exactSamples = 1 << 16
-	// everyMax bounds the samples for which one counts, so that small ranges stay visible.
+	// everyMax is the highest number of samples for which one counts, so that small ranges stay visible.
 	everyMax = 8
 )
 
-// SetLoad sets how many samples a minute come. It decides which of them count from now on.
+// SetLoad sets the number of samples a minute. From now on, it decides how many of them count.
 func (s *Series) SetLoad(samplesPerMinute float64) {
 	every := uint32(1)
 	for every < everyMax && samplesPerMinute >= 2*exactSamples*float64(every) {

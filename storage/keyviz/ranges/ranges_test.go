@@ -227,7 +227,7 @@ func benchAdd(b *testing.B, samplesPerMinute float64) {
 	count(series, refs, 60_000)
 	b.ReportMetric(float64(set.Current().Len()), "ranges")
 	b.ResetTimer()
-	samples := make([]written, 32_000) // few, so that they stay in the cache of the processor, as those of a request do
+	samples := make([]written, 32_000) // few enough to stay in the CPU cache, as the samples of a request do
 	for i := range samples {
 		samples[i] = written{Ref: refs[i], TsMs: 60_000}
 	}
