@@ -102,7 +102,7 @@ func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return s.set.Load().checkChange(next.set.Load(), nowHour)
 }
 
-// Replace puts the rules of next into force in one step, if [Schema.CheckChange] allows it. Otherwise nothing changes. No
+// Replace switches to the rules of next in one step, if [Schema.CheckChange] allows it. Otherwise nothing changes. No
 // row of an hour after nowHour may exist yet. So the caller adds to its clock how far ahead samples may lie.
 func (s *Schema) Replace(next *Schema, nowHour int64) error {
 	set := next.set.Load()

@@ -11,7 +11,7 @@ type Retention struct {
 	current atomic.Pointer[RetentionByMetric]
 }
 
-// NewRetention puts ages into force.
+// NewRetention returns a Retention with the given ages.
 func NewRetention(ages *RetentionByMetric) *Retention {
 	r := new(Retention)
 	r.current.Store(ages)
@@ -21,7 +21,7 @@ func NewRetention(ages *RetentionByMetric) *Retention {
 // Load returns the ages in force. They do not change.
 func (r *Retention) Load() *RetentionByMetric { return r.current.Load() }
 
-// Replace puts other ages into force.
+// Replace sets other ages.
 func (r *Retention) Replace(next *RetentionByMetric) { r.current.Store(next) }
 
 // Tier returns the retention of one tier, which changes with the ages in force.

@@ -199,7 +199,8 @@ func TestKeyRangeHoldsMetrics(t *testing.T) {
 	}
 }
 
-// TestRetentionAgainstModel compares with the definition: of the matching rules the most specific, the last one listed.
+// TestRetentionAgainstModel compares with the definition: the most specific matching rule decides, and among equally
+// specific ones the last one.
 func TestRetentionAgainstModel(t *testing.T) {
 	r := newRand(t)
 	patterns := []string{"*", "a*", "a_*", "*_b", "a_b", "a_?", "?_b", "c"}

@@ -9,7 +9,7 @@ import (
 	"halite/storage"
 )
 
-// TestWholeDays: spans begin and end with days, as far as numbers go.
+// TestWholeDays: spans begin and end with days, up to the largest number.
 func TestWholeDays(t *testing.T) {
 	const day = storage.DayMs
 	for _, c := range [][4]int64{

@@ -1,4 +1,4 @@
-// Package chunk packs the samples of one series and hour into a cell, and folds the cells of a row into columns.
+// Package chunk packs the samples of one series and hour into a cell, and merges the cells of a row into columns.
 //
 // A chunk holds 1 to 3.6 million samples bit by bit: any NaN payload, infinities, −0 and denormals, at any strictly
 // ascending milliseconds of the hour. Equal intervals cost nothing for each sample. If all values are exact decimals of one

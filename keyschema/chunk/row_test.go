@@ -10,7 +10,7 @@ import (
 	"halite/keyschema/chunktest"
 )
 
-// TestRowAgainstMap folds random cells in random order and compares with a map from timestamp to the winner.
+// TestRowAgainstMap merges random cells in random order and compares with a map from timestamp to the winner.
 func TestRowAgainstMap(t *testing.T) {
 	r := chunktest.NewRand(t)
 	const start = 3 * keyschema.HourMs

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// fleetProfile is a load that docs/benchmarks.md has sizes of. Hosts restart every two days, which bounds their sums.
+// fleetProfile is a load whose sizes docs/benchmarks.md lists. Hosts restart every two days, which bounds their sums.
 type fleetProfile struct {
 	name       string
 	intervalMs int64
@@ -14,9 +14,9 @@ type fleetProfile struct {
 
 var fleetProfiles = []fleetProfile{{"main", 15_000, 3_600_000}, {"long", 60_000, 2 * 86_400_000}}
 
-// TestFleetEntropy computes how much chance there is in a fleet's values, from the rules by which they are drawn. No
-// lossless store takes less: series by series the first figure, and the second if it knew that one number of requests
-// makes all buckets and the count of a host, and part of the sum. With -v it prints both.
+// TestFleetEntropy computes the entropy of a fleet's values from the rules that draw them. No lossless store takes
+// less. The first figure is for a store that codes each series by itself. The second is for a store that knows that one
+// number of requests determines all buckets and the count of a host, and part of the sum. With -v it prints both.
 func TestFleetEntropy(t *testing.T) {
 	for _, p := range fleetProfiles {
 		alone, joint := 0.0, 0.0

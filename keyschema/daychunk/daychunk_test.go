@@ -60,7 +60,7 @@ func seriesHours(t testing.TB, c *chunktest.FleetClass, seed uint64, rows, n int
 	return values
 }
 
-// randomValue is a chunk of anything, or something that is none.
+// randomValue is a chunk of random samples, or bytes that are no chunk.
 func randomValue(t testing.TB, r *rand.Rand) []byte {
 	n := chunktest.RandomLength(r)
 	values := make([]float64, n)
@@ -70,7 +70,7 @@ func randomValue(t testing.TB, r *rand.Rand) []byte {
 		t.Fatal(err)
 	}
 	switch r.IntN(6) {
-	case 0: // cut off, or with bytes too many
+	case 0: // truncated, or with extra bytes
 		packed = packed[:r.IntN(len(packed)+1)]
 	case 1:
 		packed = append(packed, byte(r.Uint32()))

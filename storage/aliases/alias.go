@@ -146,7 +146,7 @@ func compare(a, b Alias) int {
 		cmp.Compare(a.Old, b.Old))
 }
 
-// checkLoops refuses aliases of a tenant that lead a name back to itself, whatever their hours.
+// checkLoops refuses aliases of a tenant that lead a name back to itself, even in different hours.
 func checkLoops(list []Alias) error {
 	next := func(a Alias) (out []Alias) {
 		for _, b := range list {

@@ -14,7 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestRegistry: aliases survive a start, the file wins over the table, and loops, repeated names and too many are refused.
+// TestRegistry: aliases survive a restart, and the file wins over the table. Loops, repeated names and too many aliases are
+// refused.
 func TestRegistry(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() (*aliases.Registry, func()) {

@@ -223,8 +223,8 @@ func (t *table) sendBulk(ctx context.Context, rows []pending) {
 	}
 }
 
-// sendOnce writes rows that must not be written twice. The client retries bulk requests and plain mutations, whatever they
-// contain, but never conditional mutations. So sendOnce sends each row as a mutation whose condition is never true.
+// sendOnce writes rows that must not be written twice. The client retries all bulk requests and plain mutations, but never
+// conditional mutations. So sendOnce sends each row as a mutation whose condition is never true.
 func (t *table) sendOnce(ctx context.Context, rows []pending) {
 	for i := range rows {
 		call, cancel := context.WithTimeout(ctx, t.s.opts.WriteTimeout)

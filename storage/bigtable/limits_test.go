@@ -24,10 +24,10 @@ const (
 	serviceFilterBytesMax  = 20 << 10
 )
 
-// requestBook stands in front of an emulator and notes the sizes of requests.
+// requestBook stands in front of an emulator and records the sizes of requests.
 type requestBook struct {
 	mu sync.Mutex
-	// writes and reads are the numbers of bulk requests; the rest are maxima of one of them.
+	// writes and reads count bulk requests. The others are the maximum of one request.
 	writes, reads                                    int
 	mutations, writeBytes, ranges, readBytes, filter int
 }
@@ -70,7 +70,7 @@ func (s *notedStream) RecvMsg(m any) error {
 }
 
 // TestRequestsStayWithinLimits makes writes and reads that are too large for one request of the service, with the default
-// options, and looks at what is sent.
+// options, and checks the sizes of the requests.
 func TestRequestsStayWithinLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("requests of the largest size take long under the race detector")
@@ -82,7 +82,7 @@ func TestRequestsStayWithinLimits(t *testing.T) {
 	table, err := s.EnsureTable(ctx, storage.TableSchema{Name: "t", Families: []storage.Family{{Name: "a"}, {Name: "b"}}})
 	require.NoError(t, err)
 
-	// A Load has no bound of its own: 130,000 rows of one entry, keys of 120 bytes.
+	// A Load has no limit of its own: 130,000 rows of one entry, with keys of 120 bytes.
 	const rows = 130_000
 	key := func(i int) []byte { return fmt.Appendf(nil, "metric#07#%0100d#%08d", i, i) }
 	muts := make([]storage.RowMutation, rows)

@@ -91,7 +91,7 @@ func answering(code codes.Code, methods ...string) emulator.Options {
 	}
 }
 
-// TestErrorsSayWhatToDo maps the service's refusals.
+// TestErrorsSayWhatToDo: the service's errors become errors with advice.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		code codes.Code

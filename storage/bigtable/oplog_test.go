@@ -28,7 +28,7 @@ const (
 	oplogRows     = 60
 )
 
-// TestOplog does one log of operations on a map, on the embedded engine and on the emulator. All answers are the same.
+// TestOplog runs the same operations on a map, on the embedded engine and on the emulator. All answers are equal.
 func TestOplog(t *testing.T) {
 	t.Parallel()
 	ops := oplogOps
@@ -91,8 +91,8 @@ type operation struct {
 	run   func(storage.Table) string
 }
 
-// Tables of the log. In kept, whose policy counts versions, nothing but whole families and rows is deleted and no read is
-// bounded in time: when garbage is freed is each engine's business and would show.
+// ensure creates the tables. The policy of table kept counts versions. There the log deletes only whole families and rows, and
+// no read has a time range, because otherwise the answers depend on when an engine frees garbage.
 func (l *oplog) ensure(t *testing.T) {
 	l.tables = map[string][]storage.Table{}
 	age := storage.GCPolicy{MaxAge: 100 * time.Hour}
@@ -241,7 +241,7 @@ func (l *oplog) rowSet(table string) storage.RowSet {
 	return set
 }
 
-// outcome names what callers can tell apart in an error.
+// outcome names the kind of an error that callers can distinguish.
 func outcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -255,7 +255,7 @@ func outcome(err error) string {
 	return text
 }
 
-// readText is everything that a read returned.
+// readText prints the result of a read.
 func readText(ctx context.Context, t storage.Table, set storage.RowSet, opts storage.ReadOptions) string {
 	var b strings.Builder
 	it := t.ReadRows(ctx, set, opts)

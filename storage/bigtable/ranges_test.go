@@ -12,7 +12,7 @@ import (
 	"halite/storage"
 )
 
-// TestSpans compares spans, their batches and what is left of them with a look at every key.
+// TestSpans compares spans, their batches and their remainders with a check of every key.
 func TestSpans(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var universe []string

@@ -18,8 +18,8 @@ import (
 	"halite/storage/storagetest"
 )
 
-// Environment that points TestContract at a real instance instead of the emulator. Its tables begin with a prefix of
-// their own and are deleted after each test.
+// Environment variables that make TestContract use a real instance in place of the emulator. Its tables begin with a prefix,
+// and each test deletes its tables.
 const (
 	projectEnv  = "HALITE_BIGTABLE_PROJECT"
 	instanceEnv = "HALITE_BIGTABLE_INSTANCE"
@@ -69,7 +69,7 @@ func TestContract(t *testing.T) {
 	showGaps(t, caps)
 }
 
-// showGaps prints one skipped test for each gap, so that nobody takes silence for a proof.
+// showGaps prints one skipped test for each gap, so that the output shows what the run does not check.
 func showGaps(t *testing.T, caps storagetest.Caps) {
 	for name, gap := range map[string]bool{
 		"minima and maxima merge (the emulator keeps the last value)":                            caps.NoMinMax,
@@ -83,14 +83,14 @@ func showGaps(t *testing.T, caps storagetest.Caps) {
 	}
 }
 
-// TestContractOnService is TestContract on a real instance, with one table prefix a store.
+// TestContractOnService is TestContract on a real instance, with one table prefix for each store.
 func TestContractOnService(t *testing.T) {
 	if os.Getenv(projectEnv) == "" {
 		t.Skipf("%s and %s name no instance", projectEnv, instanceEnv)
 	}
 	caps := gaps
 	caps.SharedTables, caps.OwnClock, caps.NoMinMax = true, true, os.Getenv("BIGTABLE_EMULATOR_HOST") != ""
-	// Each table costs an administrative call of a second, and the clock of the tests is not the service's.
+	// Each table needs an administrative call of a second, and the service does not use the clock of the tests.
 	caps.Runs, caps.StepsMax = 1, 200
 	var stores atomic.Int64
 	run := time.Now().Unix() % 1_000_000
@@ -103,7 +103,7 @@ func TestContractOnService(t *testing.T) {
 	showGaps(t, caps)
 }
 
-// deleteTables deletes the tables of one store: an instance has room for a thousand.
+// deleteTables deletes the tables of one store, because an instance has room for only a thousand.
 func deleteTables(t testing.TB, opts bigtable.Options) {
 	ctx := context.Background()
 	admin, err := gcp.NewAdminClient(ctx, opts.Project, opts.Instance)

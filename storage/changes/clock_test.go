@@ -43,7 +43,7 @@ func TestSince(t *testing.T) {
 	require.Empty(t, since(4))
 }
 
-// TestForgottenBuckets checks that a bucket that no longer fits counts as changed.
+// TestForgottenBuckets: a forgotten bucket counts as changed.
 func TestForgottenBuckets(t *testing.T) {
 	var c Clock
 	for n := range int64(bucketsMax) {

@@ -13,7 +13,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// FuzzCell opens a set with any key and value of a cell: it is damaged, or names the hours in the order of the cell.
+// FuzzCell opens a set with any key and value of a cell. Open refuses the cell as damaged, or the set has its hours.
 func FuzzCell(f *testing.F) {
 	f.Add("m", []byte{0, 0, 0, 1, 0, 0, 0, 2})
 	f.Add("gr%C3%B6%C3%9Fe", []byte{0, 7, 0x32, 1, 0, 7, 0x32, 24})

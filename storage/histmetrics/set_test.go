@@ -32,7 +32,7 @@ func open(t testing.TB, meta storage.Table) *histmetrics.Set {
 	return s
 }
 
-// TestSetAgainstMap marks at random and opens the set again and again: what was persisted is always there.
+// TestSetAgainstMap marks at random and reopens the set repeatedly. The set always has the persisted hours.
 func TestSetAgainstMap(t *testing.T) {
 	ctx := context.Background()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -66,7 +66,7 @@ func TestSetAgainstMap(t *testing.T) {
 	}
 }
 
-// TestUnpersistedMarksAreLost documents what replay must mark again.
+// TestUnpersistedMarksAreLost documents which hours replay must mark again.
 func TestUnpersistedMarksAreLost(t *testing.T) {
 	store, meta := openStore(t, vfs.NewMem())
 	defer func() { require.NoError(t, store.Close()) }()

@@ -117,7 +117,7 @@ func TestLongLabelSets(t *testing.T) {
 	require.Equal(t, want, tags)
 }
 
-// TestRetireFreesMemory churns through series: their refs, rows and values go, and what lives stays as it is.
+// TestRetireFreesMemory: retirement frees refs, rows and values of idle series and leaves active ones unchanged.
 func TestRetireFreesMemory(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()

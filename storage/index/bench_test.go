@@ -20,7 +20,7 @@ import (
 	"halite/storage/pebble"
 )
 
-// The benchmarks' world: 10,000 hosts with 100 series of 11 labels each. Metric x100 has ten series a host, x10 and 89
+// The benchmarks use 10,000 hosts with 100 series of 11 labels each. Metric x100 has ten series for each host; x10 and 89
 // others have one.
 const (
 	benchHosts  = 10_000
@@ -103,7 +103,7 @@ var (
 	benchClosed *benchWorld
 )
 
-// storedBytes sums keys, qualifiers and values of the index's tables, of months or of everything else.
+// storedBytes adds up keys, qualifiers and values in the tables of the index, either of months or of everything else.
 func (w *benchWorld) storedBytes(tb testing.TB, months bool) (n int) {
 	for _, name := range []string{storage.TableSeries, storage.TableLabels} {
 		t, err := w.store.Table(context.Background(), name)
@@ -126,7 +126,8 @@ func (w *benchWorld) storedBytes(tb testing.TB, months bool) (n int) {
 // benchDay is the first of 30 closed days. Half of them lie in the next month: the worst case for a window of 30 days.
 const benchDay = baseDay + 13
 
-// benchWorlds are made once for all benchmarks: one with the day active, one with 30 closed days and nothing active.
+// benchWorlds returns worlds that all benchmarks share: one with an active day, and one with 30 closed days and no active
+// series.
 func benchWorlds(b *testing.B) (active, closed *benchWorld) {
 	benchOnce.Do(func() {
 		benchActive = newBenchWorld(b)

@@ -14,8 +14,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestBudget: a budget accounts for all memory of an answer, from memory or from closed days. After its error, a look-up takes
-// only a little more.
+// TestBudget: a budget accounts for all memory of an answer, from active series or from closed days. After its error, a
+// look-up allocates only a little more.
 func TestBudget(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()

@@ -17,11 +17,11 @@ import (
 	"halite/storage/index/segment"
 )
 
-// everyRow are the rows of a whole table.
+// everyRow is all rows of a table.
 var everyRow = storage.RowSet{Ranges: []storage.RowRange{{}}}
 
-// lateWorld has a compacted day with late touches, two more closed days and an open one, all persisted. It is the same for
-// the same seed.
+// lateWorld has a compacted day with late touches, two more closed days and an open one, all persisted. Equal seeds make equal
+// worlds.
 
 func lateWorld(t *testing.T, seed uint64) *world {
 	w := newWorld(t, seed)
@@ -51,8 +51,9 @@ func (w *world) everything() {
 	}
 }
 
-// TestCompactFailsAnywhere lets the n-th request of a compaction fail, with and without effect, for every n: in the same process
-// and after a crash every series is found, and the next Maintain finishes the compaction and leaves nothing behind.
+// TestCompactFailsAnywhere lets the n-th request of a compaction fail, with and without effect, for every n. Look-ups then
+// find every series, in the same process and after a crash. The next Maintain finishes the compaction and leaves no other
+// cells.
 func TestCompactFailsAnywhere(t *testing.T) {
 	for seed := range seedCount(t, 1) {
 		requests := int64(0)
@@ -92,7 +93,7 @@ func TestCompactFailsAnywhere(t *testing.T) {
 	}
 }
 
-// tidy checks that the tables hold nothing but each day's current generation and the journals of open days.
+// tidy checks that the tables hold only the current generation of each day and the journals of open days.
 func (w *world) tidy(name string) {
 	w.t.Helper()
 	periods := []presence.Partition{}
@@ -120,7 +121,7 @@ func (w *world) tidy(name string) {
 	}
 }
 
-// TestCompactIsSeenWhole runs look-ups from another goroutine while days are compacted: at no moment is a series missing.
+// TestCompactIsSeenWhole runs look-ups from another goroutine while days are compacted. No look-up misses a series.
 func TestCompactIsSeenWhole(t *testing.T) {
 	w := lateWorld(t, 5)
 	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)

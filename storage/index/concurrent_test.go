@@ -16,8 +16,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestConcurrent adds and touches from several goroutines while others look up, persist, compact, retire and move the
-// clock. A series is found at once after its touch, by its own writer and at the end by everyone.
+// TestConcurrent adds and touches series in several goroutines while others look up, persist, compact, retire and move the
+// clock. A writer finds its series immediately after the touch, and at the end all goroutines find them.
 func TestConcurrent(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()
@@ -52,7 +52,7 @@ func TestConcurrent(t *testing.T) {
 		return w.x.Maintain(ctx)
 	})
 	loop(func() error {
-		// Half of the series may be retired a day after their last touch; their writers have long gone on.
+		// Half of the series may be retired a day after their last touch, when no writer uses them.
 		for _, ref := range w.x.Retire(w.x.Idle(w.hourNow()-24), w.hourNow()-24, func(ref memory.Ref) bool { return ref%2 == 0 }) {
 			if ref%2 == 0 {
 				return fmt.Errorf("busy series %d was retired", ref)

@@ -62,7 +62,7 @@ func (p placedCell) write(t *testing.T, value []byte) {
 	require.NoError(t, p.table.Apply(context.Background(), []storage.RowMutation{mut}))
 }
 
-// damage returns a broken copy of a value: a flipped bit, a cut, another cell's value, or nothing at all.
+// damage returns a damaged copy of a value: with a flipped bit, truncated, the value of another cell, or nothing.
 func damage(rng *rand.Rand, value, other []byte) []byte {
 	switch rng.IntN(5) {
 	case 0:
@@ -78,8 +78,8 @@ func damage(rng *rand.Rand, value, other []byte) []byte {
 	}
 }
 
-// TestDamageIsNoticed breaks one stored cell after another. The answer is right or an error that names the row, never
-// wrong; a damaged journal is repaired when the index is opened, anything else by Rebuild.
+// TestDamageIsNoticed damages one stored cell after another. The answer is right, or an error that names the row. Open repairs
+// a damaged journal, and Rebuild repairs all other damage.
 func TestDamageIsNoticed(t *testing.T) {
 	errs, repairs := 0, 0
 	seeds, cellsEach := uint64(2), 60
@@ -89,7 +89,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	for seed := uint64(20); seed < 20+seeds; seed++ {
 		w := lateWorld(t, seed)
 		require.True(t, w.maintain())
-		for range 30 { // late ones again, so that there is a journal beside a segment
+		for range 30 { // late touches, so that there is a journal beside a segment
 			w.touch(w.add(), w.hourNow()-int64(w.rng.IntN(60)))
 		}
 		require.True(t, w.persist())
@@ -115,7 +115,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	require.Greater(t, repairs, int(seeds)*cellsEach/40)
 }
 
-// damaged checks the answers beside a damaged cell, rebuilds, and reports whether the damage showed up as an error.
+// damaged checks the answers with a damaged cell, rebuilds, and reports whether the damage caused an error.
 func (w *world) damaged(c placedCell, gone bool) (failed bool) {
 	ctx, what := context.Background(), fmt.Sprintf("%q %q", c.key, c.cell.Qualifier)
 	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)
@@ -125,7 +125,7 @@ func (w *world) damaged(c placedCell, gone bool) (failed bool) {
 		require.ErrorIs(w.t, err, storage.ErrCorrupt, what)
 		require.Contains(w.t, err.Error(), fmt.Sprintf("%q", c.key), what)
 	case c.cell.Qualifier[0] == segment.QualManifest && gone:
-		// Without its root a day does not exist; Rebuild recreates it.
+		// Without its manifest a day does not exist; Rebuild recreates it.
 	default:
 		w.same(w.expect(mint, maxt, nil), got, what)
 	}

@@ -11,7 +11,7 @@ import (
 	"halite/storage/index/presence"
 )
 
-// damagedStore has a damaged block in a table: reads that may need cells of a day fail.
+// damagedStore has a damaged block in a table. Reads that may need cells of its day fail.
 type damagedStore struct {
 	storage.Store
 	table string

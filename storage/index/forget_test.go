@@ -14,8 +14,8 @@ import (
 	"halite/storage/storagetest"
 )
 
-// TestClearedBeforeItWasWritten: hours that were touched and cleared before the journal had them leave a journal that can
-// be read. There are no rows to rebuild the day from.
+// TestClearedBeforeItWasWritten: if hours are touched and cleared before the journal has them, the journal stays readable. The
+// day has no rows to rebuild it from.
 func TestClearedBeforeItWasWritten(t *testing.T) {
 	ctx, now := context.Background(), func() time.Time { return time.UnixMilli(baseDay * 24 * keyschema.HourMs) }
 	store := storagetest.NewModel(now)

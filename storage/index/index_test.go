@@ -8,13 +8,13 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// seedCount is the number of seeds of a random test; HALITE_SEEDS asks for more, and -short for a third.
+// seedCount returns the number of seeds of a random test. HALITE_SEEDS replaces it, and -short divides it by three.
 func seedCount(t testing.TB, otherwise uint64) uint64 {
 	_, count := seeds.Range(t, seeds.Default{Full: otherwise, Short: (otherwise + 3) / 4})
 	return count
 }
 
-// TestAgainstOracle drives random touches, persists, compacts, crashes, retirements and rebuilds over some days and
+// TestAgainstOracle runs random touches, persists, compactions, crashes, retirements and rebuilds over several days. It
 // compares every look-up with a naive map, hour by hour.
 func TestAgainstOracle(t *testing.T) {
 	for seed := range seedCount(t, 8) {
@@ -57,8 +57,7 @@ func (w *world) step() {
 	}
 }
 
-// failSome lets some Applies through and fails the rest of a persist or compact, then goes on in the same process or after
-// a crash.
+// failSome fails a persist or a compaction after some Applies, and continues in the same process or after a crash.
 func (w *world) failSome() {
 	w.store.budget.Store(int64(w.rng.IntN(12)))
 	w.store.after = w.rng.IntN(2) == 0

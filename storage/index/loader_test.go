@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/memory"
 )
 
-// TestLoaderAddsAsAdd: a loader gives each label set the number that Add gives it, whatever series came before.
+// TestLoaderAddsAsAdd: a loader gives each label set the number that Add gives it, for any earlier series.
 func TestLoaderAddsAsAdd(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 51))

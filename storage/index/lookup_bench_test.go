@@ -12,15 +12,14 @@ import (
 	"halite/keyschema"
 )
 
-// reopenCold opens the store and the index again: only the file system has a cache.
+// reopenCold reopens the store and the index, so that only the cache of the file system is warm.
 func (w *benchWorld) reopenCold(tb testing.TB) {
 	require.NoError(tb, w.store.Close())
 	w.openStore(tb)
 }
 
-// BenchmarkLookup measures look-ups among a million series: in the active index, and of closed days over one day
-// and over 30, with the caches filled and empty.
-// cpu-ms is the processor time of the whole process, collecting garbage included.
+// BenchmarkLookup measures look-ups among a million series: in the active index, and of closed days over one day and over 30,
+// with the caches filled and empty. cpu-ms is the CPU time of the whole process, including garbage collection.
 func BenchmarkLookup(b *testing.B) {
 	active, closed := benchWorlds(b)
 	lastDay := keyschema.HourStartMs((benchDay + 29) * 24)

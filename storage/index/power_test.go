@@ -28,7 +28,7 @@ func TestPowerLoss(t *testing.T) {
 					lost := fs.CrashClone(vfs.CrashCloneCfg{
 						UnsyncedDataPercent: w.rng.IntN(101), RNG: rand.New(rand.NewPCG(seed, w.rng.Uint64())),
 					})
-					_ = w.store.Close() // the dead process's store; its files are not looked at again
+					_ = w.store.Close() // the store of the dead process, whose files nothing reads again
 					fs = lost
 					w.openPebble(fs)
 				}
@@ -47,7 +47,7 @@ func (w *world) openPebble(fs vfs.FS) {
 	w.reopen()
 }
 
-// powerStep is a step whose persisted touches count only once they are synced.
+// powerStep is a step after which persisted touches count only if they are synced.
 func (w *world) powerStep() {
 	switch w.rng.IntN(7) {
 	case 0, 1:

@@ -66,7 +66,7 @@ func emptyAll(_ context.Context, series []Series) ([][]presence.Span, error) {
 	return out, nil
 }
 
-// dropMetric takes a metric out of the world at once, and later out of its days.
+// dropMetric removes a metric from the world at once, and from its days later.
 func (w *world) dropMetric() {
 	if len(w.keys) == 0 {
 		return
@@ -124,7 +124,7 @@ func (w *world) dropMetric() {
 	w.finish()
 }
 
-// finish ends removals that were cut off, unless they are cut off again.
+// finish repeats interrupted removals, which may be interrupted again.
 func (w *world) finish() {
 	w.unfinished = slices.DeleteFunc(w.unfinished, func(do func() error) bool {
 		err := do()
@@ -181,7 +181,7 @@ func TestRemovals(t *testing.T) {
 	}
 }
 
-// TestDropIsSmall: a drop changes the root of a closed day and nothing else, and RemoveHours rewrites the day without it.
+// TestDropIsSmall: a drop changes only the manifest of a closed day, and RemoveHours rewrites the day without the metric.
 func TestDropIsSmall(t *testing.T) {
 	ctx := context.Background()
 	w := newWorld(t, 1)

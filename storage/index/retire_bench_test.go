@@ -12,8 +12,8 @@ import (
 	"halite/storage/index/memory"
 )
 
-// BenchmarkRetire retires half of a million series of one metric, frees their memory, and reports the longest that an
-// Add beside it took.
+// BenchmarkRetire retires half of a million series of one metric and frees their memory. It reports the longest time of a
+// concurrent Add.
 func BenchmarkRetire(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()

@@ -12,15 +12,15 @@ import (
 	"halite/storage/index/memory"
 )
 
-// cpuTime is the processor time of this process.
+// cpuTime returns the CPU time of this process.
 func cpuTime(tb testing.TB) time.Duration {
 	var u syscall.Rusage
 	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkSelectAll selects a million series, touched on an open day, on a closed one, or on both, and reports processor
-// time and memory allocated for each.
+// BenchmarkSelectAll selects a million series that were touched on an open day, on a closed one, or on both. It reports CPU
+// time and allocated memory for each series.
 func BenchmarkSelectAll(b *testing.B) {
 	w := newBenchWorld(b)
 	w.fill(b)

@@ -26,7 +26,7 @@ func TestPartners(t *testing.T) {
 	require.Positive(t, left, "no series was ever left out")
 }
 
-// checkPartners makes one selection; it returns how many series were left out.
+// checkPartners makes one selection and returns the number of omitted series.
 func (w *world) checkPartners() int {
 	mint, maxt := w.window()
 	if w.rng.IntN(2) == 0 {
@@ -74,7 +74,7 @@ func (w *world) checkPartners() int {
 	return left
 }
 
-// joinKeyOf is what partners have in common.
+// joinKeyOf returns the key that partners share.
 func joinKeyOf(p *JoinKeys, ls labels.Labels) string {
 	b := labels.NewBuilder(ls)
 	if p.On {

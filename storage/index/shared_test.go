@@ -136,7 +136,7 @@ func (w *sharedWorld) interfere() (before, after error) {
 	return nil, nil
 }
 
-// others lets another process announce facts and compact in the middle of a write.
+// others lets another process write facts and compact in the middle of a write.
 func (w *sharedWorld) others() {
 	x := w.start()
 	w.tell(x)
@@ -205,7 +205,7 @@ func (w *sharedWorld) step() {
 		for f := range w.stored {
 			before[f] = true
 		}
-		// A look may be beside a compaction; the one after it sees what the first one missed.
+		// A refresh may run during a compaction. The next refresh sees the facts that the first one missed.
 		faults := w.faults
 		w.faults = false
 		require.NoError(w.t, x.Refresh(context.Background()))
@@ -223,9 +223,9 @@ func (w *sharedWorld) step() {
 	}
 }
 
-// TestSharedIndex: several processes announce facts, compact and crash in any order, also in the middle of each other's writes.
-// Some writes fail before or after they take effect. After a refresh every process sees all facts that were stored, and no
-// others. In the end the journal is empty and the segments hold everything.
+// TestSharedIndex: several processes write facts, compact and crash in any order, also in the middle of each other's writes.
+// Some writes fail before or after they take effect. After a refresh every process sees all stored facts and no others. In the
+// end the journal is empty and the segments hold everything.
 func TestSharedIndex(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 12, Short: 4})
 	for seed := first; seed < first+count; seed++ {
@@ -242,9 +242,9 @@ func TestSharedIndex(t *testing.T) {
 				require.NoError(t, x.Persist(context.Background()))
 			}
 			require.NoError(t, w.nodes[0].Compact(context.Background()))
-			w.clock.Add(1) // what was compacted half an hour ago is due again
+			w.clock.Add(1) // partitions that were compacted half an hour ago are due again
 			require.NoError(t, w.nodes[0].Compact(context.Background()))
-			for f := range w.attempted { // what had failed was due in some process or died with it
+			for f := range w.attempted { // a failed fact was due in a process, or died with it
 				if w.seesStored(f) {
 					w.stored[f] = true
 				}
@@ -262,7 +262,7 @@ func TestSharedIndex(t *testing.T) {
 
 // exclusive opens the tables as the only process. Its facts and its compaction join the rest.
 func (w *sharedWorld) exclusive() {
-	w.tell(w.nodes[1]) // leaves a part behind
+	w.tell(w.nodes[1]) // leaves a journal record
 	x, err := Open(context.Background(), Options{Store: w.tables, Schema: w.schema, Now: w.now})
 	require.NoError(w.t, err)
 	w.check(x, w.stored, "alone")

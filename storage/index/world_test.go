@@ -30,7 +30,7 @@ const baseDay = 20000
 type oracleSeries struct {
 	labels  labels.Labels
 	hours   map[int64]bool
-	pending map[int64]bool // not persisted for sure: a crash replays them
+	pending map[int64]bool // perhaps not persisted: a crash replays them
 	ref     memory.Ref
 }
 
@@ -45,12 +45,12 @@ type world struct {
 	layout segment.Layout
 	series map[string]*oracleSeries
 	keys   []string
-	// long makes the world one of months: late data comes later, windows are longer, series come and go.
+	// long is set for a world of months, in which data is later, windows are longer, and series come and go.
 	long      bool
 	retention time.Duration
 	// monthSeriesMax is Options.MonthSeriesMax.
 	monthSeriesMax int
-	// unfinished are removals to be done once more.
+	// unfinished are removals to repeat.
 	unfinished []func() error
 }
 
@@ -67,7 +67,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	})
 	require.NoError(t, err)
 	w.layout = segment.DefaultLayout()
-	if w.rng.IntN(4) > 0 { // small cuts reach every path with few series
+	if w.rng.IntN(4) > 0 { // small limits reach every path with few series
 		w.layout = segment.Layout{
 			SmallMetricRows: 1 + w.rng.IntN(8), SharedBlockRows: 1 + w.rng.IntN(20),
 			SharedBlockColumns: 1 + w.rng.IntN(10), BlockRows: 1 + w.rng.IntN(30), InlineBytes: w.rng.IntN(40),
@@ -84,7 +84,7 @@ func (w *world) now() time.Time { return time.Unix(0, w.clock.Load()) }
 
 func (w *world) advance(d time.Duration) { w.clock.Add(int64(d)) }
 
-// reopen opens the tables again, as after a crash, and replays what was not persisted.
+// reopen reopens the tables as after a crash, and replays touches that were not persisted.
 func (w *world) reopen() {
 	x, err := Open(context.Background(), Options{
 		Store: w.store, Schema: w.schema, Now: w.now,
@@ -128,7 +128,7 @@ func (w *world) randomLabels() labels.Labels {
 
 func (w *world) add() *oracleSeries {
 	if len(w.keys) > 0 && w.rng.IntN(3) > 0 {
-		if w.long { // most of what is old has no samples any more
+		if w.long { // most old series have no samples
 			return w.series[w.keys[max(0, len(w.keys)-1-w.rng.IntN(1+w.rng.IntN(len(w.keys))))]]
 		}
 		return w.series[w.keys[w.rng.IntN(len(w.keys))]]
@@ -194,7 +194,7 @@ func (w *world) flushRows() {
 	}
 }
 
-// persist returns false if it failed for want of budget.
+// persist returns false if it failed because the budget was used up.
 func (w *world) persist() bool {
 	w.flushRows()
 	if err := w.x.Persist(context.Background()); err != nil {
@@ -354,7 +354,7 @@ func (w *world) check() {
 	}
 }
 
-// checkPart asks for some of the labels.
+// checkPart selects with some of the labels.
 func (w *world) checkPart(mint, maxt int64, ms []*labels.Matcher, want []Series) {
 	names := []string{w.pick(model.MetricNameLabel, "A", "b"), w.pick("c", "z", "nope"), w.pick("ünï", "long", "A")}[w.rng.IntN(3):]
 	got, err := w.x.SelectProjected(context.Background(), nil, names, mint, maxt, ms...)
@@ -382,7 +382,7 @@ func (w *world) checkPart(mint, maxt int64, ms []*labels.Matcher, want []Series)
 	w.same(want, got, fmt.Sprintf("%v of window %d..%d matchers %v", names, mint/keyschema.HourMs, maxt/keyschema.HourMs, ms))
 }
 
-// same compares two answers and prints only what differs.
+// same compares two answers and prints only the differences.
 func (w *world) same(want, got []Series, what string) {
 	w.t.Helper()
 	lines := map[string]int{}

@@ -102,7 +102,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		e, err := jsoncell.Cell{Row: "row", BytesMax: 8 * cell.BytesMax}.Entry(got)
 		if err != nil {
-			t.Skip(err) // JSON cannot hold the zone of this time
+			t.Skip(err) // JSON cannot encode the zone of this time
 		}
 		var again content
 		if err := (jsoncell.Cell{BytesMax: 8 * cell.BytesMax}).Decode(e.Value, &again); err != nil {

@@ -89,7 +89,7 @@ func (c *Collector) Start(keys Keys, interval time.Duration) {
 	}
 }
 
-// Close stores what was counted and ends the background work.
+// Close stores the counts and ends the background work.
 func (c *Collector) Close(ctx context.Context) {
 	if c == nil {
 		return
@@ -218,7 +218,7 @@ func (c *Collector) drain() {
 	c.add(c.set.Drain(), now)
 }
 
-// add adds what was counted to the columns. The caller holds mu.
+// add adds drained counts to the columns. The caller holds mu.
 func (c *Collector) add(columns []*heat.Column, now time.Time) {
 	for _, column := range columns {
 		for i := range column.Counts {
@@ -228,7 +228,7 @@ func (c *Collector) add(columns []*heat.Column, now time.Time) {
 	c.pyramid.add(columns, now.UnixMilli())
 }
 
-// setLoad tells the counters of samples how many there were since its last call.
+// setLoad passes the number of samples since its last call to the counters.
 func (c *Collector) setLoad(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -211,8 +211,8 @@ func (r *rig) starts() (all []string) {
 	return all
 }
 
-// TestDropTenant: no column and no range names a dropped tenant, also if a request was under way during the drop. The counts of
-// others stay. The tenant is counted again if it comes back.
+// TestDropTenant: no column and no range names a dropped tenant, even if one of its requests ran during the drop. The counts
+// of others stay. The map counts the tenant again if it comes back.
 func TestDropTenant(t *testing.T) {
 	r := newRig(t, nil)
 	tenants := []string{"", "&acme&", "&acmecorp&", "&beta&"}
@@ -265,7 +265,7 @@ func TestDropTenant(t *testing.T) {
 	require.NoError(t, (*keyviz.Collector)(nil).DropTenant(t.Context(), "acme"))
 }
 
-// TestDamagedColumn: an unreadable row is left out.
+// TestDamagedColumn: the map omits an unreadable row.
 func TestDamagedColumn(t *testing.T) {
 	r := newRig(t, nil)
 	r.write(1, r.now.UnixMilli(), 5)
@@ -279,7 +279,7 @@ func TestDamagedColumn(t *testing.T) {
 	require.InEpsilon(t, 5, total(r.heatmap(keyviz.Request{})), 1e-6)
 }
 
-// TestMemory: with little memory old columns lose ranges, not counts.
+// TestMemory: with little memory, old columns lose ranges but no counts.
 func TestMemory(t *testing.T) {
 	r := newRig(t, func(o *keyviz.Options) { o.MemoryBytesMax = keyviz.MemoryBytesLeast })
 	for ref := range uint32(2000) {

@@ -9,7 +9,7 @@ import (
 	"halite/storage/keyviz/heat"
 )
 
-// LoadRequest asks for the load of key ranges from FromMs to before ToMs, in the columns that lie in that time at least partly.
+// LoadRequest asks for the load of key ranges from FromMs to before ToMs, in the columns that overlap that time.
 type LoadRequest struct {
 	FromMs, ToMs int64
 	// Starts ascend, and the first is "". Range i holds the keys from Starts[i] to before Starts[i+1].
@@ -18,8 +18,8 @@ type LoadRequest struct {
 	SeriesMax int
 }
 
-// Load is the load of key ranges. What was counted for a range of the heat map that several of them divide spreads evenly over
-// them, so the totals are the totals of the heat map.
+// Load is the load of key ranges. If they divide a range of the heat map, its counts spread evenly over them. So the totals
+// equal the totals of the heat map.
 type Load struct {
 	// Counts are the counts by range.
 	Counts []heat.Counts

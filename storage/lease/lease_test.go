@@ -41,7 +41,7 @@ func TestOneHolds(t *testing.T) {
 			require.NoError(t, leases[n].Release(t.Context()))
 			delete(until, n)
 		case 1:
-			live[at] = start() // the process before died; it holds its lease until the end
+			live[at] = start() // the previous process died; it holds its lease until the end
 		case 2:
 			now = now.Add(time.Duration(rng.IntN(90)) * time.Second)
 		default:

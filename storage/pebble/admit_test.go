@@ -14,7 +14,7 @@ import (
 	"halite/storage/pebble/fault"
 )
 
-// smallStore returns a closed store with the given number of rows, and how to open it.
+// smallStore returns a closed store with the given number of rows, and a function that opens it.
 func smallStore(t *testing.T, rows int) (fs *vfs.MemFS, open func(accept bool) (*pebble.Store, error)) {
 	fs = vfs.NewMem()
 	s := openStore(t, fs)
@@ -28,7 +28,7 @@ func smallStore(t *testing.T, rows int) (fs *vfs.MemFS, open func(accept bool) (
 	}
 }
 
-// treeFile returns the name of the tree's file that begins so.
+// treeFile returns the name of the tree's file with a prefix.
 func treeFile(t *testing.T, fs vfs.FS, prefix string) string {
 	names, err := fs.List("/data/tree")
 	require.NoError(t, err)
@@ -49,8 +49,8 @@ func writeWhole(t *testing.T, fs vfs.FS, path string, content []byte) {
 	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
 }
 
-// TestTreeFilesAreNamed damages and removes the files by which the tree opens. Each refusal names the file, keeps all others, and
-// the loss can be accepted without deleting anything.
+// TestTreeFilesAreNamed damages and removes the files that the tree needs to open. The error of Open names the file and Open
+// changes no other. The operator can accept the loss without deleting files.
 func TestTreeFilesAreNamed(t *testing.T) {
 	flip := func(at int) func(*testing.T, vfs.FS, string) {
 		return func(t *testing.T, fs vfs.FS, path string) {
@@ -110,7 +110,7 @@ func TestTreeFilesAreNamed(t *testing.T) {
 	}
 }
 
-// TestMarkersCanBeMade follows the advice of the refusal: markers are empty files.
+// TestMarkersCanBeMade follows the advice of the error: markers are empty files.
 func TestMarkersCanBeMade(t *testing.T) {
 	for _, prefix := range []string{"marker.manifest.", "marker.format-version."} {
 		fs, open := smallStore(t, 100)
@@ -132,7 +132,7 @@ func TestMarkersCanBeMade(t *testing.T) {
 	}
 }
 
-// TestReadOnlyChangesNothing opens a store to read it. Neither that nor a failed attempt creates, changes or deletes a file.
+// TestReadOnlyChangesNothing opens a store read-only. Open creates, changes or deletes no file, even if it fails.
 func TestReadOnlyChangesNothing(t *testing.T) {
 	fs, _ := smallStore(t, 100)
 	before, err := fs.List("/data/tree")

@@ -13,7 +13,7 @@ import (
 	"halite/storage/pebble"
 )
 
-// TestCheckpoint makes checkpoints beside writes. Each opens as a store with all rows from before the call.
+// TestCheckpoint makes checkpoints during writes. Each opens as a store with all rows that were written before the call.
 func TestCheckpoint(t *testing.T) {
 	fs := vfs.NewMem()
 	s := openStore(t, fs)

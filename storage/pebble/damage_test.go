@@ -66,7 +66,7 @@ func readDay(t *testing.T, s *pebble.Store, day int) (rows int, err error) {
 	return rows, errors.Join(it.Err(), it.Close())
 }
 
-// fileOfDay finds the table file of a day by what Verify says when it is gone.
+// fileOfDay finds the table file of a day: without it, Verify reports the day.
 func fileOfDay(t *testing.T, fs *vfs.MemFS, day int) string {
 	names, err := fs.List("/data/tree")
 	require.NoError(t, err)
@@ -199,8 +199,8 @@ func TestMissingFile(t *testing.T) {
 	}
 }
 
-// TestDamagedFiles zeroes pages of every file, and truncates every file. Open or reads fail and name the file, or the
-// damage is harmless: no panic, no wrong value, no row lost unnoticed.
+// TestDamagedFiles zeroes pages of every file, and truncates every file. Open or reads fail and name the file, or the damage
+// is harmless. There is no panic, no wrong value and no silent loss of a row.
 func TestDamagedFiles(t *testing.T) {
 	fs := damageStore(t)
 	refused, failed := 0, 0
@@ -238,7 +238,7 @@ func TestDamagedFiles(t *testing.T) {
 	require.Greater(t, failed, 5)
 }
 
-// requireRest opens a store with all losses accepted: at most one day is gone, the others are whole.
+// requireRest opens a store and accepts all losses. At most one day is gone, and the others are whole.
 func requireRest(t *testing.T, fs vfs.FS) {
 	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, AcceptLoss: func(string) bool { return true }})
 	require.NoError(t, err)
@@ -253,7 +253,7 @@ func requireRest(t *testing.T, fs vfs.FS) {
 	require.GreaterOrEqual(t, whole, damageDays-1)
 }
 
-// damagedCopies returns copies of a file with a zeroed page, and cut ones.
+// damagedCopies returns copies of a file with a zeroed page, and truncated copies.
 func damagedCopies(good []byte) map[string][]byte {
 	const page = 1024
 	copies := map[string][]byte{}
@@ -270,7 +270,7 @@ func damagedCopies(good []byte) map[string][]byte {
 
 var errOpen = errors.New("open")
 
-// readAllDays opens a store and reads all days; without an error they are whole.
+// readAllDays opens a store and reads all days. Without an error the days are whole.
 func readAllDays(t *testing.T, fs vfs.FS) error {
 	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, CacheBytes: 1 << 20})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"halite/storage/pebble"
 )
 
-// BenchmarkReadDayChunks reads 30 days of 300 series, apart and in day chunks: all, one series, single rows.
+// BenchmarkReadDayChunks reads 30 days of 300 series from chunks and from day chunks: all series, one series, and single rows.
 func BenchmarkReadDayChunks(b *testing.B) {
 	const series, hours = 300, 30 * 24
 	rows := dayChunkRows(series, 0, hours)

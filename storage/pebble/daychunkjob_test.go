@@ -152,7 +152,7 @@ func TestDayChunkSoon(t *testing.T) {
 	wantRows(t, table, rows)
 }
 
-// TestDayChunkDue moves a clock: only closed and quiet days are packed, and late cells only if they are many.
+// TestDayChunkDue moves a clock. The job packs only closed days without recent writes, and late cells only if there are many.
 func TestDayChunkDue(t *testing.T) {
 	var nowMs atomic.Int64
 	s, table := dayChunkStore(t, func(o *pebble.Options) {
@@ -290,7 +290,7 @@ func TestDayChunkReaders(t *testing.T) {
 	for w := range versions {
 		group.Go(func() {
 			for ctx.Err() == nil {
-				// Hours of one series, so that their day chunk is under everybody's hands.
+				// All writers use hours of one series, and so the same day chunk.
 				m := rows[w]
 				v := versions[w].Load() + 1
 				m.Entries = []storage.Entry{{Kind: storage.DeleteFamily, Family: "s"}, m.Entries[0]}
@@ -322,7 +322,7 @@ func TestDayChunkReaders(t *testing.T) {
 	wantRows(t, table, rows)
 }
 
-// TestDayChunkFailures fails file operations while a day is packed: it stays as it is, and is packed later.
+// TestDayChunkFailures fails file operations while a day is packed. The day stays unchanged, and the job packs it later.
 func TestDayChunkFailures(t *testing.T) {
 	var fail atomic.Int64
 	inject := errorfs.InjectorFunc(func(op errorfs.Op) error {

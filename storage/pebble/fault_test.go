@@ -133,7 +133,7 @@ func writeFile(t *testing.T, fs vfs.FS, path string, data []byte) {
 	require.NoError(t, f.Close())
 }
 
-// fullDisk fails writes to the chosen files while it is on.
+// fullDisk fails writes to chosen files while it is on.
 type fullDisk struct {
 	full       atomic.Bool
 	match      string
@@ -291,7 +291,7 @@ func fillManifest(t *testing.T, s *pebble.Store, table storage.Table) {
 	t.Fatal("no new manifest began")
 }
 
-// TestCloseOnFullDisk: the end of the server must not wait for disk space.
+// TestCloseOnFullDisk: Close does not wait for disk space.
 func TestCloseOnFullDisk(t *testing.T) {
 	disk := &fullDisk{match: "MANIFEST", writesOnly: true}
 	mem := vfs.NewMem()

@@ -30,7 +30,7 @@ var layoutCases = []layoutCase{
 	{"slow-month", 300, 24 * 30, 80},
 }
 
-// layoutKey returns a row key as a fleet of hosts makes them: hosts export the same metrics.
+// layoutKey returns a row key of a fleet of hosts that export the same metrics.
 func layoutKey(schema *keyschema.Schema, series int, hour int64) []byte {
 	host, metric := series/100, series%100
 	name := fmt.Sprintf("node_metric_%02d_total", metric/4)
@@ -69,8 +69,8 @@ func loadLayout(tb testing.TB, table storage.Table, c layoutCase) (valueBytes in
 	return valueBytes
 }
 
-// TestRowsAreSmall holds rows to a few bytes beside their values once compacted, and to a fraction of their keys as
-// loaded. The bounds leave a fifth of room.
+// TestRowsAreSmall: besides its value, a row takes a few bytes after compaction and a fraction of its key before. The bounds
+// are a fifth above the measured sizes.
 func TestRowsAreSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures the bytes of 100,000 rows, which takes long under the race detector")
@@ -82,7 +82,7 @@ func TestRowsAreSmall(t *testing.T) {
 	require.Greater(t, after, 0.0)
 }
 
-// measureLayout returns what a row takes on disk beside its value, as loaded and after compaction.
+// measureLayout returns the bytes of a row on disk besides its value, before and after compaction.
 func measureLayout(tb testing.TB, c layoutCase) (before, after float64) {
 	tb.Helper()
 	s, err := Open(Options{Dir: "/data", FS: vfs.NewMem()})
@@ -100,8 +100,8 @@ func measureLayout(tb testing.TB, c layoutCase) (before, after float64) {
 	return before, after
 }
 
-// TestManifestIsSmall loads the same rows again and again: the notes about files that are gone do not stay, and the store
-// opens from what is left of them.
+// TestManifestIsSmall loads the same rows repeatedly. The manifest does not keep records of deleted files, and the store opens
+// from it.
 func TestManifestIsSmall(t *testing.T) {
 	fs := vfs.NewMem()
 	opts := Options{Dir: "/data", FS: fs}
@@ -141,7 +141,7 @@ func TestManifestIsSmall(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// BenchmarkLayout reports what measureLayout returns.
+// BenchmarkLayout reports the results of measureLayout.
 func BenchmarkLayout(b *testing.B) {
 	for _, c := range layoutCases {
 		b.Run(c.name, func(b *testing.B) {

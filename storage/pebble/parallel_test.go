@@ -14,8 +14,8 @@ import (
 	"halite/storage/pebble"
 )
 
-// TestEverythingAtOnce runs all calls concurrently, to find races and deadlocks. It checks that rows that nobody
-// deletes are always complete.
+// TestEverythingAtOnce runs all calls concurrently, to find races and deadlocks. Rows that no call deletes are always
+// complete.
 func TestEverythingAtOnce(t *testing.T) {
 	const rounds = 40
 	now := time.UnixMilli(500_000 * 3_600_000)

@@ -1,2 +1,3 @@
-// Package periodic lets background work sleep and repeat until a context ends.
+// Package periodic runs background work repeatedly until a context ends. A [Jobs] runs functions in goroutines; Stop and Wait
+// end them.
 package periodic

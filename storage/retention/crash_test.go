@@ -17,12 +17,12 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// powerCut takes a clone of a file system before its n-th write; later ones take none.
+// powerCut takes a clone of a file system before its n-th write.
 type powerCut struct {
 	fs    *vfs.MemFS
 	rng   *rand.Rand
 	at    int
-	links sync.RWMutex // MemFS.Link and a clone must not meet
+	links sync.RWMutex // MemFS.Link and a clone must not run concurrently
 
 	mu    sync.Mutex
 	ops   int
@@ -47,7 +47,7 @@ func (c *powerCut) MaybeError(op errorfs.Op) error {
 	return nil
 }
 
-// crashStep is the distance between the writes that are tried, from a random one on; with HALITE_SEEDS all are.
+// crashStep: the test tries one in crashStep writes, from a random one on. With HALITE_SEEDS it tries all.
 const crashStep = 11
 
 // TestCrashDuringSweep cuts the power before each write of a sweep and of the drop of whole days. No data within the
@@ -97,13 +97,13 @@ func sweepOnce(t *testing.T, fs vfs.FS, ages *keyschema.RetentionByMetric) {
 	require.NoError(t, s.Close())
 }
 
-// wantAfterCut looks at what a power cut has left, sweeps again, and looks once more.
+// wantAfterCut checks the tables after a power cut, sweeps again, and checks the tables once more.
 func wantAfterCut(t *testing.T, fs vfs.FS, ages *keyschema.RetentionByMetric) {
 	s := openStore(t, fs)
 	got := cells(t, s, storage.TableData, storage.FamilySamples)
 	for _, metric := range metrics {
 		first := max(today-9, ages.Of(metric)[keyschema.Raw].CutoffMs(now().UnixMilli())/storage.DayMs)
-		for day := first + 1; day <= today; day++ { // the first one may be hidden in part
+		for day := first + 1; day <= today; day++ { // the first day may be hidden in part
 			require.Equal(t, 4*5, got[metric][day], "%s of day %d", metric, day)
 		}
 	}

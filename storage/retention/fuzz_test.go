@@ -27,7 +27,7 @@ func noted(t *testing.T, qualifier string, value []byte) storage.Store {
 	return store
 }
 
-// brief writes a row of two metrics at each of ten days.
+// brief writes a row of two metrics on each of ten days.
 func brief(t *testing.T, store storage.Store) {
 	data, err := store.EnsureTable(t.Context(), storage.DataSchema(0))
 	require.NoError(t, err)
@@ -46,8 +46,8 @@ func brief(t *testing.T, store storage.Store) {
 const sweptOf = `{"rules":[{"pattern":"debug_*","raw":"3d","hours":"3d","days":"0","histograms":"3d"},` +
 	`{"pattern":"*","raw":"30d","hours":"30d","days":"0","histograms":"30d"}],"days":{"raw":{"debug_*":%d}}}`
 
-// FuzzSwept checks that no progress in the store makes a sweep drop data within its retention, and that a sweep drops all other
-// data unless the progress says that it was dropped.
+// FuzzSwept stores any progress of a sweep. A sweep then drops no data within its retention. It drops all other data, except
+// data that was dropped according to the progress.
 func FuzzSwept(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(sweptOf, today-5)))
 	f.Add([]byte(fmt.Sprintf(sweptOf, int64(1)<<62)))

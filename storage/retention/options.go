@@ -21,8 +21,8 @@ type Options struct {
 	Retention *keyschema.Retention
 	// SeriesTier is the tier whose retention the tables of the index have; Raw.
 	SeriesTier keyschema.Tier
-	// Needed returns the first day of a tier that a later computation reads, some is false if there is none. nil means that
-	// there never is one.
+	// Needed returns the first day of a tier that a later computation reads. some is false if there is no such day. nil means
+	// that there never is one.
 	Needed func(t keyschema.Tier) (day int64, some bool)
 	// MaySweep reports whether this process may sweep now; nil means always. It is required if several processes share the
 	// tables.

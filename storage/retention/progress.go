@@ -36,7 +36,7 @@ type ruleRetention struct {
 	Histograms keyschema.Age `json:"histograms"`
 }
 
-// newRuleRetention cuts ages to milliseconds, like their text, so that a stored retention does not change when it is
+// newRuleRetention truncates ages to milliseconds, like their text, so that a stored retention does not change when it is
 // read.
 func newRuleRetention(pattern string, ages keyschema.RetentionByTier) ruleRetention {
 	whole := func(t keyschema.Tier) keyschema.Age {

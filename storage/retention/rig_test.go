@@ -17,7 +17,7 @@ import (
 	"halite/storage/retention"
 )
 
-// today is the present day of the tests, at noon.
+// today is the current day of the tests. Their clock shows noon.
 const today = 19_800
 
 func now() time.Time { return time.UnixMilli(today*storage.DayMs + storage.DayMs/2) }
@@ -29,7 +29,7 @@ func openStore(t testing.TB, fs vfs.FS) storage.Store {
 	return s
 }
 
-// agesOf resolves rules that keep samples for some days; the rest is kept for longest.
+// agesOf resolves rules that keep samples of metrics for some days. Other metrics are kept for longest days.
 func agesOf(t testing.TB, longest int, days map[string]int) *keyschema.RetentionByMetric {
 	t.Helper()
 	day := keyschema.Age(24 * time.Hour)
@@ -47,7 +47,7 @@ func agesOf(t testing.TB, longest int, days map[string]int) *keyschema.Retention
 
 var metrics = []string{"debug_a", "debug_b", "keep", "x_debug", "ü"}
 
-// fill writes ten days of rows and states of some series of each metric.
+// fill writes ten days of rows and states for several series of each metric.
 func fill(t testing.TB, s storage.Store, ages *keyschema.RetentionByMetric) {
 	t.Helper()
 	ctx := context.Background()

@@ -206,7 +206,7 @@ func (p *pass) size(ctx context.Context, w storage.CellSpan) (int64, error) {
 	return size, err
 }
 
-// scan gathers the metrics of the rule up to the first metric of another rule. If it finds such a metric, it returns the key
+// scan collects the metrics of the rule up to the first metric of another rule. If it finds such a metric, it returns the key
 // after it, and more is true.
 func (p *pass) scan(ctx context.Context, r storage.RowRange) (next []byte, more bool, err error) {
 	it := p.table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{r}}, storage.ReadOptions{Filter: storage.Filter{

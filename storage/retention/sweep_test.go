@@ -60,7 +60,7 @@ func TestSweepDropsWhatIsTooOld(t *testing.T) {
 			again, err := sweeper.Sweep(ctx)
 			require.NoError(t, err)
 			require.Zero(t, again)
-			// Shorter for one rule: the others stay as they are, bit for bit.
+			// A shorter retention of one rule changes no bit of the other data.
 			hours := checksum(t, s, storage.TableRollup, storage.FamilyHours)
 			one := keyschema.AgeMin
 			schema, err := keyschema.NewSchema([]keyschema.Rule{{Pattern: "keep", Retention: &keyschema.RuleRetention{Raw: &one}}})
@@ -77,8 +77,8 @@ func TestSweepDropsWhatIsTooOld(t *testing.T) {
 	}
 }
 
-// TestSweepOfTenant: the retention of a tenant drops rows of all its metrics, and no row of another tenant. It goes before a
-// pattern of metrics of all tenants.
+// TestSweepOfTenant: the retention of a tenant drops rows of all its metrics, and no row of another tenant. It takes
+// precedence over a pattern of metrics of all tenants.
 func TestSweepOfTenant(t *testing.T) {
 	mine := []string{"&acme&keep", "&acme&debug_a"}
 	others := []string{"keep", "&acmecorp&keep", "&beta&keep"}
@@ -104,7 +104,7 @@ func TestSweepOfTenant(t *testing.T) {
 	require.NoError(t, s.Close())
 }
 
-// TestPolicyLeavesOtherFamilies changes the longest age of samples, in both directions: the other families are not touched.
+// TestPolicyLeavesOtherFamilies changes the longest age of samples, in both directions. The other families do not change.
 func TestPolicyLeavesOtherFamilies(t *testing.T) {
 	ctx, fs := context.Background(), vfs.NewMem()
 	s := openStore(t, fs)

@@ -26,10 +26,10 @@ const (
 	stepsShown = 40
 )
 
-// testMetamorphic does the same random operations to the engine and to the model and compares every answer.
+// testMetamorphic runs the same random operations on the engine and on the model, and compares every answer.
 func testMetamorphic(t *testing.T, s *suite) {
 	runs := uint64(cmp.Or(s.caps.Runs, runsDefault))
-	// Each run has the same seeds, so a new failure belongs to the last change. More seeds find more.
+	// Each run has the same seeds, so that a new failure is due to the last change. More seeds find more failures.
 	first, count := seeds.Range(t, seeds.Default{Full: runs, Short: min(runs, runsShort)})
 	for seed := first; seed < first+count; seed++ {
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) { s.randomRun(t, seed) })

@@ -15,8 +15,8 @@ import (
 	"halite/storage"
 )
 
-// NewModel returns a store of plain maps under one lock. It is slow, keeps nothing after Close, and is simple enough
-// to be obviously correct. The suite compares engines with it.
+// NewModel returns a store of plain maps under one lock, which the suite compares with engines. It is slow, keeps nothing
+// after Close, and is simple enough to be obviously correct.
 func NewModel(now func() time.Time) storage.Store {
 	return &model{now: now, tables: map[string]*modelTable{}}
 }
@@ -398,7 +398,7 @@ func passes(f storage.Filter, c storage.Cell) bool {
 		(len(f.QualifierEnd) == 0 || bytes.Compare(c.Qualifier, f.QualifierEnd) < 0)
 }
 
-// modelIter yields rows that were copied when it was made.
+// modelIter returns copies of the rows at its creation.
 type modelIter struct {
 	ctx  context.Context
 	rows []storage.Row

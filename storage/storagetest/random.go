@@ -40,7 +40,7 @@ func (p *pair) key(name string) []byte {
 // hour, as in real use.
 func (p *pair) hourKeys(name string) bool { return name == "hours" || name == "even_hours" }
 
-// hour returns an hour near the clock, sometimes one far away.
+// hour returns an hour near the clock, and sometimes a distant one.
 func (p *pair) hour() int64 {
 	if p.rng.IntN(20) == 0 {
 		return []int64{0, 1, hourMax - 1, hourMax}[p.rng.IntN(4)]

@@ -194,7 +194,7 @@ func testHourKeys(t *testing.T, s *suite) {
 		require.Len(t, r.Cells, 2, "%q", r.Key)
 		require.Equal(t, r.Key, r.Cells[0].Value)
 	}
-	// Every cut of a key, and keys that no row can have, bound ranges like any byte string.
+	// Every prefix of a key, and keys that no row can have, may bound a range.
 	cuts := []string{"a#00#a=b#5", "a#00#a=b#:", "a#00#a=b#/", "a#00#a=b#", "a#00#a=b", "a#", "a#00#a=b#95299990",
 		"a#00#a=b#9999999\x00", "a#00#a=b#99999999", "a#00#a=b#\xff", "a#00#a=b#9999999#", "#", "\xff",
 		names[3], names[20] + "\x00"}

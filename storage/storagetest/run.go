@@ -7,7 +7,7 @@ import (
 	"halite/storage"
 )
 
-// Run checks the engine that open makes. The stores are closed by the suite.
+// Run checks the engine that open returns. The suite closes the stores.
 func Run(t *testing.T, open func(t testing.TB, now func() time.Time) storage.Store, caps Caps) {
 	s := &suite{open: open, caps: caps}
 	for _, theme := range []struct {

@@ -68,7 +68,7 @@ func testSpans(t *testing.T, s *suite) {
 	require.Len(b, b.read(everything(), storage.ReadOptions{Filter: storage.Filter{Families: []string{"s"}}}), len(left))
 }
 
-// checkBytes checks what an engine says of sizes, if it says anything.
+// checkBytes checks the sizes that an engine reports, unless it does not support them.
 func (b *bench) checkBytes(table storage.SpanTable, span storage.CellSpan) {
 	days, err := table.Days(b.ctx, span.Family)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -186,7 +186,7 @@ func readAll(
 	return rows, err
 }
 
-// lines prints rows, one cell a line, for comparison.
+// lines prints rows for comparison, with one cell on each line.
 func lines(rows []storage.Row) []string {
 	out := []string{}
 	for _, r := range rows {

@@ -136,7 +136,7 @@ func testGCHours(t *testing.T, s *suite) {
 		fmt.Sprintf(`%q h:"q"@%d="other family"`, key, hourEndMs(hour)),
 		fmt.Sprintf(`%q s:"q"@%d="newer"`, key, hourEndMs(hour)+3*dayMs)}
 	b.want(everything(), storage.ReadOptions{}, want...)
-	// A read bounded in time sees the column's older versions.
+	// A read with a time range sees the column's older versions.
 	b.want(everything(), storage.ReadOptions{Filter: storage.Filter{ToMs: hourEndMs(hour) + 1, Families: []string{"s"}}},
 		fmt.Sprintf(`%q s:"q"@%d="regular"`, key, hourEndMs(hour)))
 	require.NoError(t, b.store.CollectGarbage(b.ctx))

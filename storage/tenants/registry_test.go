@@ -21,7 +21,7 @@ func TestRegistry(t *testing.T) {
 	x, err := Open(ctx, Options{Store: store, Max: 3})
 	require.NoError(t, err)
 	var writes sync.WaitGroup
-	for range 8 { // the first writes of a tenant come at once
+	for range 8 { // the first writes of a tenant run concurrently
 		writes.Go(func() {
 			if err := x.Ensure(ctx, "acme"); err != nil {
 				t.Error(err)

@@ -19,7 +19,7 @@ func example() *Tombstone {
 		}}
 }
 
-// TestBytes pins what FORMAT.md draws.
+// TestBytes compares encodings with FORMAT.md.
 func TestBytes(t *testing.T) {
 	require.Equal(t, "010103ac0280d095ffbc31"+"90ec95ffbc31"+"c0bab7fef962"+
 		"02"+"01"+"00085f5f6e616d655f5f027570"+"02"+"02036a6f6203617c62"+"01017800"+"a01cb8f1",
@@ -46,7 +46,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// FuzzParse tries bodies with a right checksum, so that parsing goes beyond the checksum.
+// FuzzParse parses any body with a valid checksum.
 func FuzzParse(f *testing.F) {
 	whole := Append(nil, example())
 	f.Add(whole[:len(whole)-checksumSize])

@@ -11,7 +11,8 @@ import (
 	"halite/storage/tombstone"
 )
 
-// FuzzRow: a row of tombstones with any two cells is read or refused as damaged; what was read can be added to.
+// FuzzRow: a row of tombstones with any two cells is read, or refused as damaged. A set that was read accepts further
+// tombstones.
 func FuzzRow(f *testing.F) {
 	const seven, most = "\x00\x00\x00\x00\x00\x00\x00\x07", "\xff\xff\xff\xff\xff\xff\xff\xff"
 	f.Add([]byte("next"), []byte(seven), []byte("v"+seven), []byte("whose"))

@@ -58,7 +58,7 @@ func put(t testing.TB, table storage.Table, x string, hour int64, seq uint32, ts
 	}}}}))
 }
 
-// get reads all rows: samples by row key, the sequence as value; and the keys of a read of keys only.
+// get reads all rows. It returns the samples by row key, with the sequence as value, and the keys of a keys-only read.
 func get(t testing.TB, table storage.Table, opts storage.ReadOptions) (samples map[string]map[int64]float64) {
 	t.Helper()
 	samples = map[string]map[int64]float64{}
@@ -94,7 +94,7 @@ func get(t testing.TB, table storage.Table, opts storage.ReadOptions) (samples m
 	return samples
 }
 
-// atOnce announces a change to nobody.
+// atOnce runs a change without an announcement.
 func atOnce(change func() error) error { return change() }
 
 func add(t testing.TB, set *tombstone.Set, seq uint32, fromMs, toMs int64, ms ...*labels.Matcher) *tombstone.Tombstone {
@@ -243,7 +243,7 @@ func TestHashedTags(t *testing.T) {
 	require.Len(t, get(t, table, storage.ReadOptions{}), 1)
 }
 
-// TestFilterModel compares reads with a model that goes sample by sample.
+// TestFilterModel compares reads with a model that filters sample by sample.
 func TestFilterModel(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 5))

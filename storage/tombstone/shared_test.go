@@ -15,7 +15,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// conditional has its conditional mutations answered by a function, which may apply them.
+// conditional is a store whose conditional mutations are answered by a function, which may apply them.
 type conditional struct {
 	storage.Store
 	answer func(apply func() (bool, error)) (bool, error)
@@ -70,8 +70,8 @@ func deletion() tombstone.Tombstone {
 		Selectors: [][]*labels.Matcher{{eq("__name__", "m")}}}
 }
 
-// TestSharedDeletionsAreSeenByAll: processes that put tombstones in force, settle and drop them at the same time, over a
-// table that loses answers, see all of what was done before each look, each tombstone with a number of its own.
+// TestSharedDeletionsAreSeenByAll: processes put tombstones in force, settle and drop them concurrently, over a table that
+// loses replies. Each refresh sees all earlier changes, and each tombstone has a unique number.
 func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 	store := unreliable(storagetest.NewModel(time.Now), rand.New(rand.NewPCG(7, 7)))
 	var numbers sync.Mutex
@@ -159,7 +159,8 @@ func publishSome(t *testing.T, set *tombstone.Set, number func(context.Context) 
 	}
 }
 
-// TestSharedDeletionIsAnnounced: while a deletion takes its number others know of it, and may give it up if it takes long.
+// TestSharedDeletionIsAnnounced: other processes see a deletion while it gets its number, and may abandon it if that takes
+// long.
 func TestSharedDeletionIsAnnounced(t *testing.T) {
 	store := storagetest.NewModel(time.Now)
 	a, b := openShared(t, store, nil), openShared(t, store, nil)
@@ -249,7 +250,7 @@ func overtaken(store storage.Store, next *func()) *conditional {
 	}}
 }
 
-// TestLostAnswers checks that a change that took effect succeeds, even if its answer was lost and others have changed the row.
+// TestLostAnswers: a change that took effect succeeds, even if its reply was lost and others have changed the row.
 func TestLostAnswers(t *testing.T) {
 	model := storagetest.NewModel(time.Now)
 	var then func()
@@ -264,7 +265,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 	}
 	made, err := set.Publish(t.Context(), deletion(), func(context.Context) (uint32, error) {
-		lose() // of what puts it in force
+		lose() // of the mutation that puts it in force
 		return 7, nil
 	})
 	require.NoError(t, err)

@@ -76,7 +76,7 @@ func (s *Set) SnapshotIf(keep func(t *Tombstone) bool) *View {
 // Version identifies the views of a shared set. Views with different versions may have different tombstones.
 func (v *View) Version() uint64 { return v.version }
 
-// Floor returns the highest number of a deletion so far, 0 without deletions.
+// Floor returns the highest number of all deletions, 0 without deletions.
 func (v *View) Floor() uint32 { return v.floor }
 
 // Announced lists the times, in milliseconds since 1970, of announced deletions that are not in force yet. Their numbers are

@@ -42,7 +42,7 @@ func TestWatch(t *testing.T) {
 	require.Empty(t, w.Widest(5))
 }
 
-// TestRowsAreBounded: the widest rows stay.
+// TestRowsAreBounded: a full list keeps the widest rows.
 func TestRowsAreBounded(t *testing.T) {
 	w, err := New(Options{RowsMax: 8})
 	require.NoError(t, err)

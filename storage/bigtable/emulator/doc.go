@@ -1,8 +1,8 @@
 // Package emulator is an in-memory Bigtable for tests and laptops: the client library's test server behind one lock.
 //
-// The library's server changes rows in place while it streams them. So a reader that meets a writer can see a column twice
-// or not at all, which the service never shows. Here a read runs only together with other reads, and any other request runs
-// alone. The emulator sends the result of a read after it has released the lock. So a slow reader blocks nobody, and reads
+// The library's server changes rows in place while it streams them. So a reader that meets a writer can see a column twice or
+// not at all, which the service never shows. Here a read runs only together with other reads, and any other request runs
+// alone. The emulator sends the result of a read after it has released the lock. So a slow reader blocks no request, and reads
 // see rows whole.
 //
 // It differs from the service. Of the aggregates it merges only sums. Its garbage collector has no intersections and runs

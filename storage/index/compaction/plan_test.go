@@ -13,7 +13,7 @@ import (
 	"halite/storage/index/presence"
 )
 
-// TestPlan shows what is compacted when. Times are given as durations: "after" since the end of the day, "last" since the last
+// TestPlan shows which partitions are due. "after" is the time since the end of the day, and "last" the time since the last
 // compaction.
 func TestPlan(t *testing.T) {
 	datadriven.RunTest(t, "testdata/plan", func(t *testing.T, d *datadriven.TestData) string {

@@ -178,7 +178,7 @@ func (c *Compactor) reserveMonth(
 const removeTriesMax = 8
 
 // RemoveHoursShared is RemoveHours for tables that several processes share. Other processes see the result at their next
-// Refresh. A writer may add an hour meanwhile. The hour stays if the writer adds it again (Reannounce) after it stores the
+// Refresh. A writer may add an hour meanwhile. The hour stays if the writer adds it again (MarkDirty) after it stores the
 // samples.
 //
 // If a process adds another hour of the same day before its next Refresh, a removed hour comes back, without samples.

@@ -14,7 +14,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// TestCursor: the records behind a gap are read until two scans have found the gap.
+// TestCursor: a scan reads the records after a gap again, until two scans have found the gap.
 func TestCursor(t *testing.T) {
 	c := newCursor()
 	writer := segment.NewWriter()
@@ -55,7 +55,7 @@ func exampleRecord() []byte {
 	})
 }
 
-// FuzzRecord reads arbitrary bytes: nothing panics, and what is accepted can be read again once it was written.
+// FuzzRecord parses arbitrary bytes. An accepted record survives a round trip.
 func FuzzRecord(f *testing.F) {
 	f.Add(exampleRecord())
 	f.Fuzz(func(t *testing.T, payload []byte) {
@@ -68,7 +68,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzLabelSet reads arbitrary bytes as a label set, and what is accepted once more.
+// FuzzLabelSet parses arbitrary bytes as a label set. An accepted label set survives a round trip.
 func FuzzLabelSet(f *testing.F) {
 	payload := func(tags []keyschema.Tag) []byte {
 		value := LabelSetMutation("", tags).Entries[0].Value
@@ -86,7 +86,7 @@ func FuzzLabelSet(f *testing.F) {
 	})
 }
 
-// FuzzPacker: what it compresses, it uncompresses. Arbitrary bytes neither panic nor grow beyond the bound.
+// FuzzPacker: compressed bytes survive a round trip. Arbitrary bytes neither panic nor decompress beyond the bound.
 func FuzzPacker(f *testing.F) {
 	f.Add(bytes.Repeat(exampleRecord(), 20))
 	f.Add([]byte("\x05\x28\xb5\x2f\xfd\x04\x00\x29\x00\x00hello"))

@@ -15,7 +15,7 @@ import (
 	"halite/storage/index/sorted"
 )
 
-// collector gathers the rows that a query visits. If the window contains closed days, it identifies each series by a 128-bit
+// collector collects the rows that a query visits. If the window contains closed days, it identifies each series by a 128-bit
 // hash of its labels. So it builds the label set of a series only once, even if the series occurs on many days.
 //
 // Rows come in the order of labels from the active index and from each segment. So the next series usually follows the last
@@ -254,8 +254,7 @@ func (c *collector) activeKey(v *memory.View, row uint32) xxh3.Uint128 {
 	return xxh3.Hash128Seed(key, c.q.reader.seed)
 }
 
-// addSegment gathers the rows of a segment. The series of one segment are distinct, so the first segment needs no
-// comparisons.
+// addSegment adds the rows of a segment. The series of one segment are distinct, so the first segment needs no comparisons.
 func (c *collector) addSegment(s *segment.Segment) error {
 	c.fresh, c.next = c.count == 0, 0
 	return c.q.scanSegment(s, c.addBlock)

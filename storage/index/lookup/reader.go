@@ -16,7 +16,7 @@ import (
 
 // Options configure a Reader.
 type Options struct {
-	// Retention is how long series are kept; nil keeps all.
+	// Retention is the retention of series; nil keeps all.
 	Retention *keyschema.TierRetention
 	Now       func() time.Time
 	// DayReads and MonthReads count the segments that look-ups read.
@@ -42,8 +42,8 @@ func OldestMs(now func() time.Time, retention *keyschema.TierRetention) int64 {
 	return retention.Longest().CutoffMs(now().UnixMilli())
 }
 
-// ScanDays calls visit with the matching rows of the segments of days, whatever their hours. It reads no months and no active
-// series.
+// ScanDays calls visit with the matching rows of the segments of days. It does not check hours, and reads no months and no
+// active series.
 func (x *Reader) ScanDays(
 	ctx context.Context, mintMs, maxtMs int64, matchers []*labels.Matcher,
 	visit func(s *segment.Segment, b *segment.Block, rows []uint32) error,

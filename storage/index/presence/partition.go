@@ -16,13 +16,13 @@ const monthBit Partition = 1 << 40
 // MonthDaysMax is the number of days in the longest month.
 const MonthDaysMax = 31
 
-// MonthPartition is the n-th month since January 1970.
+// MonthPartition returns the n-th month since January 1970.
 func MonthPartition(n int64) Partition { return Partition(n) | monthBit }
 
-// DayPartition is the partition of a day.
+// DayPartition returns the partition of a day.
 func DayPartition(day int64) Partition { return Partition(day) }
 
-// MonthOf is the month in which a day lies.
+// MonthOf returns the month of a day.
 func MonthOf(day int64) Partition {
 	t := time.Unix(day*int64(keyschema.DayHours)*3600, 0).UTC()
 	return Partition(int64(t.Year()-1970)*12+int64(t.Month())-1) | monthBit

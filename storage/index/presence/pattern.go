@@ -9,7 +9,7 @@ import (
 // A pattern holds the hours in which a series has samples within a partition, as runs of days with equal hours. Most
 // series of a partition share a few patterns, so blocks number the patterns.
 
-// DayRun gives each of the days [day, day+days), counted from the partition's first, the same hours.
+// DayRun has the same hours on each of the days [day, day+Days), which count from the first day of the partition.
 type DayRun struct {
 	day, Days uint8
 	Hours     uint32

@@ -1,3 +1,3 @@
-// Package rowscan finds the series and hours of a day in the keys of its rows, for days whose index is damaged or has to be
-// verified.
+// Package rowscan finds the series and hours of a day in the keys of its rows. The index needs it to rebuild or verify a day.
+// A [Scanner] reads keys of data rows, and of rollup rows for series without samples. It writes nothing.
 package rowscan

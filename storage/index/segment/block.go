@@ -15,7 +15,7 @@ type Block struct {
 	Number  int // in the segment
 	Rows    uint32
 	Metrics []metricRows
-	// runs holds the distinct patterns of hours one after another, ends the end of each. presence holds the pattern of each
+	// runs holds the distinct patterns of hours one after another, and Ends the end of each. presence holds the pattern of each
 	// row.
 	runs     []presence.DayRun
 	Ends     []uint32
@@ -146,8 +146,8 @@ func AppendBlockHeader(dst []byte, b *Block, month, inline bool) []byte {
 	return dst
 }
 
-// ParseBlockHeader reads the header of a block of the metrics [from, to). names is the number of label names of the partition. If
-// the data is not inline, the caller adds it with setColumn. The block refers to the payload.
+// ParseBlockHeader reads the header of a block of the metrics [from, to). names is the number of label names of the partition.
+// If the data is not inline, the caller adds it to the columns. The block refers to the payload.
 func ParseBlockHeader(payload []byte, from, to uint32, names int, month bool) (b *Block, inline bool, err error) {
 	c := &envelope.Decoder{Rest: payload}
 	b = &Block{Rows: c.Number(rowsMax)}

@@ -123,8 +123,8 @@ type ValueChunk struct {
 	wide    bool
 	text    string
 	Sets    valueid.Column // set of each value, plus one
-	// Masks are the distinct masks of hours of a day, or of days of a month. touched holds the mask of each value. Both are
-	// empty in format 1.
+	// Masks are the distinct masks of hours of a day, or of days of a month. Touched holds the mask of each value. Both are empty
+	// in format 1.
 	Masks   []uint32
 	Touched valueid.Column
 }

@@ -14,7 +14,8 @@ import (
 
 const rows, columns = 64, 60
 
-// newMap is an hour by minutes of 64 series of one metric with 8 salts. load is the count of a column and row.
+// newMap returns a heat map of one hour by minutes, with 64 series of one metric with 8 salts. load returns the count of a
+// column and row.
 func newMap(load func(c, r int) float64) *keyviz.Map {
 	m := &keyviz.Map{
 		Missing: make([]bool, columns), Touched: make([]int, columns), Ranges: make([]int, columns),
@@ -46,7 +47,7 @@ func spike(at func(c, r int) bool, n float64) func(c, r int) float64 {
 	}
 }
 
-// findCase is a heat map and the diagnosis that it has to get; want is empty if it gets none.
+// findCase is a heat map and its diagnosis; want is empty if there is none.
 type findCase struct {
 	load       func(c, r int) float64
 	change     func(m *keyviz.Map)
@@ -172,7 +173,7 @@ func rowOf(m *keyviz.Map, key string) int {
 	return -1
 }
 
-// TestWorstFirst: dangers come before warnings, and these before the rest.
+// TestWorstFirst: dangers come before warnings, and warnings before other findings.
 func TestWorstFirst(t *testing.T) {
 	m := newMap(spike(func(c, r int) bool { return r == 5 }, 5000))
 	m.Missing[30] = true

@@ -132,7 +132,7 @@ func TestNothingIsLost(t *testing.T) {
 	require.Equal(t, 1000.0, sum[heat.ReadNanosMax])
 }
 
-// TestMinutes: samples count for the minute of their timestamps, and later ones for the present.
+// TestMinutes: samples count for the minute of their timestamps, and samples of the future for the current minute.
 func TestMinutes(t *testing.T) {
 	set, series := newSet(t, 32)
 	b := series.Begin(600_000, 1)
@@ -169,8 +169,8 @@ func TestUnknownSeries(t *testing.T) {
 	require.ErrorContains(t, err, "RangesMax")
 }
 
-// TestLoad: under much load some samples count for others, too. Every sample is equally likely to count, whatever the size and
-// the pattern of its request. Under little load each one counts.
+// TestLoad: under high load, a counted sample stands for several. The size and the pattern of a request do not change the
+// chance of a sample to count. Under low load each sample counts.
 func TestLoad(t *testing.T) {
 	set, series := newSet(t, 64)
 	for range 4 { // the first two of 3000 series have a quarter of the load each
@@ -208,7 +208,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// BenchmarkAdd adds samples while the Series knows a million. exact counts each one, as under little load.
+// BenchmarkAdd adds samples while the Series knows a million. exact counts each sample, as under low load.
 func BenchmarkAdd(b *testing.B) {
 	b.Run("exact", func(b *testing.B) { benchAdd(b, 0) })
 	b.Run("much", func(b *testing.B) { benchAdd(b, 1<<40) })

@@ -54,7 +54,7 @@ func sample(columns []int, keys []string, counts []float64) *keyviz.Sample {
 	return s
 }
 
-// shape is what a map shows: a diagonal, a band or even noise.
+// shape names the pattern of a map: a diagonal, a band or even noise.
 func shape(r *replay.Result) string {
 	for _, f := range diagnosis.Find(r.Map, 0) {
 		if f.ID == diagnosis.SequentialWrites {
@@ -94,7 +94,7 @@ func TestBadKeys(t *testing.T) {
 	}
 }
 
-// TestLayouts: good keys become bad ones, and back, by a layout.
+// TestLayouts: a layout turns good keys into bad ones, and another layout turns them back.
 func TestLayouts(t *testing.T) {
 	_, good := recorded(t, "time-first")
 	wants := map[string]string{replay.TimeFirst: "diagonal", replay.SequentialFirst: "diagonal", replay.Static: "band"}

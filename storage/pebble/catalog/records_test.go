@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRecords parses copies of table records. Records that parse are the same after another round.
+// FuzzRecords parses copies of table records. Parsed records survive a round trip.
 func FuzzRecords(f *testing.F) {
 	records, err := appendRecords(nil, []Table{{ID: 1, Name: "data", HourKeys: true}})
 	require.NoError(f, err)

@@ -44,7 +44,7 @@ func TestViewWaits(t *testing.T) {
 			}
 		}()
 		view(other)
-		over = true // before the swap's lock is given back, and so before the reader goes on
+		over = true // before the swap releases its lock, and so before the reader continues
 		return failed
 	})
 	require.ErrorIs(t, err, failed)

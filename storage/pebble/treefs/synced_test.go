@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzNote parses notes. A note that parses has one form only.
+// FuzzNote parses notes. Each note has only one encoding.
 func FuzzNote(f *testing.F) {
 	f.Add(SyncedNote{Name: "MANIFEST-000001", SizeBytes: 4711}.append(nil))
 	f.Fuzz(func(t *testing.T, src []byte) {
