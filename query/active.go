@@ -72,7 +72,7 @@ func (l *activeList) list() []ActiveQuery {
 		}
 		out = append(out, q)
 	}
-	// Ids are handed out in order of arrival.
+	// IDs grow in the order of arrival.
 	slices.SortFunc(out, func(a, b ActiveQuery) int { return int(int64(a.ID) - int64(b.ID)) })
 	return out
 }

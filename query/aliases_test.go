@@ -20,10 +20,11 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// infoFrom is the hour from which info_old is info.
+// infoFrom is the time from which info_old has the name info.
 const infoFrom = dataFrom + 3*hourMs
 
-// testAliases renames what newDataset makes, with a chain, a label, and values of one label and of all.
+// testAliases returns aliases of the data of newDataset: a chain of metrics, a label, and values of one label and of all
+// labels.
 func testAliases() []aliases.Alias {
 	return []aliases.Alias{
 		{Kind: aliases.Metric, Old: "c_older_total", New: "c_old_total"},
@@ -36,7 +37,7 @@ func testAliases() []aliases.Alias {
 	}
 }
 
-// oldNames are a metric, label or value with its possible stored names.
+// oldNames returns a metric, label or value with its possible stored names.
 func oldNames(label, name string) []string {
 	switch {
 	case label == "__name__" && name == "c_total":
@@ -51,7 +52,7 @@ func oldNames(label, name string) []string {
 	return []string{name}
 }
 
-// storedAs returns labels with old names in some places.
+// storedAs returns labels and replaces some names by old ones.
 func storedAs(rng *rand.Rand, ls labels.Labels) labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	ls.Range(func(l labels.Label) {
@@ -64,8 +65,7 @@ func storedAs(rng *rand.Rand, ls labels.Labels) labels.Labels {
 	return b.Labels()
 }
 
-// renamedStack divides the samples of a dataset among series with old and new names. model holds them under their new
-// names only.
+// renamedData divides the samples of a dataset among series with old and new names. model has only new names.
 func renamedData(rng *rand.Rand, d dataset) (stored, model dataset) {
 	parts, whole := map[string]*dataSeries{}, map[string]*dataSeries{}
 	add := func(to map[string]*dataSeries, ls labels.Labels, ts int64, v float64) {
@@ -108,7 +108,7 @@ func renamedData(rng *rand.Rand, d dataset) (stored, model dataset) {
 	return list(parts), list(whole)
 }
 
-// aliased is an engine over the same data with aliases.
+// aliased returns an engine over the same data with aliases.
 func (s *stack) aliased(t *testing.T, opts query.Options, list []aliases.Alias) (*query.Engine, *aliases.Registry) {
 	known, err := aliases.Open(t.Context(), aliases.Options{Store: s.store})
 	require.NoError(t, err)
@@ -155,14 +155,14 @@ func byOldNames(t *testing.T, rng *rand.Rand, p parser.Parser, text string) stri
 	return e.String()
 }
 
-// plain is an answer without annotations: they name places in the text.
+// plain returns an answer without annotations, because those have positions in the text.
 func plain(a answer) answer {
 	a.warnings, a.infos = nil, nil
 	return a
 }
 
-// TestAliasesAreRenames asks a database with aliases and one whose series have really been renamed the same questions, by new and
-// by old names.
+// TestAliasesAreRenames sends the same queries, by new and by old names, to a database with aliases and to one with renamed
+// series.
 func TestAliasesAreRenames(t *testing.T) {
 	rng := newRandOf(t)
 	for _, mode := range flushModes {

@@ -15,7 +15,7 @@ import (
 	"halite/query/read"
 )
 
-// benchStack has 1,000 series of two hours at 15 s, in the tables, or more of fewer samples.
+// benchStack has series with samples at 15 s, in the tables.
 func benchStack(b *testing.B, series int, samples int64) *stack {
 	s := newStack(b)
 	b.Cleanup(func() { require.NoError(b, s.Close()) })
@@ -67,7 +67,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/240_000, "ns/sample")
 }
 
-// BenchmarkRange asks over an hour of 1,000 series at a step of 15 s, with operators and without.
+// BenchmarkRange queries an hour of 1,000 series at a step of 15 s, with operators and without.
 func BenchmarkRange(b *testing.B) {
 	for _, text := range []string{
 		"sum by (job) (rate(requests_total[5m]))",
@@ -97,7 +97,7 @@ func BenchmarkRange(b *testing.B) {
 	}
 }
 
-// BenchmarkInstant asks for one step of 10,000 series.
+// BenchmarkInstant queries one step of 10,000 series.
 func BenchmarkInstant(b *testing.B) {
 	for _, text := range []string{"requests_total", "sum by (job) (rate(requests_total[5m]))"} {
 		r := query.InstantRequest{Query: text, TimeMs: dataFrom + hourMs/2}

@@ -23,7 +23,7 @@ import (
 )
 
 // bigtables makes empty databases in Bigtable: in one emulator, or in the instance that HALITE_BIGTABLE_PROJECT,
-// HALITE_BIGTABLE_INSTANCE and HALITE_BIGTABLE_APP_PROFILE name. Their tables stay behind there, empty.
+// HALITE_BIGTABLE_INSTANCE and HALITE_BIGTABLE_APP_PROFILE name. The instance keeps the empty tables.
 type bigtables struct {
 	options bigtable.Options
 	made    int
@@ -42,7 +42,8 @@ func newBigtables(t *testing.T) *bigtables {
 	return &bigtables{options: bigtable.Options{Project: "test-project", Instance: "test-instance", EmulatorHost: server.Addr()}}
 }
 
-// open opens an empty database, which its Close empties again: an instance has room for a thousand tables only.
+// open opens an empty database. Its Close empties the tables for the next one, because an instance has room for only a
+// thousand tables.
 func (b *bigtables) open(tb testing.TB) storage.Store {
 	tb.Helper()
 	if len(b.free) == 0 {
@@ -95,7 +96,7 @@ func TestPrometheusFilesOnBigtable(t *testing.T) {
 	require.Greater(t, engine.Whole.Load(), int64(8000), "the files test our operators")
 }
 
-// enginesCases is the number of expressions for each seed and flush mode; HALITE_CASES asks for more.
+// enginesCases is the number of expressions for each seed and flush mode; HALITE_CASES replaces it.
 const enginesCases = 60
 
 // TestEnginesAgree sends random queries over the same random data in Pebble and in Bigtable. The answers are equal bit
@@ -123,8 +124,8 @@ func TestEnginesAgree(t *testing.T) {
 	}
 }
 
-// compareEngines wants equal bits. What Prometheus's engine adds up in the order of a hash map has several answers, equal
-// to 1e-12: then the embedded engine must differ from itself when it is asked again.
+// compareEngines requires equal bits. Prometheus's engine adds some sums in the order of a hash map, so that the bits vary. If
+// two answers differ, the embedded engine must also differ from itself when it repeats the query.
 func compareEngines(t *testing.T, g exprs, embedded, cloud *query.Engine, cases int) {
 	filled, ambiguous := 0, 0
 	for i := range cases {

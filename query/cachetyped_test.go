@@ -11,8 +11,8 @@ import (
 	"halite/query"
 )
 
-// TestTypedSeriesAreNotJoinedFromParts: two series of one name whose types differ become equal when a function drops both.
-// That is an error in a range that has both, also if the cache has its first part, where there is only one.
+// TestTypedSeriesAreNotJoinedFromParts: two series with the same name and different types become equal when a function drops
+// name and type. A range with both series is an error, even if the cache has a first part with only one of them.
 func TestTypedSeriesAreNotJoinedFromParts(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()

@@ -48,7 +48,8 @@ func BenchmarkCancel(b *testing.B) {
 	}
 }
 
-// breakOff cancels a query after a while and returns the time until it ends, or nothing if it has ended before.
+// breakOff cancels a query after a delay and returns the time until the query ends. It returns 0 if the query had already
+// ended.
 func breakOff(b *testing.B, e *query.Engine, r query.RangeRequest, after time.Duration) time.Duration {
 	ctx, cancel := context.WithCancel(b.Context())
 	var broken time.Time

@@ -21,7 +21,7 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// vanishing has series that are deleted one after the other while queries read them.
+// vanishing deletes series one after the other while queries read them.
 type vanishing struct {
 	t *testing.T
 	*stack
@@ -71,7 +71,7 @@ func (v *vanishing) ended() bool {
 	}
 }
 
-// ask counts the samples of all series again and again, once more when all are gone.
+// ask counts the samples of all series repeatedly, until all series are deleted and once more.
 func (v *vanishing) ask(e *query.Engine, p query.Params) {
 	for ended := false; !ended; {
 		ended = v.ended()
@@ -107,9 +107,9 @@ func (v *vanishing) writeOthers() {
 	}
 }
 
-// TestDeletionsAreSeenWhole queries series repeatedly, with and without caches. Meanwhile they are deleted one after
-// the other, others are written and flushed, and tombstones are cleaned. Each series has all of its samples or none,
-// and none once its deletion has returned.
+// TestDeletionsAreSeenWhole queries series repeatedly, with and without caches. Meanwhile it deletes them one after the other,
+// writes and flushes other series, and cleans tombstones. Each answer has all samples of a series or none, and none after the
+// deletion has returned.
 func TestDeletionsAreSeenWhole(t *testing.T) {
 	v := newVanishing(t)
 	defer func() { require.NoError(t, v.Close()) }()
@@ -139,7 +139,7 @@ func TestDeletionsAreSeenWhole(t *testing.T) {
 	require.Zero(t, v.deleted.Len())
 }
 
-// countSamples asks for a vector, by label i.
+// countSamples queries a vector and returns its values by label i.
 func countSamples(e *query.Engine, text string, atMs int64, p query.Params) (map[string]float64, error) {
 	res, err := ask(e, text, atMs, atMs, time.Second, p)
 	if err != nil {
@@ -153,9 +153,9 @@ func countSamples(e *query.Engine, text string, atMs int64, p query.Params) (map
 	return out, nil
 }
 
-// TestDeletionHidesCachedRowsAtOnce asks between the two new versions of the rows that a deletion changes, before and after it
-// takes effect. A query may wait there. If it answers after the deletion has taken effect, it must not find rows that a query
-// before the effect has cached.
+// TestDeletionHidesCachedRowsAtOnce queries between the two new versions of the rows that a deletion changes, before and after
+// it takes effect. A query may wait there. If it answers after the deletion has taken effect, it must not find rows that an
+// earlier query has cached.
 func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 	clock := new(atomic.Int64)
 	clock.Store(tieredFrom + 4*dayMs)
@@ -201,7 +201,7 @@ func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 		s.write(all)
 		s.flush()
 		s.rollUp()
-		// Of a whole metric the index would lose the series at once.
+		// A deletion of the whole metric would also remove the series from the index.
 		s.delete(0, clock.Load(), labels.MustNewMatcher(labels.MatchEqual, "i", "0"))
 		require.Zero(t, ask(), "after the deletion is acknowledged, with rollups %v", tier)
 		queries.Wait()

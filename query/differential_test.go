@@ -24,8 +24,8 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// differentialCases is the number of expressions for each flush mode; HALITE_CASES asks for more, HALITE_SEED for the
-// run that a failure has printed.
+// differentialCases is the number of expressions for each flush mode. HALITE_CASES replaces it, and HALITE_SEED repeats a
+// failed run.
 const differentialCases = 500
 
 // unlessShort returns n, or short when the tests run with -short, as they do under the race detector.
@@ -36,8 +36,8 @@ func unlessShort(n, short uint64) uint64 {
 	return n
 }
 
-// defaultSeed makes a run of the tests repeat the last one: a failure then belongs to the change that brought it.
-// make differential takes another seed each time.
+// defaultSeed makes every run of the tests equal, so that a failure is due to a change. make differential takes another seed
+// each time.
 const defaultSeed = 20261120
 
 // TestAgainstPrometheus sends random queries over the same random data to Halite and to Prometheus' storage.
@@ -53,11 +53,11 @@ func TestAgainstPrometheus(t *testing.T) {
 			defer func() { require.NoError(t, s.Close()) }()
 			s.fill(data.history(rng), mode)
 			small := s.options
-			small.BatchRowsMax = 7 // several batches a selector, several pieces a batch
-			small.Watch = s.watch  // most rows are found decoded
+			small.BatchRowsMax = 7 // several batches for each selector, several slices for each batch
+			small.Watch = s.watch  // the row cache has most rows
 			q, err := newSource(small)
 			require.NoError(t, err)
-			if !testing.Short() { // Prometheus's engine alone also depends on where the samples are; it has one thread.
+			if !testing.Short() { // The engine alone also reads from head and tables; it has one thread.
 				compareAll(t, exprs{Rand: rng}, newQueryEngine(t, q, query.Off), theirs, differentialCases/10)
 			}
 			cases := seeds.Number(t, "HALITE_CASES", unlessShort(differentialCases, differentialCases/5))
@@ -72,7 +72,7 @@ func newQueryEngine(t *testing.T, q promstorage.SampleAndChunkQueryable, columns
 	return e
 }
 
-// prometheusOf loads the data into Prometheus' storage.
+// prometheusOf loads the data into Prometheus's storage.
 func prometheusOf(t *testing.T, data dataset) promstorage.SampleAndChunkQueryable {
 	s := teststorage.New(t)
 	app := s.Appender(context.Background())
@@ -86,7 +86,7 @@ func prometheusOf(t *testing.T, data dataset) promstorage.SampleAndChunkQueryabl
 	return s
 }
 
-// fill writes the history in requests of a thousand samples, with flushes as the mode wants them.
+// fill writes the history in requests of a thousand samples, and flushes according to the mode.
 func (s *stack) fill(history []ingest.Sample, mode flushMode) {
 	for part := range slices.Chunk(history, 1000) {
 		s.write(part)
@@ -105,7 +105,7 @@ func compareAll(t *testing.T, g exprs, ours, theirs *query.Engine, cases int) {
 	for i := range cases {
 		text := g.vector(1 + g.IntN(3))
 		for g.histograms && strings.Contains(text, "changes(") {
-			text = g.vector(1 + g.IntN(3)) // to Prometheus, the empty buckets of its chunks are changes
+			text = g.vector(1 + g.IntN(3)) // Prometheus counts the empty buckets of its chunks as changes
 		}
 		run := instantCase(g, text)
 		if i%2 == 0 {
@@ -136,8 +136,8 @@ func compareAll(t *testing.T, g exprs, ours, theirs *query.Engine, cases int) {
 // a map of two elements in the less likely order one time in eight: 20 repeats would miss it in 7 % of cases.
 const repeatsMax = 200
 
-// disagrees reports whether Prometheus gives another answer when it is asked again: it adds up series in the order of
-// a hash map, which shows where a sum of large numbers is small.
+// disagrees reports whether Prometheus answers a repeated query differently. It adds series in the order of a hash map, which
+// affects a small sum of large numbers.
 func disagrees(want answer, again func() answer) bool {
 	for range repeatsMax {
 		if difference(want, again()) != nil {
@@ -147,12 +147,12 @@ func disagrees(want answer, again func() answer) bool {
 	return false
 }
 
-// answer is a result that is closed already, or an error.
+// answer is a closed result, or an error.
 type answer struct {
 	points          promengine.Matrix
 	warnings, infos []string
 	err             error
-	way             string // in which it was evaluated
+	way             string // of the evaluation
 }
 
 func wayOf(e *query.Explain) string {
@@ -179,7 +179,7 @@ func answerOf(text string, res *query.Result, err error) answer {
 	return a
 }
 
-// time returns a time near the data, every other time one at which there may be samples.
+// time returns a time near the data. Half of the times are multiples of the sample interval.
 func (g exprs) time() int64 {
 	t := dataFrom - hourMs/2 + g.Int64N(8*hourMs)
 	if g.IntN(2) == 0 {
@@ -209,8 +209,7 @@ func rangeCase(g exprs, text string) func(*query.Engine) answer {
 	}
 }
 
-// difference is nil if two answers are the same: labels, times, annotations and types of error exactly, values to
-// 1e-12.
+// difference returns nil if two answers are equal: labels, times, annotations and types of error exactly, and values to 1e-12.
 func difference(want, got answer) error {
 	if want.err != nil || got.err != nil {
 		var wantTyped, gotTyped *query.Error

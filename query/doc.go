@@ -1,19 +1,19 @@
-// Package query evaluates PromQL. Columnar operators evaluate the expressions that dashboards use, and Prometheus's engine
-// evaluates the rest. Limits and a queue come before both.
+// Package query evaluates PromQL within limits. Columnar operators evaluate the expressions that dashboards use, and
+// Prometheus's engine evaluates the rest. Results equal the results of Prometheus's engine.
 //
-// An [Engine] takes an expression and times. It checks every limit that it can check before work begins: the length of the
-// query, the number of points, the step. Then the query waits for one of a fixed number of slots, where cheap queries do not
-// wait for large ones. The engine evaluates it over the Queryable. Errors are always *[Error] with the type that
-// Prometheus's HTTP API would report, so a front end only has to print them.
+// An [Engine] takes an expression and times, and returns a [Result]. First it checks the limits that need no data: the length
+// of the query, the number of points, the step. Then the query waits for one of a fixed number of slots; cheap queries do not
+// wait for large ones. The engine evaluates the query over the Queryable. Errors are always *[Error] with the type that
+// Prometheus's HTTP API would report, so that a front end only prints them.
 //
 // For each query, the Engine decides which of the two evaluates each part (see query/columnar). Results, annotations and
 // errors are those that Prometheus's engine would return. [Params.Columnar] and [Options.Columnar] turn the operators off.
 // [Params.Explain] describes the evaluation.
 //
-// Package resultcache keeps results. It returns a result only if no sample on which the result depends has changed since.
-// The write path reports changes through [Changes]. The engine evaluates steps near a change and steps that the cache lacks,
-// and joins them to the cached ones. It reuses a part of a result only if each value depends, to the last bit, on the
-// samples around its step and not on the range of the query. Other results only answer the same query for the same range.
+// Package resultcache keeps results. It returns a result only if the samples of the result have not changed since. The write
+// path reports changes through [resultcache.Changes]. The engine evaluates steps near a change and steps that the cache lacks,
+// and joins them to the cached steps. It reuses a part of a result only if each value depends, to the last bit, on the samples
+// around its step and not on the range of the query. Other results answer only the same query for the same range.
 //
 // The package does not depend on tables, heads or HTTP. Package query/read below it reads samples.
 //

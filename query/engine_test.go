@@ -171,7 +171,7 @@ func TestStepFor(t *testing.T) {
 	require.Equal(t, "12", grouped(12))
 }
 
-// gateway is a Queryable whose selectors wait until they are let go or cancelled, or fail.
+// gateway is a Queryable whose selectors fail, or wait until the test releases them or the query is cancelled.
 type gateway struct {
 	promstorage.SampleAndChunkQueryable
 	entered chan struct{}

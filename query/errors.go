@@ -108,7 +108,7 @@ func (o Options) samplesText() string {
 	return text
 }
 
-// failedFor reports whether a query ran out of time. exceeded is the memory limit that the query exceeded, 0 if none.
+// failedFor reports whether a query timed out. exceeded is the memory limit that the query exceeded, 0 if none.
 func failedFor(err error) (timedOut bool, exceeded int64) {
 	if err == nil {
 		return false, 0

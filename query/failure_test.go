@@ -15,7 +15,7 @@ import (
 	"halite/storage"
 )
 
-// faultyTable fails each read after some rows; until then it is a good table.
+// faultyTable fails each read after a number of rows.
 type faultyTable struct {
 	storage.Table
 	rows int
@@ -49,7 +49,7 @@ func (f *faultyIter) Err() error {
 	return f.RowIter.Err()
 }
 
-// TestFailingTableFailsTheQuery: with any expression, an interrupted read is an error.
+// TestFailingTableFailsTheQuery: a failed read fails the query, for all expressions.
 func TestFailingTableFailsTheQuery(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()

@@ -15,7 +15,7 @@ import (
 	"halite/query"
 )
 
-// TestPrometheusFiles runs all of Prometheus' own PromQL tests over the whole stack.
+// TestPrometheusFiles runs all of Prometheus's own PromQL tests over the whole stack.
 func TestPrometheusFiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")
@@ -40,7 +40,7 @@ func TestPrometheusFiles(t *testing.T) {
 	}
 }
 
-// filesEngine has what the test files need: names dropped at the end, and all that is experimental.
+// filesEngine returns the options of the test files: delayed removal of names and all experimental features.
 func filesEngine() promql.EngineOpts {
 	return promql.EngineOpts{
 		MaxSamples: promqltest.DefaultMaxSamplesPerQuery, Timeout: 100 * time.Second, LookbackDelta: 5 * time.Minute,

@@ -20,7 +20,7 @@ const (
 	dataTo   = dataFrom + 7*hourMs
 )
 
-// dataset is series as they are in the end, sorted by labels, times ascending.
+// dataset is the final series, sorted by labels, with ascending times.
 type dataset []dataSeries
 
 type dataSeries struct {
@@ -29,8 +29,8 @@ type dataSeries struct {
 	values []float64
 }
 
-// newDataset makes counters with resets, gauges with special values, classic histograms and sparse series, each with
-// its own interval, jitter, gaps and life.
+// newDataset makes counters with resets, gauges with special values, classic histograms and sparse series. Each series has its
+// own interval, jitter, gaps, begin and end.
 func newDataset(rng *rand.Rand) dataset {
 	var d dataset
 	for i := range 10 {
@@ -96,7 +96,7 @@ func newSeries(rng *rand.Rand, ls labels.Labels, intervalMs int64, next func() f
 	return s
 }
 
-// newHistogram makes buckets that agree with each other at every scrape.
+// newHistogram makes a classic histogram whose buckets are consistent at every scrape.
 func newHistogram(rng *rand.Rand, job string) dataset {
 	bounds := []string{"0.1", "0.5", "1", "5", "+Inf"}
 	d := make(dataset, len(bounds))
@@ -116,7 +116,7 @@ func newHistogram(rng *rand.Rand, job string) dataset {
 	return d
 }
 
-// newOddHistogram makes buckets that do not agree, miss samples, start again, and one whose bound is no number.
+// newOddHistogram makes a classic histogram with inconsistent buckets, missing samples, resets, and a bound that is no number.
 func newOddHistogram(rng *rand.Rand) dataset {
 	var d dataset
 	for _, le := range []string{"0.5", "1", "1.0", "7", "+Inf", "many"} {
@@ -133,8 +133,7 @@ func newOddHistogram(rng *rand.Rand) dataset {
 	return d
 }
 
-// history is the data as a sequence of writes after which only the dataset is left: in any order, some samples first
-// with another value.
+// history returns writes that result in the dataset. They are in any order, and some samples first have another value.
 func (d dataset) history(rng *rand.Rand) []ingest.Sample {
 	var first, last []ingest.Sample
 	for _, s := range d {
@@ -159,18 +158,18 @@ func (d dataset) history(rng *rand.Rand) []ingest.Sample {
 	return slices.Concat(first, onTime, late)
 }
 
-// exprs writes random expressions.
+// exprs generates random expressions.
 type exprs struct {
 	*rand.Rand
-	histograms bool // half of the selectors are of metrics with histograms
-	subqueries bool // half of the vectors come from functions of subqueries
+	histograms bool // half of the selectors select metrics with histograms
+	subqueries bool // half of the vectors are functions over subqueries
 }
 
 func pick[T any](g exprs, from ...T) T { return from[g.IntN(len(from))] }
 
 func (g exprs) duration() string { return pick(g, "1m", "2m", "5m", "10m", "37m", "1h", "2h30m") }
 
-// modifiers are offset and @, on selectors and subqueries.
+// modifiers generates offset and @ for selectors and subqueries.
 func (g exprs) modifiers() string {
 	out := ""
 	if g.IntN(6) == 0 {
@@ -205,7 +204,7 @@ func (g exprs) labels() string {
 	return strings.Join([]string{"job", "inst", "zone", "le"}[:g.IntN(5)], ",")
 }
 
-// vector writes an expression of type instant vector, at most so deep.
+// vector generates an expression of type instant vector with at most depth levels.
 func (g exprs) vector(depth int) string {
 	if depth == 0 {
 		return g.series() + g.modifiers()
@@ -234,7 +233,7 @@ func (g exprs) vector(depth int) string {
 	}
 }
 
-// overSubquery writes a function over a subquery of what dashboards ask for, or of anything.
+// overSubquery generates a function over a subquery, either one that dashboards use or any.
 func (g exprs) overSubquery(depth int) string {
 	inner := g.subject(depth)
 	function := pick(g, "rate", "increase", "max_over_time", "avg_over_time")
@@ -283,7 +282,7 @@ func (g exprs) aggregate(depth int) string {
 	case 6:
 		return fmt.Sprintf(`count_values%s ("%s", round(%s, 100))`, by, pick(g, "v", "v", "job"), inner)
 	case 0:
-		// Of equal values, NaN among them, Prometheus takes any: only values that are never equal give one answer.
+		// Prometheus may take any of equal values, including NaN. So the operand has values that are never equal.
 		inner = pick(g, "c_total", "rate(c_total[5m])", "increase(c_total[37m])", "avg_over_time(c_total[10m:1m])")
 		return fmt.Sprintf("%s%s (%d, %s)", pick(g, "topk", "bottomk"), by, g.IntN(5), inner)
 	case 1:
@@ -291,12 +290,12 @@ func (g exprs) aggregate(depth int) string {
 	}
 	op := pick(g, "sum", "sum", "avg", "min", "max", "count", "group", "stddev", "stdvar")
 	if strings.HasPrefix(op, "std") && (strings.Contains(inner, "ts_of_") || strings.Contains(inner, "timestamp")) {
-		// Timestamps are so large that their deviation depends on the order of the sum, which is not defined.
+		// Timestamps are so large that their deviation depends on the order of the sum, which is undefined.
 		inner = "(" + inner + ") % 1000"
 	}
 	for _, name := range []string{"predict_linear", "deriv", "stddev_over", "stdvar_over"} {
 		if strings.HasPrefix(op, "std") && strings.Contains(inner, name) {
-			op = "avg" // these are equal to 1e-13, but not to the last bit: the deviation of values that differ little may show it
+			op = "avg" // the operand is equal only to 1e-13, and the deviation of similar values may amplify the difference
 		}
 	}
 	return op + by + " (" + inner + ")"

@@ -45,7 +45,7 @@ func (w *headRowWriter) next() {
 	w.written = append(w.written, request...)
 }
 
-// again writes a sample again, with another value: one of the newest or any.
+// again rewrites a sample with another value: one of the newest, or any.
 func (w *headRowWriter) again() {
 	n := len(w.written)
 	last := w.written[n-1-w.IntN(min(n, 9))]
@@ -97,7 +97,8 @@ func TestHeadRows(t *testing.T) {
 	require.Greater(t, rows, int64(500), "rows are found again")
 }
 
-// TestHeadRowsBesideFlushes reads sums while samples come, again with larger values too, and are flushed. A sum never shrinks.
+// TestHeadRowsBesideFlushes reads sums while samples arrive, some again with larger values, and are flushed. A sum never
+// shrinks.
 func TestHeadRowsBesideFlushes(t *testing.T) {
 	const samples = 1800
 	s := openStackWith(t, vfs.NewMem(), stackOptions{clock: new(atomic.Int64)})
@@ -148,7 +149,7 @@ func TestHeadRowsBesideFlushes(t *testing.T) {
 			s.flush()
 		}
 		if k%50 == 0 {
-			sum() // one reader at least is as fast as the writer
+			sum() // at least one reader is as fast as the writer
 		}
 	}
 	done.Store(true)

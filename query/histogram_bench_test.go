@@ -25,7 +25,7 @@ const (
 	histogramStepMs  = 15_000
 )
 
-// BenchmarkHistograms asks over an hour of 1,000 native histograms, on our storage and on Prometheus's.
+// BenchmarkHistograms queries an hour of 1,000 native histograms, on Halite's storage and on Prometheus's.
 func BenchmarkHistograms(b *testing.B) {
 	ours := openStackWith(b, vfs.NewMem(), stackOptions{})
 	b.Cleanup(func() { require.NoError(b, ours.Close()) })

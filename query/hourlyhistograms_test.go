@@ -30,8 +30,9 @@ const (
 	hourlyDays = 4
 )
 
-// TestHourlyHistogramsAgainstPrometheus: increase and delta between the last histograms of two hours equal Prometheus's on the
-// samples, whether these are retired or not: with counter resets, stale markers, gaps, late samples and deletions.
+// TestHourlyHistogramsAgainstPrometheus: increase and delta between the last histograms of two hours equal Prometheus's
+// results, whether the samples are retired or not. The samples have counter resets, stale markers, gaps, late samples and
+// deletions.
 func TestHourlyHistogramsAgainstPrometheus(t *testing.T) {
 	seed := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	t.Logf("HALITE_SEED=%d", seed)
@@ -178,8 +179,8 @@ func askHistogram(t *testing.T, e *query.Engine, text string, atMs int64) *histo
 	return vector[0].H.Copy()
 }
 
-// TestHourlyHistogramsAreDeleted: a deletion removes hourly histograms of retired times at once, and for good. Floats of that
-// time stay hidden.
+// TestHourlyHistogramsAreDeleted: a deletion removes hourly histograms of retired times immediately and permanently. Floats of
+// that time stay hidden.
 func TestHourlyHistogramsAreDeleted(t *testing.T) {
 	clock := new(atomic.Int64)
 	clock.Store(hourlyFrom + dayMs + 2*hourMs)

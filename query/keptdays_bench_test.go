@@ -12,7 +12,7 @@ import (
 	"halite/query"
 )
 
-// fillHosts writes counters of some hosts at 60 s, eight modes each; every host restarts once in two days.
+// fillHosts writes counters of hosts at 60 s, with eight modes each. Every host restarts once in two days.
 func (s *stack) fillHosts(hosts int, fromMs, toMs int64) {
 	for h := range hosts {
 		var request []ingest.Sample
@@ -32,7 +32,7 @@ func (s *stack) fillHosts(hosts int, fromMs, toMs int64) {
 	s.flush()
 }
 
-// BenchmarkKeptDays asks over a week of 192 series at a step of an hour, all rows kept decoded.
+// BenchmarkKeptDays queries a week of 192 series at a step of an hour. The row cache has all rows.
 func BenchmarkKeptDays(b *testing.B) {
 	const days = 8
 	s := newStack(b)

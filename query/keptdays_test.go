@@ -16,11 +16,11 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// keptDaysSample is how far apart the samples of TestKeptDays are: a day has more than are worth lending.
+// keptDaysSample is the sample interval of TestKeptDays in milliseconds. A day then has enough samples to be pinned.
 const keptDaysSample = 90_000
 
-// dayByDay makes a series of some days with faults of a few kinds: it begins or ends within them, has gaps, samples off
-// their times, stale markers, and counters that restart.
+// dayByDay makes a series of several days that is irregular: it begins late or ends early, has gaps, jitter, stale markers and
+// counter resets.
 func dayByDay(rng *rand.Rand, days int64) (tsMs []int64, values []float64) {
 	from, to := spanFrom, spanFrom+days*dayMs
 	if rng.IntN(3) == 0 {
@@ -55,8 +55,8 @@ func dayByDay(rng *rand.Rand, days int64) (tsMs []int64, values []float64) {
 	return tsMs, values
 }
 
-// TestKeptDays asks over several days whose rows are kept day by day, most of the samples lent, with samples in the head
-// or without, and compares bit by bit with answers from the table alone.
+// TestKeptDays queries several days that the row cache has day by day, most of them pinned, with and without samples in the
+// head. The answers equal answers from the table alone, bit for bit.
 func TestKeptDays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")
@@ -90,7 +90,7 @@ func TestKeptDays(t *testing.T) {
 	for _, more := range [][]ingest.Sample{nil, recent, late} {
 		s.write(more)
 		whole := spanFrom + days*dayMs
-		for range 2 { // days and their quarters are kept when all of them is read
+		for range 2 { // the cache takes days and quarters that are read as a whole
 			_, err := ask(kept, "d_total", spanFrom, whole, time.Hour, query.Params{})
 			require.NoError(t, err)
 		}
@@ -101,7 +101,7 @@ func TestKeptDays(t *testing.T) {
 	require.Greater(t, cached, int64(100_000), "rows are found again")
 }
 
-// compareKeptDays asks both engines one question; it returns how many rows were found decoded.
+// compareKeptDays sends one query to both engines. It returns the number of rows found in the row cache.
 func compareKeptDays(t *testing.T, g exprs, plain, kept *query.Engine, days int64) int64 {
 	t.Helper()
 	function := pick(g, "rate", "increase", "delta", "irate", "max_over_time", "avg_over_time", "sum_over_time", "changes",

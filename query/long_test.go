@@ -13,7 +13,7 @@ import (
 	"halite/keyschema"
 )
 
-// TestLabelsTooLongForAKey: series whose row key holds only a hash of their labels are read like others.
+// TestLabelsTooLongForAKey: queries read series whose row keys have only a hash of their labels.
 func TestLabelsTooLongForAKey(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()

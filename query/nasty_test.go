@@ -103,7 +103,7 @@ func bomb(n int) string {
 	return text
 }
 
-// TestNastyExpressions: each gets an answer or the right error, in about a second, and the engine continues.
+// TestNastyExpressions: each expression has an answer or the right error, and the engine continues.
 func TestNastyExpressions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")

@@ -65,7 +65,7 @@ func multiplies(e parser.Expr) (found bool) {
 	return found
 }
 
-// subqueryLimits bounds the work of subqueries, whatever the number of series.
+// subqueryLimits bounds the work of subqueries, which limits of series do not bound.
 type subqueryLimits struct {
 	stepsMax, pointsMax int64
 	stepDefaultMs       int64
@@ -165,7 +165,7 @@ func added(a, b int64) int64 {
 	return a + b
 }
 
-// shortenedBytes is the length of the part of a query that a message repeats.
+// shortenedBytes is the length of the part of a query that an error quotes.
 const shortenedBytes = 200
 
 func shortened(text string) string {

@@ -18,8 +18,8 @@ import (
 	"halite/storage"
 )
 
-// TestNewestRow checks that a query finds samples in the head alone, in the tables alone and in both. Rows of the hour are there
-// when the database is opened, or are written later.
+// TestNewestRow checks that a query finds samples in the head alone, in the tables alone and in both. Some rows of the hour
+// exist when the database is opened, others are written later.
 func TestNewestRow(t *testing.T) {
 	t.Parallel()
 	clock, fs := new(atomic.Int64), vfs.NewMem()

@@ -19,7 +19,7 @@ import (
 // openHourSeries is the number of series of BenchmarkOpenHour: 25 metrics with four series on each of 1,000 hosts.
 const openHourSeries = 100_000
 
-// openHourStack has samples of minutes of an hour, 15 s apart, that the clock has not left.
+// openHourStack has samples of the first minutes of the current hour, 15 s apart.
 func openHourStack(b *testing.B, minutes int64) *stack {
 	clock := new(atomic.Int64)
 	clock.Store(dataFrom + minutes*60_000)
@@ -44,8 +44,8 @@ func openHourStack(b *testing.B, minutes int64) *stack {
 	return s
 }
 
-// BenchmarkOpenHour asks queries, most of them instant ones, of an hour whose samples lie in the head or in the tables. The row
-// cache has its default size. It reports CPU time.
+// BenchmarkOpenHour queries the current hour, mostly with instant queries. Its samples are in the head or in the tables. The
+// row cache has its default size. The benchmark reports CPU time.
 func BenchmarkOpenHour(b *testing.B) {
 	for _, minutes := range []int64{5, 50} {
 		s := openHourStack(b, minutes)

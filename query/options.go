@@ -41,8 +41,8 @@ type Options struct {
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
-	// EngineSamplesMax is the limit for Prometheus's engine, which holds 16 bytes for each sample besides those that it has
-	// read; default SamplesMax.
+	// EngineSamplesMax replaces SamplesMax for Prometheus's engine, which needs 16 bytes for each sample besides the read ones;
+	// SamplesMax.
 	EngineSamplesMax int
 	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4. More queries would compete
 	// for the CPUs and hold their memory longer.
@@ -87,8 +87,8 @@ type Options struct {
 	// ResultCacheBytes is the memory of the result cache; 64 MiB. Negative turns the cache off; less than 32 MiB counts as
 	// 32 MiB.
 	ResultCacheBytes int64
-	// ResultCacheRecent is the least age of samples in cached steps: the cache omits steps that read younger samples; 0.
-	// Results are exact even with 0, because each use of a cached result checks Changes.
+	// ResultCacheRecent is the least age of samples in cached steps; 0. The cache omits steps that read younger samples. Results
+	// are exact even with 0, because each use of a cached result checks Changes.
 	ResultCacheRecent time.Duration
 	// Retention is the retention of samples; nil keeps them forever. Results near its end are not cached.
 	Retention *keyschema.TierRetention

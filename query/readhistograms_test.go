@@ -21,7 +21,7 @@ import (
 	"halite/query/budget"
 )
 
-// textOf shows a sample with its start timestamp. The hints of counters are the reader's matter.
+// textOf prints a sample with its start timestamp, without counter reset hints, which the reader sets.
 func textOf(s ingest.Sample) string {
 	switch {
 	case s.H != nil:
@@ -75,7 +75,8 @@ func samplesOf(tb testing.TB, q promstorage.Queryable, metric string, fromMs, to
 	return out, set.Err()
 }
 
-// longSamples are three days of two series with integers, floats and float histograms by turns, and start timestamps.
+// longSamples returns three days of two series with start timestamps, which alternate between integers, floats and float
+// histograms.
 func longSamples(rng *rand.Rand, fromMs int64) (list []ingest.Sample) {
 	for inst := range 2 {
 		source := histogramSource{Rand: rng, metric: "turns"}
@@ -92,8 +93,8 @@ func longSamples(rng *rand.Rand, fromMs int64) (list []ingest.Sample) {
 	return list
 }
 
-// TestReadsWhatWasWritten reads three days of histograms, bit by bit, also slice by slice, wherever they are: late, rewritten,
-// deleted and retired.
+// TestReadsWhatWasWritten compares reads of three days of histograms with the writes, bit for bit, also slice by slice. Some
+// samples are late, rewritten, deleted or retired.
 func TestReadsWhatWasWritten(t *testing.T) {
 	rng := newRandOf(t)
 	const fromMs = int64(20_000) * dayMs
@@ -104,7 +105,7 @@ func TestReadsWhatWasWritten(t *testing.T) {
 			s := openStackWith(t, vfs.NewMem(), stackOptions{clock: clock, raw: 10 * 24 * time.Hour})
 			defer func() { require.NoError(t, s.Close()) }()
 			list := longSamples(rng, fromMs)
-			// A float of the same time, written later, does not hide a histogram.
+			// A later float with the same time does not hide a histogram.
 			var hidden, first []ingest.Sample
 			for _, l := range list {
 				if (l.H != nil || l.FH != nil) && rng.IntN(20) == 0 {
@@ -118,7 +119,7 @@ func TestReadsWhatWasWritten(t *testing.T) {
 			}
 			s.fill(slices.Concat(first, shuffled(rng, list), hidden), mode)
 			small := s.options
-			small.BatchRowsMax = 24 // a row or two of histograms a batch
+			small.BatchRowsMax = 24 // one or two rows of histograms for each batch
 			q, err := newSource(small)
 			require.NoError(t, err)
 			check := func(fromMs, toMs int64, deleted func(ts int64) bool) {
@@ -156,7 +157,7 @@ func TestReadsWhatWasWritten(t *testing.T) {
 	}
 }
 
-// TestHistogramsCountAsMemory: a query that holds too many histograms is refused, and gives back what it has held.
+// TestHistogramsCountAsMemory: a query that holds too many histograms fails and releases its memory.
 func TestHistogramsCountAsMemory(t *testing.T) {
 	rng := newRandOf(t)
 	for _, mode := range []flushMode{inHead, inTables} {
@@ -174,7 +175,7 @@ func TestHistogramsCountAsMemory(t *testing.T) {
 		require.NoError(t, err)
 		require.Greater(t, whole.Peak(), int64(150_000))
 		whole.Close()
-		if mode == inTables { // a long series is read slice by slice, and each slice is given back
+		if mode == inTables { // a long series is read slice by slice, and each slice is released
 			sliced := s.options
 			sliced.BatchRowsMax = 24
 			q, err = newSource(sliced)

@@ -22,14 +22,14 @@ type Result struct {
 	Value parser.Value
 	// Warnings holds warnings and infos. Its AsStrings separates them.
 	Warnings annotations.Annotations
-	// Stats is nil unless the request wants it.
+	// Stats is nil unless Params.Stats is set.
 	Stats stats.QueryStats
-	// Explain is nil unless the request wants it.
+	// Explain is nil unless Params.Explain is set.
 	Explain *Explain
 
 	queries []promql.Query
 	held    *budget.Budget // nil if memory is not counted
-	// settle stores the result in the result cache. It is nil once that is done.
+	// settle stores the result in the result cache. It is nil after that.
 	settle func()
 	// local is empty if columnar operators alone computed the value, step by step.
 	local resultcache.SkipReason

@@ -25,7 +25,8 @@ const (
 	retiredRaw  = 20 * dayMs
 )
 
-// retiredStack has had samples for 150 days. Samples are kept for 20 days, hours for 70, days forever.
+// retiredStack has samples of 150 days. Retention keeps samples for 20 days, hourly states for 70 days, and daily states
+// forever.
 type retiredStack struct {
 	*stack
 	now    int64
@@ -50,7 +51,7 @@ func newRetiredStack(t *testing.T) *retiredStack {
 		var samples []ingest.Sample
 		for i := range 3 {
 			if i == 2 && day >= 50 {
-				continue // this one ends
+				continue // this series ends
 			}
 			name := fmt.Sprint(i)
 			if r.series[name] == nil {
@@ -77,7 +78,7 @@ func newRetiredStack(t *testing.T) *retiredStack {
 	return r
 }
 
-// window is what all samples of a series say, retired or not.
+// eval returns the result over all samples of a series, retired or not.
 func (s *retiredSeries) eval(fn rollup.Func, startMs, endMs int64) (float64, bool) {
 	var st rollup.State
 	for i, ts := range s.tsMs {
@@ -89,8 +90,8 @@ func (s *retiredSeries) eval(fn rollup.Func, startMs, endMs int64) (float64, boo
 	return v, has
 }
 
-// TestRetiredSamplesAreAnsweredFromStates: windows of whole hours, and further back of whole days, are as exact as ever;
-// the answer says that it comes from states.
+// TestRetiredSamplesAreAnsweredFromStates: windows of whole hours are exact, and so are older windows of whole days. The
+// answer has a warning that it comes from states.
 func TestRetiredSamplesAreAnsweredFromStates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")
@@ -162,8 +163,7 @@ func (r *retiredStack) compare(
 	require.Greater(t, values, 5, text)
 }
 
-// TestRetiredSamplesAreGone: hours without states are empty. A window that cuts an hour contains the hour if it
-// contains the hour's end.
+// TestRetiredSamplesAreGone: hours without states are empty. A window that contains the end of an hour contains the hour.
 func TestRetiredSamplesAreGone(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")
@@ -184,7 +184,7 @@ func TestRetiredSamplesAreGone(t *testing.T) {
 	require.Contains(t, value(`count_over_time(old{i="0"}[2h30m])`, at+10*60_000), "=>\n18 @", "three hours end in the window")
 	require.Contains(t, value(`count_over_time(old{i="0"}[30m])`, at), "=>\n6 @")
 	require.Empty(t, value(`count_over_time(old{i="0"}[30m])`, at+40*60_000))
-	// A series that ended long ago is found as long as its states live.
+	// A series that ended long ago is found until its states expire.
 	at = tieredFrom + 52*dayMs
 	require.Contains(t, value(`sum(count_over_time(old{i="2"}[10d]))`, at-at%dayMs), fmt.Sprint(8*144))
 }

@@ -15,8 +15,9 @@ import (
 	"halite/query"
 )
 
-// TestRetiredHistogramsWarn: a window that begins before the histograms that are kept has a warning: it is answered from hourly
-// ones, or, where these have expired too, lacks histograms. Floats and younger windows have none.
+// TestRetiredHistogramsWarn: the result of a window that begins before the retention of histograms has a warning. The warning
+// says that hourly histograms answer, or that the result lacks histograms because those have expired too. Floats and later
+// windows have no warning.
 func TestRetiredHistogramsWarn(t *testing.T) {
 	const fromMs = int64(20_000) * dayMs
 	clock := new(atomic.Int64)
@@ -71,7 +72,7 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 	require.Zero(t, series)
 }
 
-// TestHistogramsForEverNeverWarn: a window that begins before 1970 lacks nothing.
+// TestHistogramsForEverNeverWarn: a window that begins before 1970 has no warning if histograms are kept forever.
 func TestHistogramsForEverNeverWarn(t *testing.T) {
 	clock := new(atomic.Int64)
 	clock.Store(10 * dayMs)

@@ -17,7 +17,7 @@ import (
 	"halite/storage"
 )
 
-// withRowCache is a Queryable over the same data that keeps decoded rows.
+// withRowCache returns a Queryable over the same data with a row cache.
 func (s *stack) withRowCache(bytes int64) *source {
 	options := s.options
 	options.Watch, options.RowCacheBytes = s.watch, bytes
@@ -66,15 +66,15 @@ func TestKeptRowsAreThoseOfTheTable(t *testing.T) {
 	require.Greater(t, cached, int64(1000), "rows are found again")
 }
 
-// dropSomeRows deletes the rows of a metric from the table; samples of the head stay.
+// dropSomeRows drops the rows of a metric from the table. Samples in the head stay.
 func dropSomeRows(t *testing.T, s *stack) {
 	data, err := s.store.Table(t.Context(), storage.TableData)
 	require.NoError(t, err)
 	require.NoError(t, data.DropRows(t.Context(), storage.RowRange{Start: []byte("g#"), End: []byte("g$")}))
 }
 
-// TestKeptRowsBesideFlushes reads through the row cache while samples arrive, also out of order, and are flushed. Each
-// reader must find all samples acknowledged before it began, once.
+// TestKeptRowsBesideFlushes reads through the row cache while samples arrive, some out of order, and are flushed. Each read
+// returns all samples that were acknowledged before it began, once.
 func TestKeptRowsBesideFlushes(t *testing.T) {
 	const (
 		rounds = 120
@@ -105,7 +105,7 @@ func TestKeptRowsBesideFlushes(t *testing.T) {
 				ls := labels.FromStrings("__name__", "n", "i", fmt.Sprint(i))
 				request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + k*stepMs, Value: float64(k)})
 				if old := k - 40; old >= 0 && i == 0 {
-					// The same sample again, hours late: its row is written again.
+					// The same sample arrives again hours later, so that a flush rewrites its row.
 					request = append(request, ingest.Sample{Labels: ls, TsMs: dataFrom + old*stepMs, Value: float64(old)})
 				}
 			}

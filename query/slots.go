@@ -14,8 +14,8 @@ import (
 	"halite/storage/principal"
 )
 
-// slots admits a fixed number of queries at a time. Cheap and large queries have separate queues, so neither kind
-// delays the other for long:
+// slots admits a fixed number of queries at once. Cheap and large queries have separate queues, so that neither kind delays
+// the other for long:
 //
 //   - A quarter of the slots is closed to large queries. A cheap query only waits for cheap queries.
 //   - While large queries hold less than a quarter of the slots, a free slot goes to a large query first.
@@ -113,7 +113,7 @@ func (s *slots) enqueue(kind costKind, who *principal.Principal) (*waiter, error
 	return w, nil
 }
 
-// await waits until a query has its slot.
+// await waits for the slot of a query.
 func (s *slots) await(ctx context.Context, w *waiter) error {
 	if w.ready == nil {
 		return nil
@@ -133,7 +133,7 @@ func (s *slots) await(ctx context.Context, w *waiter) error {
 		err = ctx.Err()
 	}
 	if !s.dequeue(w) {
-		return nil // The slot came at the same moment.
+		return nil // the slot came at the same moment
 	}
 	return err
 }

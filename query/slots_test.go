@@ -188,7 +188,7 @@ func TestEstimate(t *testing.T) {
 	const hour = int64(3600 / 15)
 	for _, c := range []struct {
 		query string
-		steps int64 // of a minute; 0 is an instant query
+		steps int64 // of a minute each; 0 means an instant query
 		want  int64
 	}{
 		{"1 + 1", 0, 0},

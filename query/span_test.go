@@ -41,7 +41,7 @@ func (s *stack) fillSpan(series int, fromMs, toMs, intervalMs int64) {
 	s.flush()
 }
 
-// scan asks a question of a span that ends at toMs, and returns what reading took.
+// scan queries a span that ends at toMs, and returns the figures of the reads.
 func scan(tb testing.TB, e *query.Engine, text string, fromMs, toMs int64, step time.Duration) read.Figures {
 	res, err := ask(e, text, fromMs, toMs, step, query.Params{Explain: true})
 	require.NoError(tb, err)
@@ -52,7 +52,8 @@ func scan(tb testing.TB, e *query.Engine, text string, fromMs, toMs int64, step 
 	return res.Explain.Reading
 }
 
-// TestLongScansAreFlat: a query holds only some days of a series of any length. Only the results grow.
+// TestLongScansAreFlat: a query holds only a few days of a series in memory, however long the series is. Only the results
+// grow.
 func TestLongScansAreFlat(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -67,15 +68,15 @@ func TestLongScansAreFlat(t *testing.T) {
 		peak := func(days int64) int64 {
 			read := scan(t, e, text, to-days*dayMs, to, step)
 			require.Greater(t, read.BytesPeak, int64(200_000), text)
-			// Values while the series is read, groups, points.
+			// Minus the values of a series, of its group, and the points of the result.
 			return read.BytesPeak - days*dayMs/step.Milliseconds()*(8+16+16)
 		}
 		require.LessOrEqual(t, peak(310), peak(80)+peak(80)/20, text)
 	}
 }
 
-// TestRowsReadByTheDay: at a step of a day, minutes a day need one row a day of each series. Where the last of them ends
-// on the hour they need two: a sample at that very time belongs to the window, and to the next hour.
+// TestRowsReadByTheDay: at a step of a day, a window of minutes needs one row of each series and day. A window that ends on
+// the hour needs two rows, because a sample at its end belongs to the next hour.
 func TestRowsReadByTheDay(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -107,7 +108,7 @@ func TestRowsReadOfTheLastHour(t *testing.T) {
 	}
 }
 
-// BenchmarkYearOfOneSeries scans a year of one series. heap-B is the most that the heap grew by.
+// BenchmarkYearOfOneSeries scans a year of one series. heap-B is the largest growth of the heap.
 func BenchmarkYearOfOneSeries(b *testing.B) {
 	const days = 365
 	for _, interval := range []int64{60_000, 15_000} {
@@ -139,7 +140,7 @@ func benchEngine(b *testing.B, s *stack) *query.Engine {
 	return e
 }
 
-// heapGrowth is how much more memory objects take at any time during f, those not collected yet included.
+// heapGrowth returns the largest growth of the heap during f, including garbage.
 func heapGrowth(f func()) int64 {
 	sample := func() int64 {
 		m := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -173,7 +174,7 @@ func BenchmarkRowsRead(b *testing.B) {
 		name, text        string
 		series            int
 		days              int64
-		interval, recent  int64 // the last hours have a sample each minute, if recent is set
+		interval, recent  int64 // if recent is set, the last hours have a sample each minute
 		span, step        time.Duration
 		seriesRowsAllowed float64
 	}{
@@ -202,8 +203,8 @@ func BenchmarkRowsRead(b *testing.B) {
 	}
 }
 
-// TestJoinsReadOnlyWhatCanMatch: of the right operand, series that match none of the left one are not read, unless they
-// may be an error.
+// TestJoinsReadOnlyWhatCanMatch: a join omits series of the right operand that match no series of the left one, unless they
+// may cause an error.
 func TestJoinsReadOnlyWhatCanMatch(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -224,7 +225,7 @@ func TestJoinsReadOnlyWhatCanMatch(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
 	}
-	// Two series of a job without a match are an error all the same.
+	// Two series of a job are an error even without a match.
 	text := `c_total{i="000001"} / on (job) c_total{i!~"0000(05|09|13|17|21|25|29|33|37)"}`
 	_, err := ask(e, text, from, to, time.Minute, query.Params{})
 	require.ErrorContains(t, err, "duplicate series")

@@ -28,7 +28,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// stack is the part of the database that a query needs, on a file system in memory.
+// stack is a database without HTTP, on a file system in memory.
 type stack struct {
 	*source
 	tb       testing.TB
@@ -47,7 +47,7 @@ type source struct {
 	rollups *rollups.Reader
 }
 
-// Rollups are for the engine; nil if there are none.
+// Rollups returns the rollups for the engine, nil without rollups.
 func (s *source) Rollups() *rollups.Reader { return s.rollups }
 
 // sourceOptions are the options of a reader, its row cache and rollups.
@@ -75,7 +75,7 @@ func newSource(o sourceOptions) (*source, error) {
 	return s, err
 }
 
-// newEngine makes an engine that uses the rollups of its Queryable.
+// newEngine returns an engine that uses the rollups of its Queryable.
 func newEngine(o query.Options) (*query.Engine, error) {
 	if q, ok := o.Queryable.(interface{ Rollups() *rollups.Reader }); ok {
 		o.Rollups = q.Rollups()
@@ -88,20 +88,20 @@ func newStack(tb testing.TB, rules ...keyschema.Rule) *stack {
 	return openStack(tb, vfs.NewMem(), rules...)
 }
 
-// openStack opens a stack on a file system, with what it holds.
+// openStack opens a stack on a file system, which may have data.
 func openStack(tb testing.TB, fs vfs.FS, rules ...keyschema.Rule) *stack {
 	tb.Helper()
 	return openStackWith(tb, fs, stackOptions{rules: rules})
 }
 
-// stackOptions are what stacks may differ in.
+// stackOptions configures a stack.
 type stackOptions struct {
 	rules []keyschema.Rule
 	// tables is the engine; nil is an embedded one on the file system.
 	tables storage.Store
-	// clock tells the time in ms; nil is the true one.
+	// clock has the time in milliseconds since 1970; nil is the real time.
 	clock *atomic.Int64
-	// tiers keeps states of hours and days, as long as that; the job runs when a test says so.
+	// tiers turns rollups on. hours and days are the retention of states. Only rollUp runs the job.
 	tiers            bool
 	raw, hours, days time.Duration
 	// deleting runs between the two new versions of the rows that a deletion changes; nil just calls change.
@@ -156,7 +156,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 			return announce(fromMs, toMs, func() error { return o.deleting(change) })
 		}
 	}
-	// The hours are flushed when a test says so, not by themselves.
+	// Only tests flush hours.
 	s.ingester, err = ingest.Open(ctx, ingest.Options{
 		Dir: "wal", FS: fs, Store: s.store, Index: x, Schema: schema, FreeBytesMin: -1, Retention: ages.Tier(keyschema.Raw), Now: now,
 		Head: ingest.HeadOptions{FlushInterval: -1}, Tombstones: s.deleted, Deleting: deleting, States: states,
@@ -176,7 +176,7 @@ func openStackWith(tb testing.TB, fs vfs.FS, o stackOptions) *stack {
 	return s
 }
 
-// rollUp computes the states of all days that are over.
+// rollUp computes the states of all closed days.
 func (s *stack) rollUp() {
 	s.tb.Helper()
 	for worked := true; worked; {
@@ -219,19 +219,19 @@ func (s *stack) flush() {
 	require.Zero(s.tb, s.ingester.Stats().Samples, "samples in the head after a flush")
 }
 
-// flushMode says where samples are when they are queried.
+// flushMode says where the queried samples are.
 type flushMode string
 
 const (
 	inHead     flushMode = "head"   // all in the head
 	inTables   flushMode = "tables" // all in the tables
-	inBoth     flushMode = "both"   // every other sample in the tables, the rest, out of order, in the head
-	intoTables flushMode = "late"   // as inBoth, then all in the tables: rows that were written twice
+	inBoth     flushMode = "both"   // every other sample in the tables, the others, out of order, in the head
+	intoTables flushMode = "late"   // like inBoth, then all in the tables, so that rows are written twice
 )
 
 var flushModes = []flushMode{inHead, inTables, inBoth, intoTables}
 
-// adapter makes a stack the storage of Prometheus' test files.
+// adapter makes a stack the storage of Prometheus's test files.
 type adapter struct {
 	*stack
 	mode    flushMode
@@ -244,7 +244,7 @@ func (a *adapter) NoStartTimes() bool { return !a.starts }
 
 var _ promstorage.Storage = (*adapter)(nil)
 
-// Reader offers our columns.
+// Reader returns the column reader, nil unless columns is set.
 func (a *adapter) Reader() *read.Reader {
 	if !a.columns {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"halite/query"
 )
 
-// BenchmarkSubquery asks for six hours of 1,000 series at a step of a minute, and for one step, with operators and without.
+// BenchmarkSubquery queries six hours of 1,000 series at a step of a minute, and one step, with operators and without.
 func BenchmarkSubquery(b *testing.B) {
 	s := benchStack(b, 1000, 8*240)
 	for _, text := range []string{

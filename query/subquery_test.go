@@ -12,7 +12,7 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// TestSubqueriesAgainstPrometheus asks random subqueries of ours and of Prometheus' storage.
+// TestSubqueriesAgainstPrometheus sends random subqueries to Halite and to Prometheus's storage.
 func TestSubqueriesAgainstPrometheus(t *testing.T) {
 	t.Parallel()
 	rng := newRandOf(t)
@@ -25,8 +25,8 @@ func TestSubqueriesAgainstPrometheus(t *testing.T) {
 	compareAll(t, exprs{Rand: rng, subqueries: true}, newQueryEngine(t, s, query.On), theirs, int(cases))
 }
 
-// TestSubqueriesAddInOrder: where windows share sums, other last bits would show as changes of what Prometheus finds constant,
-// or as other differences.
+// TestSubqueriesAddInOrder: functions that amplify differences in the last bits add the samples of windows in Prometheus's
+// order.
 func TestSubqueriesAddInOrder(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

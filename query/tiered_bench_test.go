@@ -11,15 +11,15 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// processorTime is the processor time of this process.
+// processorTime returns the CPU time of this process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkTierCosts is the processor time for each series of functions over long windows: from states that are read and
-// from ones that are kept decoded, and from rows likewise. The costs in query/read/rollups/plan.go are from it.
+// BenchmarkTierCosts reports the CPU time for each series of functions over long windows: from states and from rows, read or
+// cached. The costs in query/read/rollups/plan.go come from it.
 func BenchmarkTierCosts(b *testing.B) {
 	const series = 60
 	for _, interval := range []int64{15_000, 60_000} {

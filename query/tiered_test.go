@@ -21,16 +21,16 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// tieredSeeds is the number of random databases; HALITE_SEEDS asks for more. Each is asked for tieredWindows windows.
+// tieredSeeds is the number of random databases; HALITE_SEEDS replaces it. Each answers tieredWindows queries.
 const (
 	tieredSeeds   = 4
 	tieredWindows = 2600
 )
 
-// tieredFrom is the 20th of January, 2024: days cross the ends of months.
+// tieredFrom is 20 January 2024, so that the data extends over the ends of months.
 const tieredFrom = 19_742 * dayMs
 
-// tieredWorld is random series over some months, with all that makes states stale.
+// tieredWorld has random series of several months, and changes that make states stale.
 type tieredWorld struct {
 	*rand.Rand
 	*stack
@@ -44,7 +44,7 @@ func newTieredWorld(t *testing.T, seed uint64) *tieredWorld {
 	clock := new(atomic.Int64)
 	clock.Store(tieredFrom + days*dayMs + rng.Int64N(dayMs))
 	opts := stackOptions{tiers: true, clock: clock}
-	if rng.IntN(3) == 0 { // keys change on the way, in the midst of a day
+	if rng.IntN(3) == 0 { // row keys change in the middle of a day
 		opts.rules = []keyschema.Rule{{
 			Pattern: "m*", FromHour: tieredFrom/hourMs + rng.Int64N(days*24), Salts: 5, Promoted: []string{"job"},
 		}}
@@ -65,7 +65,7 @@ func newTieredWorld(t *testing.T, seed uint64) *tieredWorld {
 	return w
 }
 
-// history is a random series.
+// history returns the samples of a random series.
 func (w *tieredWorld) history(name string) []ingest.Sample {
 	ls := labels.FromStrings("__name__", name, "job", fmt.Sprint(w.IntN(3)))
 	interval := []int64{60_000, 300_000, 600_000, 3_600_000, 4_000_123}[w.IntN(5)]
@@ -92,7 +92,7 @@ func (w *tieredWorld) history(name string) []ingest.Sample {
 	return out
 }
 
-// values makes the values of a series.
+// values returns a generator of values.
 func (w *tieredWorld) values() func() float64 {
 	at, kind := 0.0, w.IntN(7)
 	return func() float64 {
@@ -101,7 +101,7 @@ func (w *tieredWorld) values() func() float64 {
 			if at += float64(w.IntN(50)); w.IntN(200) == 0 {
 				at = float64(w.IntN(5))
 			}
-		case 1: // a counter of fractions, with resets all the time
+		case 1: // a counter of fractions with many resets
 			if at += w.Float64() * 1e6; w.IntN(5) == 0 {
 				at = w.Float64()
 			}
@@ -126,8 +126,8 @@ func (w *tieredWorld) values() func() float64 {
 	}
 }
 
-// disturb writes late samples and other values for the same times, and deletes some samples. It computes some states again,
-// flushes some rows, and leaves the rest in the head.
+// disturb writes late samples and other values for the same times, and deletes samples. It recomputes some states, flushes
+// some rows, and leaves the others in the head.
 func (w *tieredWorld) disturb() {
 	for range w.IntN(4) {
 		var late []ingest.Sample
@@ -168,7 +168,7 @@ var tieredFunctions = map[string]bool{
 	"increase": false,
 }
 
-// question is a random expression over random windows.
+// question returns a random expression with random windows.
 func (w *tieredWorld) question(functions []string) (text string, exact bool, start, end, step int64) {
 	name := functions[w.IntN(len(functions))]
 	units := []int64{hourMs, dayMs, 60_000, 1}
@@ -207,7 +207,7 @@ func TestTiersAreExact(t *testing.T) {
 		w := newTieredWorld(t, seed)
 		options := w.options
 		if w.IntN(2) == 0 {
-			options.Watch = w.watch // rows are found decoded
+			options.Watch = w.watch // turns the row cache on
 		}
 		q, err := newSource(options)
 		require.NoError(t, err)
@@ -237,7 +237,7 @@ func TestTiersAreExact(t *testing.T) {
 	require.Greater(t, fromStates, int64(windows))
 }
 
-// tieredDifference compares results: bit by bit, or to 1e-12.
+// tieredDifference compares results bit for bit if exact is set, otherwise to 1e-12.
 func tieredDifference(want, got promengine.Matrix, exact bool) error {
 	if len(want) != len(got) {
 		return fmt.Errorf("%d series, want %d", len(got), len(want))

@@ -20,8 +20,8 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// TestKeptStatesAreThoseOfTheTables asks questions with states kept, then changes something: late samples in memory and
-// flushed, deletions, states computed again, days and months that close. No answer comes from an old state.
+// TestKeptStatesAreThoseOfTheTables queries cached states between changes: late samples, flushes, deletions, recomputed
+// states, and days and months that close. No answer uses a stale state.
 func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 	first, seeds := seeds.Number(t, "HALITE_SEED", defaultSeed), seeds.Number(t, "HALITE_SEEDS", unlessShort(2, 1))
 	var functions []string
@@ -44,7 +44,7 @@ func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 				stepTime := time.Duration(step) * time.Millisecond
 				want, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
 				require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
-				for range 2 { // the second finds what the first has kept
+				for range 2 { // the second query uses the cache
 					got, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.On, Explain: true})
 					require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
 					require.NoError(t, tieredDifference(want.Value.(promengine.Matrix), got.Value.(promengine.Matrix), exact),
@@ -53,7 +53,7 @@ func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 				}
 				want.Close()
 			}
-			if w.IntN(4) == 0 { // days end, and months with them
+			if w.IntN(4) == 0 { // days end, and sometimes months
 				w.clock.Add(w.Int64N(2 * dayMs))
 				w.rollUp()
 			}
@@ -64,7 +64,7 @@ func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 	}
 }
 
-// counterOf is the value of a counter without labels.
+// counterOf returns the value of a counter without labels.
 func counterOf(t *testing.T, r *prometheus.Registry, name string) float64 {
 	families, err := r.Gather()
 	require.NoError(t, err)

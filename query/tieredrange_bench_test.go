@@ -11,16 +11,15 @@ import (
 	"halite/query"
 )
 
-// tierQuestion is a question of long windows, or of long spans.
+// tierQuestion is a query with long windows or a long range.
 type tierQuestion struct {
 	name, text string
 	spanDays   int64 // from the first step to the last
 	step       time.Duration
 }
 
-// BenchmarkTierRanges is the processor time for each series of windows that slide, and of long ones: from states that are
-// read, and that are kept, and from rows, read and kept likewise. As with
-// scrapes, samples do not lie on the bounds of hours.
+// BenchmarkTierRanges reports the CPU time for each series of sliding and of long windows: from states and from rows, read or
+// cached. As with scrapes, no sample lies on the bound of an hour.
 func BenchmarkTierRanges(b *testing.B) {
 	const series, offsetMs = 20, 3_217
 	for _, world := range []struct {
@@ -56,7 +55,7 @@ func BenchmarkTierRanges(b *testing.B) {
 	}
 }
 
-// askTiers runs one query in every way; kept caches decoded rows and states.
+// askTiers runs one query in every way. kept has a cache of rows and states.
 func (s *stack) askTiers(b *testing.B, kept *source, q tierQuestion, end, series int64) {
 	for _, way := range []struct {
 		name string

@@ -169,8 +169,8 @@ func (b *Budget) ForLookup() (reserve func(bytes int64) error, done func()) {
 	return reserve, func() { b.Release(taken.Load()) }
 }
 
-// SeriesBytes is roughly the memory of a selected series: its struct, one span of hours, labels that the index made only for
-// this query, and the series object for Prometheus's engine.
+// SeriesBytes is the approximate memory of a selected series: its struct, one span of hours, labels that the index made only
+// for this query, and the series object for Prometheus's engine.
 const SeriesBytes = 256
 
 // ReserveSeries adds n selected series, or fails with a *LimitError.
@@ -186,7 +186,7 @@ func (b *Budget) ReserveSeries(n int) error {
 	return err
 }
 
-// Reserved returns the bytes that are reserved now.
+// Reserved returns the bytes that are currently reserved.
 func (b *Budget) Reserved() int64 { return b.bytes.Load() }
 
 // Peak returns the largest number of bytes reserved at once.

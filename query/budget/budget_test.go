@@ -33,12 +33,12 @@ func TestQueriesShareMemory(t *testing.T) {
 	require.NoError(t, two.Reserve(2<<20))
 	one.Close()
 	two.Close()
-	two.Release(8 << 20) // what was handed on is released later
+	two.Release(8 << 20) // the next holder of the memory releases it
 	three.Close()
 	require.Zero(t, p.bytes.Load())
 }
 
-// TestSettledBudgets: a query whose result is left holds no more than the result.
+// TestSettledBudgets: after Reset, a query leases only the memory of its result.
 func TestSettledBudgets(t *testing.T) {
 	p := &Pool{bytesMax: 16 << 20}
 	o := Limits{BytesMax: 8 << 20}
@@ -57,7 +57,7 @@ func TestSettledBudgets(t *testing.T) {
 	require.Zero(t, p.bytes.Load())
 }
 
-// fakeResponse gives its memory back when it is ended.
+// fakeResponse closes its budget when End is called.
 type fakeResponse struct {
 	slow, ended atomic.Bool
 	budget      *Budget
@@ -70,7 +70,7 @@ func (a *fakeResponse) End() {
 	go a.budget.Close()
 }
 
-// TestSlowAnswersGiveWay: a query without memory aborts slow answers, the newest first and no more than necessary.
+// TestSlowAnswersGiveWay: a query without memory ends slow responses, the newest first and no more than necessary.
 func TestSlowAnswersGiveWay(t *testing.T) {
 	p := &Pool{bytesMax: 16 << 20}
 	o := Limits{BytesMax: 16 << 20}
@@ -112,7 +112,7 @@ func TestSlowAnswersGiveWay(t *testing.T) {
 	require.EqualValues(t, 1<<20, p.bytes.Load())
 }
 
-// TestBudgetsRace lets queries take and release memory concurrently. The pool loses no memory and gives none twice.
+// TestBudgetsRace lets queries lease and release memory concurrently. The pool loses no memory and leases none twice.
 func TestBudgetsRace(t *testing.T) {
 	p := &Pool{bytesMax: 64 << 20}
 	var queries sync.WaitGroup

@@ -36,7 +36,7 @@ type Pool struct {
 	responses []transfer // in order of their start
 }
 
-// NewPool makes the memory that all queries share, and registers its metrics; reg may be nil.
+// NewPool returns a pool of bytesMax bytes and registers its metrics. reg may be nil.
 func NewPool(bytesMax int64, reg prometheus.Registerer) (*Pool, error) {
 	p := &Pool{bytesMax: bytesMax}
 	if reg == nil {
@@ -132,7 +132,7 @@ func (b *Budget) StartSending(r Response) {
 	b.pool.responses = append(b.pool.responses, transfer{Response: r, budget: b, over: make(chan struct{})})
 }
 
-// forget removes the response of a budget. Afterwards, its End is not called any more.
+// forget removes the response of a budget, so that the pool no longer calls its End.
 func (p *Pool) forget(b *Budget) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

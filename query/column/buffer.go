@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// Buffer is a pair of columns that is reused.
+// Buffer is a pair of columns, times and values, whose memory is reused.
 type Buffer struct {
 	TsMs   []int64
 	Values []float64
 }
 
-// bufferSamplesMax bounds pooled buffers. The garbage collector frees the memory of an unusual query.
+// bufferSamplesMax bounds pooled buffers. The garbage collector frees larger ones, which are rare.
 const bufferSamplesMax = 2 << 20
 
 // BufferPool reuses buffers. Buffers for different uses have separate pools, so that small ones do not grow large.
@@ -43,8 +43,8 @@ func (b *Buffer) Append(tsMs []int64, values []float64) {
 	b.Values = append(b.Values, values...)
 }
 
-// Join returns the properties of the samples from from on. before and next are the properties of the samples before at and from
-// at on.
+// Join returns the properties of the samples starting at from. before has the properties of the samples up to at, and next has
+// the properties of the others.
 func (b *Buffer) Join(before, next Properties, from, at int) Properties {
 	switch at {
 	case b.Len():

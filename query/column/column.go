@@ -24,7 +24,7 @@ type Column struct {
 	Records *Records
 }
 
-// Append appends samples to a column, as a segment if it has some already.
+// Append appends samples to a column, as a segment unless the column is empty.
 func (c *Column) Append(of Points, t Properties) {
 	if c.Len() == 0 {
 		c.Set(of, t)

@@ -16,7 +16,7 @@ func SetHints(samples []histchunk.Sample, floats []int64) {
 			at++
 		}
 		follows := i > 0 && (at == 0 || floats[at-1] < samples[i-1].TsMs)
-		// The next histogram needs the old hint of this one only to check whether it is a gauge.
+		// The next iteration uses the old hint of this histogram only to check whether it is a gauge.
 		var before *histchunk.Sample
 		if follows {
 			before = &samples[i-1]

@@ -10,9 +10,9 @@ import (
 	"halite/keyschema/histchunk"
 )
 
-// Records are the samples of one series that are not floats. Times ascend.
+// Records are the samples of one series other than floats. Times ascend.
 type Records struct {
-	// Histograms have one sample a time. They must not be changed.
+	// Histograms have one sample for each time. Callers do not change them.
 	Histograms []histchunk.Sample
 	// StartTimes are the start timestamps of floats and histograms. The time of a point is the time of the sample. Its value is
 	// the start timestamp in milliseconds since 1970.
@@ -43,7 +43,7 @@ func HistogramBytes(samples []histchunk.Sample) (sizeBytes int64) {
 	return sizeBytes
 }
 
-// SizeBytes is the memory of the records.
+// SizeBytes returns the memory of the records.
 func (r *Records) SizeBytes() int64 {
 	sizeBytes := HistogramBytes(r.Histograms) + SampleBytes*int64(len(r.StartTimes.TsMs))
 	for i := range r.Exemplars {
@@ -53,7 +53,7 @@ func (r *Records) SizeBytes() int64 {
 	return sizeBytes
 }
 
-// Len is the number of histograms and exemplars.
+// Len returns the number of histograms and exemplars.
 func (r *Records) Len() int { return len(r.Histograms) + len(r.Exemplars) }
 
 // Add adds later records. At equal times they win.

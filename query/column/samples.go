@@ -2,8 +2,8 @@ package column
 
 import "slices"
 
-// Samples are consecutive samples of one series. Times ascend strictly; stale markers are values like others. The slices must
-// not be changed.
+// Samples are consecutive samples of one series. Times ascend strictly, and stale markers are values like others. Callers do
+// not change the slices.
 type Samples struct {
 	// TsMs are the times. They are nil if FirstMs and StepMs determine them; see Times.
 	TsMs    []int64
@@ -11,12 +11,12 @@ type Samples struct {
 	Values  []float64
 	// StepMs is the time between neighbouring samples; 0 if it varies or is unknown.
 	StepMs int64
-	// NoStale means that no value is a stale marker. Monotonic means that no value is less than the one before. If unknown, both
-	// are false.
+	// NoStale means that no value is a stale marker. Monotonic means that no value is less than the previous one. Both are false
+	// if unknown.
 	NoStale, Monotonic bool
 
-	// Resets are the positions of values that are less than the one before, counted from ResetsOffset samples before the
-	// first. They may include positions of other samples. Nil means unknown.
+	// Resets are the positions of values that are less than the previous one. They count from ResetsOffset samples before the
+	// first sample, and may include positions outside the samples. nil means unknown.
 	Resets       []uint16
 	ResetsOffset int
 }
@@ -55,7 +55,7 @@ func (s *Samples) AppendTimes(to []int64, from, end int) []int64 {
 	return to
 }
 
-// AppendResets appends the positions of values that are less than the one before, if they are known.
+// AppendResets appends the positions of values that are less than the previous one. known is false if they are unknown.
 func (s *Samples) AppendResets(to []int) (_ []int, known bool) {
 	if s.Monotonic {
 		return to, true

@@ -96,7 +96,7 @@ func discount(ev *operator.Eval, m *operator.Matrix, g grid.Grid) {
 			}
 			continue
 		}
-		// The part is evaluated once, as in CountOnce.
+		// The engine evaluates the part once; see CountOnce.
 		n := int64(grid.Count(row))
 		for k := range ev.Total {
 			ev.Total[k] -= n

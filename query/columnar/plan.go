@@ -13,7 +13,7 @@ import (
 // identifies the part, so a label of that name in data or query has no special meaning.
 const delegatedLabel = "__columnar__"
 
-// Plan is the way to evaluate an expression.
+// Plan says how to evaluate an expression.
 type Plan struct {
 	grid     grid.Grid
 	opts     operator.Options
@@ -48,7 +48,7 @@ func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 		return p
 	}
 	if opts.DelayedNames {
-		// The engine cannot find out which series must lose their names at the end.
+		// The engine cannot know which series lose their names at the end.
 		return nil
 	}
 	p.rest = p.rewrite(e, false)
@@ -61,11 +61,11 @@ func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 // Whole reports whether the plan needs no engine.
 func (p *Plan) Whole() bool { return p.vector != nil || p.scalar != nil }
 
-// Rest is the expression that the engine evaluates over [Run.Queryable]. It is not preprocessed. It is nil if the plan
-// is whole.
+// Rest returns the expression that the engine evaluates over [Run.Queryable], not preprocessed. It returns nil if the plan is
+// whole.
 func (p *Plan) Rest() parser.Expr { return p.rest }
 
-// Operators is the tree of operators, a line each.
+// Operators returns the tree of operators, one on each line.
 func (p *Plan) Operators() []string {
 	d := new(operator.Description)
 	switch {
@@ -124,7 +124,7 @@ func (p *Plan) rewrite(e parser.Expr, once bool) parser.Expr {
 	return e
 }
 
-// leavesOperands names the functions that depend on the expression of their operand, not only on its value.
+// leavesOperands reports whether a function depends on the expression of its operand, not only on the operand's value.
 func leavesOperands(name string) bool {
 	switch name {
 	case "info", "absent", "absent_over_time", "timestamp", "start_timestamp":
@@ -174,8 +174,8 @@ func strip(e parser.Expr) parser.Expr {
 	return e
 }
 
-// delegate makes the selector that replaces a part. It pins a part that is evaluated once to the first step, so that the
-// engine also evaluates the expression around it once.
+// delegate makes the selector that replaces a part. It sets @ to the first step for a part that is evaluated once, so that the
+// engine also evaluates the enclosing expression once.
 func (p *Plan) delegate(v operator.Vector, pos posrange.PositionRange, once bool) parser.Expr {
 	h := &delegatedPart{vector: v, grid: p.grid}
 	vs := &parser.VectorSelector{PosRange: pos}

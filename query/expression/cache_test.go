@@ -21,7 +21,7 @@ func testParser() parser.Parser {
 	})
 }
 
-// everyKind has each kind of expression.
+// everyKind lists expressions of all kinds.
 func everyKind() []string {
 	return []string{
 		`1`, `"text"`, `m`, `-m`, `(m)`, `m{b="x",a!~"y.*"} offset 5m @ start()`, `m[5m] @ 1234.5`, `vector(time())`, `pi()`,
@@ -64,7 +64,7 @@ func change(t *testing.T, e parser.Expr, at time.Time) {
 	require.NoError(t, err)
 }
 
-// TestCachingParser changes each copy. The next one is as the parser made it.
+// TestCachingParser changes each copy. The next copy equals the parser's result.
 func TestCachingParser(t *testing.T) {
 	cached, plain := NewCachingParser(testParser()), testParser()
 	for _, text := range everyKind() {
@@ -99,7 +99,7 @@ func describe(e parser.Expr) (out []string) {
 	return out
 }
 
-// TestCachingParserKeepsLittle bounds the texts, and leaves out those that may take much memory.
+// TestCachingParserKeepsLittle: the texts are bounded, and the cache omits texts that may take much memory.
 func TestCachingParserKeepsLittle(t *testing.T) {
 	p := NewCachingParser(testParser())
 	for _, text := range []string{

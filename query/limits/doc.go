@@ -1,3 +1,4 @@
-// Package limits bounds queries by limits and rules that may change while the server runs. A limit bounds time, memory or number
-// of queries. A rule refuses queries, or sends them through a slow lane of one at a time. Both are counted.
+// Package limits bounds queries by limits and rules, which [Control.Set] may replace while the server runs. A limit bounds the
+// time, memory or number of queries. A rule refuses matching queries, or sends them through a slow lane that runs one query at
+// a time. The package counts warnings, refusals and dry runs of each.
 package limits

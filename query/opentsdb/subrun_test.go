@@ -10,7 +10,7 @@ import (
 	"halite/query/column"
 )
 
-// TestNumbers: times of one series never overwrite the times of another, which may lie behind in the same array.
+// TestNumbers: times of one series never overwrite the times of another one in the same array.
 func TestNumbers(t *testing.T) {
 	stale := math.Float64frombits(value.StaleNaN)
 	array := []int64{1, 2, 10, 20}

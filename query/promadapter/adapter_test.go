@@ -28,7 +28,7 @@ const base, day = readtest.Base, readtest.Day
 
 var all = labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".+")
 
-// drain reads a set into label string → columns.
+// drain reads a set. It returns the samples by the text of the labels.
 func drain(set promstorage.SeriesSet) (map[string]column.Points, []labels.Labels, error) {
 	out := map[string]column.Points{}
 	var order []labels.Labels
@@ -50,7 +50,7 @@ func drain(set promstorage.SeriesSet) (map[string]column.Points, []labels.Labels
 	return out, order, set.Err()
 }
 
-// check compares a set with the truth of the world; empty series may be there unless strict.
+// check compares a set with the truth of the world. Without strict, the set may have empty series.
 func check(t *testing.T, w *readtest.World, win column.TimeRange, set promstorage.SeriesSet, strict bool) {
 	t.Helper()
 	got, order, err := drain(set)
@@ -174,7 +174,7 @@ func TestHints(t *testing.T) {
 	require.Equal(t, []string{"x", "limit", "2"}, values)
 }
 
-// TestFailuresFailTheQuery injects a fault at each possible place and expects an error, never an incomplete answer.
+// TestFailuresFailTheQuery injects a fault at each possible place. The query fails and never returns an incomplete answer.
 func TestFailuresFailTheQuery(t *testing.T) {
 	fault := errors.New("disk on fire")
 	for name, inject := range map[string]func(*readtest.World){
@@ -213,7 +213,7 @@ func requireNothingHeld(t *testing.T, q promstorage.Querier) {
 	require.Zero(t, q.(*querier).session.Budget().Reserved())
 }
 
-// adapterOf makes a Queryable over a world.
+// adapterOf returns a Queryable over a world.
 func adapterOf(w *readtest.World, change func(*read.Options)) *Queryable {
 	return New(w.Reader(change))
 }
@@ -257,7 +257,7 @@ func TestLimits(t *testing.T) {
 		var known promengine.ErrTooManySamples
 		require.ErrorAs(t, err, &known)
 	}
-	// Only memory held at once counts: with batches and pieces, much less is enough.
+	// Only memory that is in use at once counts, so batches and slices need much less.
 	require.NoError(t, readAll(func(o *read.Options) {
 		o.BytesMax, o.BatchRowsMax, o.Concurrency = int64(len(w.Series))*budget.SeriesBytes+int64(total)*column.SampleBytes/2, 1, 1
 	}))
@@ -275,7 +275,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	}
 	require.NoError(t, set.Err())
 	require.NoError(t, querier.Close())
-	// Iterators that are still about keep their samples, and keep them right.
+	// Iterators in use keep their samples unchanged.
 	for i, it := range held {
 		want := w.Series[i].Truth(column.TimeRange{MinMs: 0, MaxMs: math.MaxInt64})
 		for _, ts := range want.TsMs {
@@ -343,10 +343,10 @@ func TestChunksAreSmall(t *testing.T) {
 	require.NoError(t, set.Err())
 }
 
-// TestIteratorsHoldAPiece: an iterator holds only one piece of a series of any length.
+// TestIteratorsHoldAPiece: an iterator holds only one slice of a series, however long the series is.
 func TestIteratorsHoldAPiece(t *testing.T) {
 	w, s := readtest.LongWorld(t, 40)
-	// A piece of 2 days is in memory twice for a moment.
+	// A slice of 2 days is in memory twice for a moment.
 	q := adapterOf(w, func(o *read.Options) { o.BatchRowsMax, o.BytesMax = 48, budget.SeriesBytes+2*2*1440*column.SampleBytes })
 	querier, err := q.Querier(base, base+40*day)
 	require.NoError(t, err)

@@ -103,5 +103,5 @@ func (it *iterator) AtFloatHistogram(*histogram.FloatHistogram) (int64, *histogr
 	return math.MinInt64, nil
 }
 
-// Err implements chunkenc.Iterator: the error of the read that should have filled the column.
+// Err implements chunkenc.Iterator. It returns the error of the read.
 func (it *iterator) Err() error { return it.samples.err }

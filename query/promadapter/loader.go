@@ -30,7 +30,7 @@ type loader struct {
 	closed atomic.Bool
 }
 
-// selected asks the index, once.
+// selected selects the series at the first call.
 func (l *loader) selected() (*read.Selection, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (c *seriesSamples) release() {
 	*c = seriesSamples{}
 }
 
-// next replaces the slice by the next one that has samples. It returns false when there is none, or on an error.
+// next replaces the slice by the next one with samples. It returns false if there is none, or after an error.
 func (c *seriesSamples) next() bool {
 	for c.stream != nil && c.err == nil && c.stream.More() {
 		if c.batch != nil {

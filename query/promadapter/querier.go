@@ -14,8 +14,8 @@ var _ promstorage.Querier = (*querier)(nil)
 
 // Select implements Querier. The set is always sorted. Samples are read while it is consumed, with ctx.
 //
-// If the set need not be sorted, its user is an engine, which collects all series before it iterates over any, and accepts empty
-// series. If the set must be sorted, its user merges or sends it. Then the set has no empty series.
+// Without sortSeries the caller is an engine, which collects all series before it iterates over any, and accepts empty series.
+// With sortSeries the caller merges or sends the set, which then has no empty series.
 func (q *querier) Select(
 	ctx context.Context, sortSeries bool, hints *promstorage.SelectHints, matchers ...*labels.Matcher,
 ) promstorage.SeriesSet {

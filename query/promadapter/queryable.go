@@ -20,7 +20,7 @@ type Queryable struct {
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)
 
-// New makes a Queryable. Each of its queriers has a budget of its own.
+// New returns a Queryable. Each of its queriers has a budget of its own.
 func New(r *read.Reader) *Queryable { return &Queryable{reader: r} }
 
 // WithBudget returns a Queryable whose queriers share a budget, which they do not close.
@@ -61,7 +61,7 @@ type selector struct {
 	shared  bool // the budget is shared with other queriers
 }
 
-// Figures returns what the querier has read so far.
+// Figures returns the figures of the querier's reads until now.
 func (s *selector) Figures() read.Figures { return s.session.Figures() }
 
 // Close implements Querier and ChunkQuerier.

@@ -29,7 +29,7 @@ type Options struct {
 // queueMax is the number of lines that may wait for the disk.
 const queueMax = 1024
 
-// Log keeps the records. A nil *Log keeps none.
+// Log writes the log of slow queries and the file of active queries. A nil *Log writes nothing.
 type Log struct {
 	opts    Options
 	logger  *slog.Logger
@@ -158,7 +158,7 @@ func (l *Log) writeLines() {
 	}
 }
 
-// write appends a line, and warns when the disk begins to refuse lines.
+// write appends a line. It warns only about the first of consecutive failures.
 func (l *Log) write(text []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

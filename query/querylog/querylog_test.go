@@ -23,7 +23,7 @@ func testQuery(i int) Query {
 	}
 }
 
-// opened is a Log over files of a directory; it fills the log with everything that is warned of.
+// opened opens a Log over files of a directory. Its warnings go to warned.
 func opened(t *testing.T, dir string, warned *bytes.Buffer, change func(*Options)) *Log {
 	t.Helper()
 	opts := Options{
@@ -79,7 +79,7 @@ func TestLogOfSlowQueries(t *testing.T) {
 	require.Empty(t, warned)
 }
 
-// TestUnfinishedQueries drops a Log without closing it, as kill -9 does: the next one reports the queries that ran.
+// TestUnfinishedQueries drops a Log without closing it, as kill -9 does. The next Log reports the queries that ran.
 func TestUnfinishedQueries(t *testing.T) {
 	dir, warned := t.TempDir(), new(bytes.Buffer)
 	l := opened(t, dir, warned, nil)
@@ -137,7 +137,7 @@ func TestSlotIsJSON(t *testing.T) {
 	}
 }
 
-// TestActiveFileIsDamaged: with any content of the file, the start continues and warns.
+// TestActiveFileIsDamaged: Open warns about a damaged file and continues.
 func TestActiveFileIsDamaged(t *testing.T) {
 	good := encodeSlot(testQuery(1))
 	slot := func(content string) string { return content + strings.Repeat("\x00", slotBytes-len(content)) }
@@ -185,7 +185,7 @@ func TestMappingFails(t *testing.T) {
 	require.Equal(t, 1., testutil.ToFloat64(l.metrics.failed))
 }
 
-// TestFullDisk logs to a device that is always full: each lost line is counted, the first is warned of.
+// TestFullDisk logs to a device that is always full. The log counts each lost line and warns about the first.
 func TestFullDisk(t *testing.T) {
 	_, err := os.Stat("/dev/full")
 	warned := new(bytes.Buffer)
@@ -207,7 +207,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, 1, strings.Count(warned.String(), "cannot write the query log"))
 }
 
-// TestTornLine: the line after one that was cut off begins on a line of its own.
+// TestTornLine: after an incomplete line the next one begins on a line of its own.
 func TestTornLine(t *testing.T) {
 	l := opened(t, t.TempDir(), new(bytes.Buffer), nil)
 	l.mu.Lock()
@@ -253,7 +253,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "is negative")
 }
 
-// FuzzParseSlots parses arbitrary files: every slot is empty, damaged, or a query that encodes again.
+// FuzzParseSlots parses arbitrary files. Every slot is empty, damaged, or a query that can be encoded.
 func FuzzParseSlots(f *testing.F) {
 	good := encodeSlot(testQuery(1))
 	f.Add(good)
@@ -271,7 +271,7 @@ func FuzzParseSlots(f *testing.F) {
 	})
 }
 
-// BenchmarkBeginEnd measures the cost of a query's record.
+// BenchmarkBeginEnd records a query in the file of active queries and removes it.
 func BenchmarkBeginEnd(b *testing.B) {
 	l, err := Open(Options{ActiveFile: filepath.Join(b.TempDir(), "queries.active"), Slots: 8})
 	require.NoError(b, err)

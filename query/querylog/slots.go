@@ -43,7 +43,7 @@ func parseSlots(data []byte) (queries []Query, damaged int) {
 func encodeSlot(q Query) []byte {
 	for textMax := textBytesMax; ; textMax /= 2 {
 		b := q.bounded(textMax)
-		// Quotation marks take more room than this, and then append makes more.
+		// A text that needs escapes may exceed this capacity; append then grows it.
 		text := b.appendJSON(make([]byte, 0, 192+len(b.Query)+len(b.Client)))
 		if len(text) <= slotBytes {
 			return text

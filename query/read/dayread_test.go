@@ -16,7 +16,7 @@ import (
 	"halite/query/read/readtest"
 )
 
-// valuesWorld knows the values of labels.
+// valuesWorld is a World whose index lists the values of labels.
 type valuesWorld struct{ *readtest.World }
 
 func (w valuesWorld) LabelValues(ctx context.Context, name string, mint, maxt int64, limit int, matchers ...*labels.Matcher,
@@ -41,8 +41,8 @@ func (w valuesWorld) LabelValues(ctx context.Context, name string, mint, maxt in
 var roadRule = keyschema.Rule{Pattern: "speed", Salts: 16, Promoted: []string{"road", "mile"}, Basis: keyschema.BasisPromoted,
 	SaltTags: 1}
 
-// roads has two roads of 30 miles with two lanes each, a sample every 20 minutes over two days; mile 013 of the first is
-// also there as 0130, and one series has no mile.
+// roads returns two roads of 30 miles with two lanes each, and a sample every 20 minutes for two days. The first road also has
+// a mile 0130 beside 013, and a series without a mile.
 func roads(t testing.TB, rule keyschema.Rule) *readtest.World {
 	w := readtest.NewWorld(t, rule)
 	add := func(pairs ...string) {
@@ -64,7 +64,7 @@ func roads(t testing.TB, rule keyschema.Rule) *readtest.World {
 	return w
 }
 
-// read reads all that matches, compares it with the truth, and returns what it took.
+// readAll reads all matching series, compares them with the truth, and returns the figures of the read.
 func readAll(w *readtest.World, t testing.TB, win column.TimeRange, matchers ...*labels.Matcher) read.Figures {
 	t.Helper()
 	q := w.Reader(func(o *read.Options) { o.Index = valuesWorld{w} })
@@ -133,8 +133,8 @@ func TestPromotedRowsAreOneRange(t *testing.T) {
 	}
 }
 
-// TestCoalescedReads compares random selections with the truth, under random rules; where the matchers look at promoted tags
-// only, nothing is read needlessly.
+// TestCoalescedReads compares random selections with the truth, under random rules. If the matchers use only promoted tags,
+// each read uses all rows.
 func TestCoalescedReads(t *testing.T) {
 	rng := readtest.NewRand(t)
 	for range 60 {

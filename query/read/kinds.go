@@ -45,7 +45,7 @@ func (k kinds) families() []string {
 // histogramShare is the approximate size of a row of histograms divided by the size of a row of floats.
 const histogramShare = 16
 
-// batchRows is the number of rows of a batch, given the number for floats.
+// batchRows returns the number of rows of a batch. floats is the number for a batch of floats.
 func (k kinds) batchRows(floats int) int {
 	if k.has(keyschema.Histograms) {
 		return max(1, floats/histogramShare)

@@ -31,9 +31,9 @@ type Head interface {
 	// after the other, each ascending and without duplicates. It appends the end of each series in the columns to ends. If
 	// newest is set, it may omit all but the newest of an hour. A ref is an index.Ref; an unknown one has no samples.
 	//
-	// fromMs is nil, or has a time of each series. It may omit earlier samples of the same hour. They must be those that it has
-	// returned since the last write to the hour's rows in the table, up to the newest one of that moment, which may have changed.
-	// If it cannot tell, it sets the time to −1 and omits none.
+	// fromMs is nil, or has a time of each series, which replaces mintMs in the hour of that time. The caller knows that earlier
+	// samples of the hour are those that the head has returned since the last write to the hour's rows in the table. Only the
+	// newest one of that moment may have changed. If the head cannot tell, it sets the time to −1 and uses mintMs.
 	AppendBatch(refs []uint32, mintMs, maxtMs int64, newest bool, fromMs []int64, tsMs []int64, values []float64, ends []int,
 	) ([]int64, []float64, []int, error)
 	// AppendStartTimes appends the start timestamps of a series to the two columns. A value is the start timestamp, in

@@ -13,8 +13,8 @@ import (
 	"halite/query/rowcache"
 )
 
-// TestBlocksOfAnyDensity asks for random windows again and again, of series with samples so dense that a day, or a quarter,
-// is too large for one entry, evenly spaced or not, with writes between. Nothing may be read twice while nothing changes.
+// TestBlocksOfAnyDensity repeats random queries with writes between them. The samples are evenly spaced or not, and some are
+// so dense that a day or a quarter is too large for an entry. No row is read twice unless a write changes it.
 func TestBlocksOfAnyDensity(t *testing.T) {
 	rng := readtest.NewRand(t)
 	for _, stepMs := range []int64{2_000, 7_000, 60_000, 1_000_000} {
@@ -59,7 +59,7 @@ func TestBlocksOfAnyDensity(t *testing.T) {
 			}
 			require.Zero(t, rows(part), "a part of it")
 			if round%4 == 3 {
-				// A row is written again: at most its day has to be read again.
+				// After another write of a row, at most its day is read again.
 				writtenMs := base + rng.Int64N(2*day)
 				require.NoError(t, watch.During(writtenMs, writtenMs, func() error { return nil }))
 				read := rows(all)

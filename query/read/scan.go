@@ -58,7 +58,6 @@ func beginScan(day int64, ranges []storage.RowRange) scanned {
 	}}
 }
 
-// row records a row.
 func (s *scanned) row(key []byte) {
 	_, hour, ok := keyschema.CutHour(key)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"halite/storage/principal"
 )
 
-// Select finds the series that match and have samples within the bounds of the windows. Whole hours between windows are not read.
-// Other samples between windows may be returned.
+// Select finds the series that match and have samples within the bounds of the windows. Batches lack whole hours between
+// windows, but may have other samples between windows.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
 	return newSelection(ctx, s, s.ofWindows(ctx, w, matchers), matchers)
 }
@@ -102,8 +102,8 @@ func (s *Session) reaching(ctx context.Context, within column.TimeRange, matcher
 	return r
 }
 
-// SplitLast divides the hours of each series: last reads the n latest hours, before reads the others. Close both, and also the
-// Selection.
+// SplitLast divides the hours of each series. last reads the n latest hours, and before reads the others. The caller closes
+// both, and also the Selection.
 func (s *Selection) SplitLast(n int) (last, before *Selection, err error) {
 	latest, older := make([]index.Series, 0, len(s.series)), make([]index.Series, 0, len(s.series))
 	for _, series := range s.series {
@@ -128,7 +128,7 @@ func (s *Selection) SplitLast(n int) (last, before *Selection, err error) {
 	return last, before, nil
 }
 
-// narrowed is the selection of series with fewer hours.
+// narrowed returns a selection of series with fewer hours.
 func (s *Selection) narrowed(series []index.Series) (*Selection, error) {
 	out := &Selection{request: s.request, session: s.session, version: s.version}
 	out.hours, out.pin = []index.HourSpan{{First: 0, Last: keyschema.HourMax}}, false // rows are not merged

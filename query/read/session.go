@@ -17,7 +17,7 @@ import (
 type Windows struct {
 	FirstEndMs, StepMs, RangeMs int64
 	Steps                       int
-	// Latest says that the last sample of a window almost suffices.
+	// Latest says that the selector needs the last sample of each window, and rarely others.
 	Latest bool
 }
 
@@ -48,7 +48,7 @@ func (w Windows) Hours(within column.TimeRange) []index.HourSpan {
 	return out
 }
 
-// Figures count the reads of a session's selections so far.
+// Figures count the reads of a session's selections until now.
 type Figures struct {
 	Series int64 // selected series
 	// Ranges counts the row ranges requested. Scans are the first reads of the table, newest day first.
@@ -64,14 +64,14 @@ type Figures struct {
 	BytesPeak int64
 }
 
-// Session holds what the selections of one query share: a budget and figures. It is safe for concurrent use.
+// Session is the reads of one query. Its selections share a budget and figures. It is safe for concurrent use.
 type Session struct {
 	reader  *Reader
 	ages    *keyschema.TierRetention // at the beginning of the query
 	budget  *budget.Budget
 	figures figures
 	single  bool
-	yield   func(ctx context.Context) error // nil if nobody waits for the query
+	yield   func(ctx context.Context) error // nil if the query shares no CPU
 }
 
 type figures struct {
@@ -93,7 +93,7 @@ func (s *Session) Retention() *keyschema.RetentionByMetric { return s.ages.Load(
 // UseOneCPU makes the query read with one goroutine, and call yield before each batch of series. Call it before the first read.
 func (s *Session) UseOneCPU(yield func(ctx context.Context) error) { s.single, s.yield = true, yield }
 
-// Concurrency is the number of goroutines of the query that read at once, at most most.
+// Concurrency returns the number of goroutines that may read for the query at once, at most most.
 func (s *Session) Concurrency(most int) int {
 	if s.single {
 		return 1
@@ -106,7 +106,7 @@ func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Ma
 	return s.reader.LabelValues(ctx, labelMetric, w.Bounds(), 0, matchers...)
 }
 
-// Close closes the budget. Selections and batches of the session must not be used any more.
+// Close closes the budget. The caller no longer uses selections and batches of the session.
 func (s *Session) Close() { s.budget.Close() }
 
 // Budget returns the budget of the session.

@@ -16,7 +16,7 @@ import (
 	"halite/storage"
 )
 
-// TestStreamsGiveAllSamplesInPieces reads random windows in pieces of a few days, the head beside the table.
+// TestStreamsGiveAllSamplesInPieces reads random windows in slices of a few days, from head and table.
 func TestStreamsGiveAllSamplesInPieces(t *testing.T) {
 	rng := readtest.NewRand(t)
 	pieces := 0
@@ -44,7 +44,7 @@ func TestStreamsGiveAllSamplesInPieces(t *testing.T) {
 	require.Greater(t, pieces, 80)
 }
 
-// readPieces appends the pieces of a batch to the columns of its series; it returns how many there were.
+// readPieces appends the slices of a batch to the columns of its series. It returns the number of slices.
 func readPieces(t *testing.T, sel *read.Selection, i int, got []column.Points, endMs int64) (pieces int) {
 	st, err := sel.Open(t.Context(), i)
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func readPieces(t *testing.T, sel *read.Selection, i int, got []column.Points, e
 	return pieces
 }
 
-// spansOnly is the samples within one of the windows: what lies between them may be read or not.
+// spansOnly returns the samples within the windows. A read may also return samples between windows.
 func spansOnly(w read.Windows, c column.Points) (out column.Points) {
 	for i, ts := range c.TsMs {
 		for k := range w.Steps {
@@ -107,7 +107,7 @@ const base, day = readtest.Base, readtest.Day
 
 var all = labels.MustNewMatcher(labels.MatchRegexp, "__name__", ".+")
 
-// TestOnlyHoursOfTheWindowAreRead also checks that ranges come sorted and apart.
+// TestOnlyHoursOfTheWindowAreRead also checks that the row ranges are sorted and disjoint.
 func TestOnlyHoursOfTheWindowAreRead(t *testing.T) {
 	w := readtest.NewWorld(t)
 	s := w.Add(labels.FromStrings("__name__", "m", "a", "b"))

@@ -19,13 +19,13 @@ import (
 	"halite/storage/principal"
 )
 
-// Changes reports changes of samples. A write is reported after readers can see it and before it is acknowledged. So cached
-// results are exact.
+// Changes reports changes of samples. It reports a write after readers can see the samples and before the write is
+// acknowledged. So cached results are exact.
 type Changes interface {
 	// Generation is a number that grows with every change.
 	Generation() uint64
-	// ChangedSince reports whether samples with mintMs ≤ time ≤ maxtMs may have been added, replaced or deleted since
-	// the generation, and the times between which that happened.
+	// ChangedSince reports whether samples with mintMs ≤ time ≤ maxtMs may have been added, replaced or deleted since the
+	// generation. If so, it returns the first and the last time of such samples.
 	ChangedSince(generation uint64, mintMs, maxtMs int64) (fromMs, toMs int64, changed bool)
 }
 
@@ -39,11 +39,10 @@ const (
 	keepMax = 2
 )
 
-// Cache keeps results of queries. An entry is used only for steps around which no sample has changed since, so
-// that an answer from the cache is the one that an evaluation would give.
+// Cache keeps results of queries.
 //
-// There are two kinds of entries. An entry of a sliding expression (see cacheability) holds consecutive steps. Any part of it
-// may be used, and it grows at its ends. An entry of another expression answers only the same request.
+// There are two kinds of entries. An entry of a sliding expression (see cacheability) holds consecutive steps. A query may use
+// any part of it, and the entry grows at its ends. An entry of another expression answers only the same request.
 type Cache struct {
 	entries  *fastcache.Cache
 	bytesMax int64
@@ -196,7 +195,7 @@ func (c *Cache) remember(text string, s *cacheability) {
 	c.shapes[text] = s
 }
 
-// demote records that an expression is not sliding after all, because its evaluation has shown so.
+// demote records that an expression is not sliding: its evaluation has shown why.
 func (c *Cache) demote(text string, s *cacheability, why SkipReason) *cacheability {
 	demoted := *s
 	demoted.sliding, demoted.WhySliding = false, why
@@ -231,15 +230,15 @@ type Lookup struct {
 	Reused          int // steps taken from the cache
 }
 
-// part is a range of the steps asked for, either from the cache or, if matrix is nil, to be evaluated.
+// part is a range of the requested steps. Its values are in Matrix if the cache has them; otherwise the caller evaluates it.
 type part struct {
 	From, To int // steps, to excluded
 	Matrix   promql.Matrix
 	Cached   bool
 }
 
-// Begin prepares the use of the cache for a query; nil if it cannot be used at all. Only queries of
-// principals that read the same series share results.
+// Begin makes the Lookup of a query. Only principals that read the same series share results. It fails if the expression does
+// not parse.
 func (c *Cache) Begin(
 	p parser.Parser, s expression.Expression, lookback time.Duration, who *principal.Principal,
 ) (*Lookup, error) {
@@ -270,7 +269,7 @@ func (q *Lookup) At(step int) int64 { return q.startMs + int64(step)*q.stepMs }
 
 func (q *Lookup) lastMs() int64 { return q.At(q.Steps - 1) }
 
-// sliding reports whether parts of the result may be used. Only range queries allow that.
+// sliding reports whether other queries may use parts of the result. Instant queries have no parts.
 func (q *Lookup) sliding() bool { return q.Shape != nil && q.Shape.sliding && q.IsRange }
 
 // refuse makes all checks that are possible before the evaluation, and finds the bounds of the samples that matter.
@@ -327,7 +326,7 @@ func (q *Lookup) retention() time.Duration {
 	return time.Duration(shortest)
 }
 
-// makeKey makes the key of the entry: everything except samples on which the result depends.
+// makeKey makes the key of the entry from everything but samples that affects the result.
 func (q *Lookup) makeKey() {
 	b := make([]byte, 0, len(q.Text)+64)
 	kind := byte('i')

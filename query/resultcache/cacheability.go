@@ -22,19 +22,19 @@ const (
 	refusedOrder       SkipReason = "order"       // the result depends on the order of series, which depends on the range
 	refusedDuration    SkipReason = "duration"    // a duration computed from the query's range
 	SkipEngine         SkipReason = "engine"      // not all of it was evaluated by columnar operators
-	refusedAnnotations SkipReason = "annotations" // their steps are not known
+	refusedAnnotations SkipReason = "annotations" // the steps that they belong to are not known
 	refusedSize        SkipReason = "size"
-	refusedRetention   SkipReason = "retention" // the oldest samples vanish as time goes by
+	refusedRetention   SkipReason = "retention" // the oldest samples expire
 	refusedKind        SkipReason = "kind"      // scalars, strings and range vectors cost nothing to evaluate
-	refusedRecent      SkipReason = "recent"    // all of it is too young
+	refusedRecent      SkipReason = "recent"    // all its samples are too young
 	refusedTime        SkipReason = "time"      // before 1970, or not whole milliseconds
 )
 
-// shape is the analysis of an expression.
+// cacheability is what the cache knows about an expression.
 type cacheability struct {
 	kind parser.ValueType
-	// sliding is set if the value of a step depends on nothing but the samples around it, to the last bit: then parts
-	// of a result may be used for other ranges. whySliding is empty then.
+	// sliding is set if the value of a step depends only on the samples around it, to the last bit. Then queries of other ranges
+	// may use parts of a result, and WhySliding is empty. Otherwise WhySliding is the reason.
 	sliding    bool
 	WhySliding SkipReason
 	// sumsMs is the longest range whose samples are added up. If such windows overlap much, they share partial sums. The bounds
@@ -47,15 +47,15 @@ type cacheability struct {
 	// of @ or of durations that are expressions.
 	extents  []extent
 	computed bool
-	// known is false if samples outside the bounds that the selectors name may matter.
+	// known is false if the result may depend on samples outside the bounds of the selectors.
 	known bool
 	// metrics are the metrics of the selectors; unnamed is set if a selector names none.
 	metrics []string
 	unnamed bool
 }
 
-// extent is the span of time that a selector reads; rangeMs is 0 for the lookback. aroundMs is the sum of the ranges of all
-// subqueries around it.
+// extent is the time span that a selector reads. rangeMs is 0 for an instant selector, which reads the lookback. aroundMs is
+// the sum of the ranges of its enclosing subqueries.
 type extent struct{ offsetMs, rangeMs, aroundMs int64 }
 
 // cacheabilityOf analyses an expression.
@@ -87,7 +87,7 @@ func cacheabilityOf(e parser.Expr) *cacheability {
 	return s
 }
 
-// knownExperimental names the experimental functions whose results depend on nothing but the samples of their windows.
+// knownExperimental reports whether the result of an experimental function depends only on the samples of its window.
 func knownExperimental(function string) bool {
 	switch function {
 	case "double_exponential_smoothing", "mad_over_time", "ts_of_first_over_time", "ts_of_last_over_time",
@@ -97,12 +97,12 @@ func knownExperimental(function string) bool {
 	return false
 }
 
-// computedDuration reports whether only the preprocessed expression has the durations of a subquery.
+// computedDuration reports whether a subquery has durations that are expressions. Preprocessing computes them.
 func computedDuration(q *parser.SubqueryExpr) bool {
 	return q.RangeExpr != nil || q.StepExpr != nil || q.OriginalOffsetExpr != nil
 }
 
-// addExtent notes how far back a selector reads.
+// addExtent records the time span that a selector reads.
 func (s *cacheability) addExtent(vs *parser.VectorSelector, path []parser.Node) {
 	x := extent{offsetMs: vs.OriginalOffset.Milliseconds()}
 	for _, n := range path {
@@ -130,8 +130,8 @@ func (s *cacheability) name(vs *parser.VectorSelector) {
 	s.unnamed = true
 }
 
-// at returns the shape for a query with the given step. States of hours and days may replace samples of ranges from tiersFromMs
-// on.
+// at returns the analysis for a query with the given step. Rollup states may replace samples in ranges of tiersFromMs or
+// longer.
 func (s *cacheability) at(stepMs, tiersFromMs int64) *cacheability {
 	if !s.sliding || 2*stepMs > s.sumsMs && s.orderedMs < tiersFromMs {
 		return s
@@ -149,8 +149,8 @@ func Bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs
 	})
 }
 
-// reach returns how far before and after a step an expression may read samples, if its bounds are not computed. ok is false if it
-// reads none.
+// reach returns how far before and after a step an expression may read samples. computed must be false. ok is false if the
+// expression reads none.
 func (s *cacheability) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool) {
 	for i, x := range s.extents {
 		before, after := x.offsetMs+x.aroundMs+cmp.Or(x.rangeMs, lookback.Milliseconds())-1, -x.offsetMs

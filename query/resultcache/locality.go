@@ -9,7 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// locality determines whether an expression is sliding. Unknown functions and operators are not.
+// locality determines whether an expression is sliding. An expression with a function or operator that it does not know is
+// not.
 type locality struct {
 	why               SkipReason
 	sumsMs, orderedMs int64
@@ -23,7 +24,7 @@ func (l *locality) refuse(why SkipReason) {
 }
 
 // check reports whether the series of a vector come in the order of their labels in storage, which does not depend on the
-// range. Groups come in the order of their first series, which another range may not have.
+// range. Groups come in the order of their first series, which may be absent from another range.
 func (l *locality) check(e parser.Expr) (ordered bool) {
 	switch e := e.(type) {
 	case *parser.NumberLiteral, *parser.StringLiteral:
@@ -136,8 +137,8 @@ func (l *locality) overRange(name string, m *parser.MatrixSelector, args parser.
 	return l.overTime(name, m, m.Range, args)
 }
 
-// overSubquery checks a function over a subquery. The operand is evaluated at multiples of the subquery's step, whatever the
-// range of the query is. So a value of the operand must depend only on the samples around its time.
+// overSubquery checks a function over a subquery. The operand is evaluated at multiples of the subquery's step, which do not
+// depend on the range of the query. So the operand must be sliding as well.
 func (l *locality) overSubquery(name string, q *parser.SubqueryExpr, args parser.Expressions) bool {
 	switch {
 	case q.Timestamp != nil || q.StartOrEnd != 0:
@@ -147,7 +148,7 @@ func (l *locality) overSubquery(name string, q *parser.SubqueryExpr, args parser
 	}
 	operand := locality{}
 	ordered := operand.check(q.Expr)
-	// The cache does not know the step of a subquery without one.
+	// A subquery without a step has one that the cache does not know.
 	if operand.why == SkipNone && operand.sumsMs > 0 && 2*q.Step.Milliseconds() <= operand.sumsMs {
 		operand.why = refusedOrder
 	}
@@ -157,7 +158,7 @@ func (l *locality) overSubquery(name string, q *parser.SubqueryExpr, args parser
 	return l.overTime(name, q, q.Range, args) && ordered
 }
 
-// overTime checks a function of windows and its other arguments. It reports whether the cache knows the function.
+// overTime checks a function over a range and its other arguments. It reports whether the cache knows the function.
 func (l *locality) overTime(name string, windows parser.Expr, rangeOf time.Duration, args parser.Expressions) bool {
 	for _, a := range args {
 		if a != windows {
@@ -178,15 +179,16 @@ func (l *locality) overTime(name string, windows parser.Expr, rangeOf time.Durat
 	return false
 }
 
-// unnames refuses functions that may drop the name of series of several metrics. The check that label sets are unique without the
-// metric covers the whole range, not each step.
+// unnames refuses functions that may drop the names of several metrics. Without names, label sets must be unique in the whole
+// range, so whether the query fails depends on the range.
 func (l *locality) unnames(name string, operand parser.Expr) {
 	if name != "last_over_time" && name != "absent_over_time" && !named(operand) {
 		l.refuse(SkipNames)
 	}
 }
 
-// named reports whether all series of an expression have the same name, or all have none. Then they also differ without the name.
+// named reports whether all series of an expression have the same name, or none has one. Then their label sets stay unique
+// without the name.
 func named(e parser.Expr) bool {
 	switch e := e.(type) {
 	case *parser.ParenExpr:
@@ -218,7 +220,8 @@ func named(e parser.Expr) bool {
 	return false
 }
 
-// namedBinary is named for operations. Arithmetic and bool drop the name. Other comparisons keep the name of the left vector.
+// namedBinary is named for binary operations. Arithmetic and bool drop the name. Other comparisons keep the names of the
+// vector operand, of the left one if there are two.
 func namedBinary(e *parser.BinaryExpr) bool {
 	switch {
 	case e.Op.IsSetOperator(), e.VectorMatching != nil && slices.Contains(e.VectorMatching.Include, model.MetricNameLabel):

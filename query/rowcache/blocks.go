@@ -4,13 +4,13 @@ import (
 	"halite/keyschema"
 )
 
-// Blocks are days and quarters of days. Once all rows of a block have been read they become one entry, which one look-up
-// finds.
+// Blocks are days and quarters of days. Once a query has read all rows of a block, they become one entry, so that a later
+// query needs one look-up.
 
 const (
 	quarterHours = 6
 	dayQuarters  = keyschema.DayHours / quarterHours
-	// Fewer hours than blockHoursFew are first looked for one by one, because a block is copied as a whole.
+	// Requests for fewer hours than blockHoursFew look the rows up first, because a block would be copied as a whole.
 	blockHoursFew = 3
 
 	quarterFound uint8 = 1                // shifted by the number of the quarter
@@ -21,16 +21,16 @@ const (
 type block struct {
 	firstHour, hours int64
 	version          uint64 // the latest of its hours
-	// usable: the block is over, and no row of it was written since the series were selected. The series then have all hours
-	// that an entry may have.
+	// usable: the block is over, and its rows have not been written since the series were selected. So the selection knows all
+	// hours of the block.
 	usable bool
-	// whole: all hours of the block are read, so that it can become an entry.
+	// whole: the request reads all hours of the block.
 	whole bool
 }
 
 func (b *block) lastHour() int64 { return b.firstHour + b.hours - 1 }
 
-// cacheable reports whether the rows of the block become one entry.
+// cacheable reports whether the rows of the block may become one entry.
 func (b *block) cacheable() bool { return b.usable && b.whole }
 
 // dayBlocks are a day and its quarters.
@@ -63,7 +63,7 @@ func (l *Lookup) dayBlocksOf(first, last int64) []dayBlocks {
 	return out
 }
 
-// cachedInBlock reports whether the row of an hour is cached in a block with others, once all have been read.
+// cachedInBlock reports whether the row of an hour becomes a part of a block, so that it needs no entry.
 func (l *Lookup) cachedInBlock(hour int64) bool {
 	d := &l.days[hour/keyschema.DayHours-l.firstDay]
 	return d.day.cacheable() || d.quarters[hour%keyschema.DayHours/quarterHours].cacheable()

@@ -12,12 +12,12 @@ import (
 	"halite/rollup"
 )
 
-// Cache holds decoded rows of the data table and decoded rollup states, both outside the Go heap. Rows that do not exist are
-// cached as empty rows. Each entry has the version of its hours, so that rows written since are not found.
+// Cache holds decoded rows of the data table and decoded rollup states, both outside the Go heap. A missing row is cached as
+// an empty one. Each entry has the version of its hours, so that no look-up finds an entry that is older than the last write.
 //
-// An entry begins with its values, as they lie in memory. Unless the samples are evenly spaced, their offsets in milliseconds
-// from the start of the first hour follow, two in a word. If the values have few counter resets, the positions of these
-// come last, four in a word.
+// An entry begins with its values, as they lie in memory. If the samples are not evenly spaced, the entry continues with their
+// offsets in milliseconds from the start of the first hour, two in a word. If the values have few counter resets, the entry
+// ends with the positions of the resets, four in a word.
 type Cache struct {
 	table    *table
 	watch    *Watch
@@ -45,19 +45,19 @@ type Options struct {
 }
 
 const (
-	// queryShare is the part of the cache that the rows of one selector may take: larger ones would only evict each other.
+	// queryShare: the rows of one selector may take 1/queryShare of the cache. More rows would evict each other.
 	queryShare = 2
-	// mergeShare is the part of the cache that the rows of one selector may take if they are also cached as one entry.
+	// mergeShare: the rows of one selector may take 1/mergeShare of the cache if they are also cached as merged entries.
 	mergeShare = 8
-	// entryBytes is roughly the size of an entry.
+	// entryBytes is the approximate size of an entry.
 	entryBytes = 1 << 10
-	// numberBytes is roughly the memory of the number of an inactive series.
+	// numberBytes is the approximate memory of the number of an inactive series.
 	numberBytes = 64
-	// numberShare is the part of the cache that numbers may take.
+	// numberShare: numbers may take 1/numberShare of the cache.
 	numberShare = 16
 )
 
-// New makes a cache. It returns nil, which is valid and caches nothing, if the options turn the cache off.
+// New returns a cache, or nil if the options turn it off. A nil Cache is valid and caches nothing.
 func New(o Options) (*Cache, error) {
 	if o.Watch == nil || o.BytesMax < 0 {
 		return nil, nil
@@ -84,7 +84,7 @@ func (c *Cache) Admits(rows int) bool { return c.AdmitsBytes(int64(rows) * entry
 // AdmitsBytes reports whether entries of n bytes are few enough to be cached.
 func (c *Cache) AdmitsBytes(n int64) bool { return c != nil && n <= c.bytesMax/queryShare }
 
-// AdmitsMerged reports whether the rows of a selector are few enough to be cached twice: apart and as one entry.
+// AdmitsMerged reports whether the rows of a selector are few enough to be cached twice: as rows and as merged entries.
 func (c *Cache) AdmitsMerged(rows int) bool { return int64(rows)*entryBytes <= c.bytesMax/mergeShare }
 
 func (c *Cache) sizeBytes() int64 {

@@ -1,21 +1,21 @@
-// Package rowcache holds decoded rows of the data table, and decoded rollup states, for the queries that come next.
+// Package rowcache caches decoded rows of the data table and decoded rollup states, so that repeated queries need no table.
 //
-// A [Lookup] finds the rows of a batch of series. Rows that it does not find are read from the table and given to a
-// [Writer]. Days and quarters of days that were read as a whole become one entry each (PutBlocks). Hours that one selector
-// reads together become one entry as well (Request.Merge): a later query then needs one look-up a series.
+// A [Lookup] finds the rows of a batch of series. The caller reads the other rows from the table and gives them to a [Writer].
+// Days and quarters of days that were read as a whole become one entry each (PutBlocks). Hours that one selector reads
+// together become one entry as well (Request.Merge), so that a later query needs one look-up for each series.
 //
-// A [Watch] sees each write to the data table before its samples leave the head. It gives the hours of these rows a new
-// version, so that entries of the old version are not found. A block of hours is used only if no row of it was written since
-// the series were selected: the selection then knows all hours of the block.
+// A [Watch] sees each write to the data table before its samples leave the head. It gives the written hours a new version, and
+// no look-up finds an entry of an old version. A look-up uses a block of hours only if its rows have not been written since
+// the series were selected, because only then the selection knows all hours of the block.
 //
-// [HeadRows] are rows of the head, decoded up to almost their newest sample. They obey the same versions. The head says whether
-// late samples make an entry useless.
+// [HeadRows] are decoded rows of the head. They have the same versions. The head reports late samples, which make an entry
+// useless. Later queries add new samples to an entry in place.
 //
-// Entries lie in regions outside the Go heap, which are filled one after the other: the oldest region is evicted as a whole.
-// A column whose samples are long or the only ones is not copied; [Pins] keep its region unchanged until the batch is
-// released. Such a column may consist of several segments.
+// Entries lie in regions outside the Go heap. The cache fills one region after the other and evicts the oldest as a whole. It
+// does not copy long entries, or the only entry of a series: [Pins] keep the region unchanged until the batch is released. A
+// column may consist of several such segments.
 //
-// Look-ups of a batch first prefetch the cache lines of many series, so that the processor waits for many at once.
+// A look-up first prefetches the cache lines of many series, so that the processor waits for many lines at once.
 //
-// Concurrency: a Cache is safe for concurrent use; look-ups and writers belong to one goroutine each.
+// Concurrency: a Cache is safe for concurrent use. A Lookup or a Writer belongs to one goroutine.
 package rowcache

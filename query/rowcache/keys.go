@@ -26,8 +26,8 @@ const (
 	keyOfRow      = 1 << 63 // no key is 0
 )
 
-// number returns the beginning of the keys of a series, if it has one. Numbers of active series are never reused. The caller
-// holds the table's lock.
+// number returns the beginning of the keys of a series. ok is false if the series has no number. Numbers of active series are
+// never reused. The caller holds the table's lock.
 func (k *keyMaker) number(s *index.Series) (key uint64, ok bool) {
 	if key, ok = activeNumber(s); ok {
 		return key, true
@@ -36,7 +36,7 @@ func (k *keyMaker) number(s *index.Series) (key uint64, ok bool) {
 	return keyOfRow | keyInactive | uint64(n), ok
 }
 
-// activeNumber is number for active series, without a search.
+// activeNumber is number for active series. It needs no lock.
 func activeNumber(s *index.Series) (key uint64, ok bool) {
 	return keyOfRow | uint64(s.Ref), s.Ref != 0
 }
@@ -53,8 +53,8 @@ func (k *keyMaker) hash(s *index.Series) xxh3.Uint128 {
 	return xxh3.Hash128Seed(k.buf, k.cache.seed)
 }
 
-// makeNumber is number, but gives the series a number if it has none. When there are too many numbers, all are forgotten, and
-// their entries are not found any more. No number is given twice.
+// makeNumber is number, but gives a number to a series without one. If there are too many numbers, it forgets all, and
+// look-ups no longer find their entries. It never gives a number twice.
 func (k *keyMaker) makeNumber(s *index.Series) (key uint64, ok bool) {
 	if key, ok = k.number(s); ok {
 		return key, true
@@ -71,12 +71,12 @@ func (k *keyMaker) makeNumber(s *index.Series) (key uint64, ok bool) {
 	return k.number(s)
 }
 
-// blockKey completes the key of a series for some hours.
+// blockKey returns the key of a series for consecutive hours.
 func blockKey(number uint64, firstHour, hours int64) uint64 {
 	return number | uint64(firstHour)<<keyHourShift | uint64(hours)<<keyHoursShift
 }
 
-// put caches the samples of some hours of a series. It returns false if there are too many.
+// put caches the samples of consecutive hours of a series. It returns false if there are too many.
 func (k *keyMaker) put(
 	s *index.Series, firstHour, hours int64, version uint64, c column.Points, p column.Properties,
 ) (ok bool) {

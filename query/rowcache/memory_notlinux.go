@@ -2,5 +2,5 @@
 
 package rowcache
 
-// adviseHuge does nothing, because the system takes no such advice.
+// adviseHuge does nothing: the system has no such advice.
 func adviseHuge([]byte) {}

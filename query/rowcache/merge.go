@@ -5,18 +5,18 @@ import (
 	"halite/storage/index"
 )
 
-// Rows of several hours that one selector reads are put once more, as one entry. A later query for these hours needs one
-// look-up a series, and no copy.
+// The rows of several hours that one selector reads are also cached as one merged entry. A later query for the same hours then
+// needs one look-up for each series, and no copy.
 
 const (
-	// mergeHoursMax and mergeHoursMin bound the number of hours that are merged; a key has no room for more.
+	// mergeHoursMax and mergeHoursMin bound the number of hours in a merged entry. A key has no room for more.
 	mergeHoursMax = 31
 	mergeHoursMin = 2
-	// allFound marks a day all of whose blocks were found.
+	// allFound marks a day with all blocks found.
 	allFound = dayFound<<1 - 1
 )
 
-// merging is the state of a look-up that finds and makes merged entries.
+// merging is the state of a look-up for merged entries.
 type merging struct {
 	on      bool
 	nowHour int64
@@ -34,8 +34,8 @@ type merged struct {
 	end    int
 }
 
-// mergeable returns the hours at the beginning of a span that are over and were not written since the series were selected.
-// It returns none if there are too few or too many.
+// mergeable returns the hours at the beginning of a span that are over and have not been written since the series were
+// selected. It returns nil if they are too few or too many.
 func (l *Lookup) mergeable(span index.HourSpan) *block {
 	m := &l.merging
 	if m.span == span {
@@ -84,8 +84,8 @@ func (l *Lookup) findMerged(span index.HourSpan, at int) (taken int64) {
 	return b.hours
 }
 
-// mergeableOf returns the hours of a series that are worth merging: they were found as several entries. It returns nil if
-// there are none.
+// mergeableOf returns the hours of a series to merge, or nil. Hours are worth merging if the look-up found them in several
+// entries.
 func (l *Lookup) mergeableOf(hits []hit) *block {
 	series := int(hits[0].series)
 	spans := l.hoursOf(series)
@@ -127,7 +127,7 @@ func (l *Lookup) merge(hits []hit) {
 		h.layout.appendTo(m.samples, words, h.startMs, from, end)
 	}
 	if err := l.reserve(m.samples.Len() - before); err != nil {
-		m.samples.Truncate(before) // then they are not merged
+		m.samples.Truncate(before) // they are too many to merge
 		m.on = false
 		return
 	}

@@ -1,13 +1,13 @@
 package rowcache
 
-// prefetchSeries is the number of series whose slots are prefetched before the first of them is looked up.
+// prefetchSeries is the number of series whose slots are prefetched together, before their look-ups.
 const prefetchSeries = 64
 
-// prefetchMax is the number of words that are fetched side by side.
+// prefetchMax is the number of words that one loop reads.
 const prefetchMax = 2 * prefetchSeries
 
-// prefetch gathers words that are needed soon, and reads them in a loop that does nothing else. The processor then has as many
-// reads in flight as it can; with other work between them it would have fewer.
+// prefetch collects words that are needed soon, and reads them in a loop without other work. So the processor has as many
+// reads in flight as it can.
 type prefetch struct {
 	words [prefetchMax]*uint64
 	n     int
@@ -15,7 +15,7 @@ type prefetch struct {
 	touched uint64
 }
 
-// add gathers a word, and reads all words when there are many.
+// add collects a word. It reads all words once there are prefetchMax.
 func (a *prefetch) add(word *uint64) {
 	if a.n == prefetchMax {
 		a.read()
@@ -24,7 +24,7 @@ func (a *prefetch) add(word *uint64) {
 	a.n++
 }
 
-// read reads the words gathered.
+// read reads the collected words.
 func (a *prefetch) read() {
 	sum := a.touched
 	for _, word := range a.words[:a.n] {

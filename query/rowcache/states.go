@@ -7,13 +7,13 @@ import (
 	"halite/storage/index"
 )
 
-// StateKinds and FieldSetsMax bound what StateKey tells apart.
+// StateKinds and FieldSetsMax bound the fields Kind and Fields of StateKey.
 const (
 	StateKinds   = 3
 	FieldSetsMax = 32 / StateKinds
 )
 
-// EntryBytes returns the memory of an entry with a number of words.
+// EntryBytes returns the memory in bytes of an entry of words words.
 func EntryBytes(words int) int64 { return int64(words*8 + slotBytes + keyBytes) }
 
 // FieldSet returns the number of a set of fields for StateKey. It fails if there are too many sets.
@@ -42,7 +42,7 @@ func (k StateKey) of(number uint64) uint64 {
 	return number | keyOfStates | uint64(k.Bucket)<<keyHourShift | (k.Kind*uint64(FieldSetsMax)+k.FieldSet)<<keyHoursShift
 }
 
-// PutStates caches states of a series in words that fill writes. It drops entries that are too long.
+// PutStates caches an entry with states of a series. fill writes its words. PutStates drops entries that are too long.
 func (c *Cache) PutStates(s *index.Series, k StateKey, version uint64, words int, fill func(words []uint64)) {
 	if words > c.table.entryWordsMax() {
 		return
@@ -69,7 +69,7 @@ func (c *Cache) LookupStates() *StateLookup {
 	return &StateLookup{keys: keyMaker{cache: c}}
 }
 
-// Series goes on to a series.
+// Series sets the series of the next look-ups.
 func (l *StateLookup) Series(s *index.Series) { l.number, l.known = l.keys.number(s) }
 
 // Find returns the words of an entry of the series, or nil. They are valid until End.

@@ -7,23 +7,24 @@ import (
 	"unsafe"
 )
 
-// table keeps words under keys within a bound on memory, and evicts the oldest first. The words lie in regions that are filled
-// one after another. One hash table holds their places. A look-up reads a slot of the hash table and the words that it needs,
-// and nothing else, because with many series the latency of memory dominates.
+// table is a hash table of entries of words. Its memory is bounded, and it evicts the oldest entries first. The words lie in
+// regions, which it fills one after another; slots hold their places. A look-up reads one slot and the words that it needs,
+// because with many series the latency of memory dominates.
 //
-// Readers hold mu for reading while they use slots and words. A reader that has pinned a region may use its words longer.
+// Readers hold mu for reading while they use slots and words. A reader that has pinned a region may use its words until it
+// releases the pin.
 type table struct {
 	mu        sync.RWMutex
 	slots     []slot   // a power of two
 	slotWords []uint64 // memory of slots; nil if they are on the heap
 	used      int      // at most three quarters of slotsMax
 	regions   []*region
-	current   int // the region that is being filled
+	current   int // the region to fill
 	at        int // its words in use
 
 	slotsMax, regionsMax int
 	regionBits           uint // of the number of words of a region
-	off                  bool // the system gives no memory
+	off                  bool // the system refused memory
 }
 
 // slot holds the place of an entry. A key of 0 marks a free slot.
@@ -46,21 +47,21 @@ type region struct {
 const (
 	slotBytes = 32
 	keyBytes  = 8
-	// slotShare is the part of the memory that slots and keys may take.
+	// slotShare: slots and keys may take 1/slotShare of the memory.
 	slotShare = 8
 	slotsMin  = 1 << 8
 	// slotsMapped is the number of slots above which they lie outside the heap, in large pages.
 	slotsMapped = 2 << 20 / slotBytes
-	// regionsMin is the number of regions, if the memory holds more than a few. The table evicts one region at once.
+	// regionsMin is the least number of regions unless the memory is small. The table evicts one region at once.
 	regionsMin    = 16
 	regionBitsMin = 10
 	regionBitsMax = 18 // two megabytes, a large page
-	// regionEntries is the number of entries that a region has room for, whatever their length.
+	// regionEntries is the number of the longest entries that fit into a region.
 	regionEntries = 4
 	wordsMax      = 1 << 32 // that a place can address
 )
 
-// newTable makes a table with a maximum of approximately this number of bytes.
+// newTable returns a table that uses approximately bytesMax bytes at most.
 func newTable(bytesMax int64) *table {
 	forSlots := bytesMax / slotShare
 	words := (bytesMax - forSlots) / 8
@@ -89,7 +90,7 @@ func hashKey(key uint64) uint64 {
 // most keys in one line.
 func (t *table) home(key uint64) uint64 { return hashKey(key) & uint64(len(t.slots)-1) &^ 1 }
 
-// next returns the slot behind another.
+// next returns the slot after another.
 func (t *table) next(at uint64) uint64 { return (at + 1) & uint64(len(t.slots)-1) }
 
 // find returns the slot of a key, or the free slot where the key would be.
@@ -118,8 +119,8 @@ func (t *table) words(place uint32, n int) []uint64 {
 	return t.regions[place>>t.regionBits].words[at : at+n : at+n]
 }
 
-// put stores an entry of some words, at most entryWordsMax, which fill writes. It replaces the former entry of the key. The
-// caller holds mu.
+// put stores an entry of at most entryWordsMax words, which fill writes. It replaces the former entry of the key. The caller
+// holds mu.
 func (t *table) put(key, version uint64, shape layout, words int, fill func([]uint64)) {
 	if !t.reserve(words) {
 		return
@@ -136,7 +137,7 @@ func (t *table) put(key, version uint64, shape layout, words int, fill func([]ui
 	r.keys = append(r.keys, key)
 }
 
-// reserve makes room for an entry. It reports whether there is any.
+// reserve makes room for an entry. It returns false if it cannot.
 func (t *table) reserve(words int) bool {
 	if t.off {
 		return false
@@ -172,7 +173,7 @@ func (t *table) advance() bool {
 	return true
 }
 
-// nextRegion returns a new region. If the maximum exists, it returns the next region without pins.
+// nextRegion returns a new region. At the maximum it returns the next region without pins.
 func (t *table) nextRegion() (next int, ok bool) {
 	if n := len(t.regions); n < t.regionsMax {
 		words, err := newMemory(t.regionWords())
@@ -194,7 +195,7 @@ func (t *table) nextRegion() (next int, ok bool) {
 	return 0, false
 }
 
-// remove frees a slot. It moves the slots behind it up if a search would not find them any more.
+// remove frees a slot. It moves later slots up if a search would no longer find them.
 func (t *table) remove(hole uint64) {
 	mask := uint64(len(t.slots) - 1)
 	for at := t.next(hole); t.slots[at].key != 0; at = t.next(at) {

@@ -11,8 +11,8 @@ import (
 	"halite/query/column"
 )
 
-// TestRowTableAgainstMap puts entries of all lengths under few and many keys: what is found is what was put last, the
-// latest are found, and memory stays within its bound.
+// TestRowTableAgainstMap puts entries of all lengths under few and many keys. A look-up finds only the last entry of a key, it
+// finds the latest entries, and memory stays within its bound.
 func TestRowTableAgainstMap(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -117,7 +117,7 @@ func TestEntriesWithinWindows(t *testing.T) {
 	}
 }
 
-// TestRowTableGrowsOutOfTheHeap puts enough entries to move the slots to memory of their own, twice.
+// TestRowTableGrowsOutOfTheHeap puts enough entries to move the slots out of the heap and to grow them there.
 func TestRowTableGrowsOutOfTheHeap(t *testing.T) {
 	const entries = 90_000
 	table := newTable(64 << 20)

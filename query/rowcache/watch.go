@@ -13,15 +13,15 @@ import (
 	"halite/storage/changes"
 )
 
-// Watch holds a version for each hour, which grows with every write to a row of the hour. All writes to the data table have to
-// go through [Watch.Store].
+// Watch has a version for each hour. The version grows with every write to a row of the hour. All writes to the data table
+// must go through [Watch.Store].
 type Watch struct {
 	hours changes.Clock
 	// newest is an hour after which the data table has no rows.
 	newest atomic.Int64
 }
 
-// NewWatch makes a watch.
+// NewWatch returns a Watch that knows no write yet.
 func NewWatch() *Watch {
 	w := &Watch{}
 	w.newest.Store(math.MaxInt64)
@@ -31,8 +31,8 @@ func NewWatch() *Watch {
 // NewestRow returns an hour after which the data table has no rows; math.MaxInt64 if there is no such hour.
 func (w *Watch) NewestRow() int64 { return w.newest.Load() }
 
-// FindNewestRow learns what NewestRow returns, to the day, from a data table without later rows than of today. Call it before any
-// write. The engine must find the rows of a day without reading others.
+// FindNewestRow sets the result of NewestRow to the last hour of the newest day in the data table. The table must have no rows
+// after today. Call FindNewestRow before any write. The engine must find the rows of a day without reading others.
 func (w *Watch) FindNewestRow(ctx context.Context, data storage.Table, now time.Time) error {
 	today := keyschema.HourOf(now.UnixMilli()) / keyschema.DayHours * keyschema.DayHours
 	for _, first := range []int64{today + keyschema.DayHours, today} {
@@ -60,7 +60,7 @@ func anyRow(ctx context.Context, data storage.Table, hour int64) (some bool, err
 	return some, errors.Join(it.Err(), it.Close())
 }
 
-// raise raises the newest hour before a write to hours, in any order; nil stands for hours that are not known.
+// raise raises the newest hour before a write to hours, which may have any order. nil means unknown hours.
 func (w *Watch) raise(hours []int64) {
 	newest := int64(math.MaxInt64)
 	if hours != nil {
@@ -77,7 +77,7 @@ func (w *Watch) raise(hours []int64) {
 	}
 }
 
-// write runs a write to rows of hours; nil stands for hours that are not known.
+// write runs a write to rows of hours. nil means unknown hours.
 func (w *Watch) write(hours []int64, write func() error) error {
 	w.raise(hours)
 	return w.hours.During(hours, write)
@@ -91,7 +91,7 @@ func (w *Watch) Store(s storage.Store) storage.Store {
 // A change of more than changingHoursMax hours counts as a write to all rows.
 const changingHoursMax = 1 << 17
 
-// During runs a change, other than a write, to what reads return for times from fromMs to toMs.
+// During runs a change, other than a write, that affects reads from fromMs to toMs.
 func (w *Watch) During(fromMs, toMs int64, change func() error) error {
 	first, last := keyschema.HourOf(fromMs), keyschema.HourOf(toMs)
 	if last-first >= changingHoursMax {

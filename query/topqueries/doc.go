@@ -1,3 +1,3 @@
-// Package topqueries counts what queries cost, by their normalised text: how often they run, how long, how many samples they read
-// and how much memory they take. Its memory is bounded.
+// Package topqueries adds up the cost of queries by their normalised text and tenant: runs, errors, time, samples and peak
+// memory. [Tracker.Add] takes a finished query, and [Tracker.List] returns the queries with the highest cost.
 package topqueries

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// upper normalises texts for the tests: case does not matter, and "" is no query.
+// upper normalises a text to upper case. It counts its calls.
 func upper(text string, calls *int) func() (string, string) {
 	return func() (string, string) {
 		*calls++
@@ -77,7 +77,7 @@ func TestForgets(t *testing.T) {
 	require.Equal(t, "Q999", list[len(list)-1].Query, "the newest query has a chance")
 }
 
-// TestNone: a nil Tracker counts nothing, and bad options are named.
+// TestNone: a nil Tracker counts nothing, and Validate names bad options.
 func TestNone(t *testing.T) {
 	var tracker *Tracker
 	tracker.Add(Run{Text: "up"}, nil)

@@ -10,8 +10,8 @@ import (
 	"halite/query/columnar/window"
 )
 
-// State is the state of a group: columns with one value per step. The first column has a value for each step at which the
-// group has had a value. At other steps it is absent.
+// State is the state of a group: columns with one value for each step. The first column is absent at steps at which the group
+// has had no value yet.
 type State struct {
 	Values, second, third []float64
 	// incremental marks, for averages, the steps that use an incremental mean; nil if no step does.

@@ -53,7 +53,7 @@ func (c *ValueCounts) number(bits uint64) int {
 	return i
 }
 
-// Points is the sum over all values of the steps with a count.
+// Points returns the number of points of all values.
 func (c *ValueCounts) Points() int { return c.points }
 
 // valueBytes and pointBytes estimate the memory of a value and of a point.

@@ -16,7 +16,7 @@ type Grid struct {
 	Steps                  int
 }
 
-// New counts the steps. An instant query has equal start and end, and any positive step.
+// New returns the grid of a query. An instant query has equal start and end, and any positive step.
 func New(startMs, endMs, stepMs int64) Grid {
 	return Grid{StartMs: startMs, EndMs: endMs, StepMs: stepMs, Steps: int((endMs-startMs)/stepMs) + 1}
 }
@@ -35,10 +35,10 @@ func (g Grid) Instant() bool { return g.StartMs == g.EndMs }
 // Series identifies a series of a result.
 type Series struct {
 	Labels labels.Labels
-	// Dropped says that the series no longer has the metric name. An operator rewrites the labels only if the difference
-	// shows. An aggregation by other labels never needs the name.
+	// Dropped says that the series no longer has the metric name, although Labels may still have it. An operator rewrites the
+	// labels only if the result shows the difference. An aggregation by other labels never needs the name.
 	Dropped bool
-	// Group is the number of Labels if they are only some of the labels; all returns the rest. See read.Column.
+	// Group identifies Labels if they are only some of the labels; all returns all labels. See column.Column.
 	Group uint32
 	All   *index.Series
 }

@@ -17,7 +17,7 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// Compiler makes nodes of expressions. It returns nil for an unsupported expression.
+// Compiler makes the operators of expressions. Its methods return nil for an unsupported expression.
 type Compiler struct {
 	// Once is set inside expressions that are evaluated at one step only. There, @ is allowed.
 	Once bool
@@ -231,7 +231,7 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 			return &limitK{grouping: g, k: int64(k), child: child}
 		}
 	case parser.TOPK, parser.BOTTOMK:
-		// Numbers beyond an int64, and NaN, are errors. 32 bits suffice for the others.
+		// A number that does not fit into an int64 is an error, and so is NaN.
 		if k := param.Val; k > -1e15 && k < 1e15 {
 			return &topK{grouping: g, op: op, bottom: e.Op == parser.BOTTOMK, k: int64(k), child: child}
 		}
@@ -249,7 +249,7 @@ func groupingText(e *parser.AggregateExpr) string {
 	return ""
 }
 
-// counterInfo raises, once for each metric, the info that the operand of a rate may not be a counter.
+// counterInfo returns a function that annotates, once for each metric, that the operand of a rate may not be a counter.
 func counterInfo(pos posrange.PositionRange) func(ev *Eval, ls labels.Labels) {
 	last := ""
 	return func(ev *Eval, ls labels.Labels) {

@@ -12,7 +12,7 @@ type mapped struct {
 	name  string
 	child Vector
 	args  []Scalar
-	// prepare takes one row for each argument and returns the function of value and step. nil drops all values.
+	// prepare takes one row for each argument and returns the function of value and step, or nil to drop all values.
 	prepare func(ev *Eval, args [][]float64) func(v float64, k int) float64
 }
 
@@ -59,7 +59,7 @@ func simple(f func(float64) float64) func(*Eval, [][]float64) func(float64, int)
 	}
 }
 
-// stepTime evaluates timestamp() of any operand but a selector: the time of the step.
+// stepTime evaluates timestamp() of operands other than selectors: the time of the step.
 func stepTime(ev *Eval, _ [][]float64) func(float64, int) float64 {
 	return func(_ float64, k int) float64 { return float64(ev.Grid.At(k)) / 1000 }
 }

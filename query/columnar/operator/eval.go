@@ -34,7 +34,7 @@ func (e *PanicError) Error() string { return fmt.Sprintf("columnar: panic: %v", 
 // Unwrap returns ErrUndecided.
 func (e *PanicError) Unwrap() error { return ErrUndecided }
 
-// Catch turns a panic into an error.
+// Catch sets err to a PanicError after a panic. Callers defer it.
 func Catch(err *error) {
 	if r := recover(); r != nil {
 		*err = &PanicError{Value: r, Stack: string(debug.Stack())}
@@ -110,7 +110,7 @@ type State struct {
 	Rollups     *rollups.Session // nil if there are none
 	Opts        Options
 	Annotations annotations.Annotations
-	// held is the number of samples that now count against SamplesMax, and Peak is its maximum. The engine never holds more.
+	// held is the number of samples that count against SamplesMax now, and Peak is its maximum. The engine never holds more.
 	held, Peak int
 	// lowerBound is a number of samples that the engine certainly holds at the same time: the values of the largest
 	// selector.
@@ -158,8 +158,7 @@ func NewEval(s *State, g grid.Grid) *Eval {
 	return &Eval{State: s, Grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
-// account counts samples against the limit. If the engine might stay below the limit, account leaves the query to the
-// engine.
+// account counts samples against the limit. Above the limit it fails, with ErrUndecided if the engine might stay below.
 func (ev *Eval) account(samples int) error {
 	ev.held += samples
 	ev.Peak = max(ev.Peak, ev.held)
@@ -263,7 +262,7 @@ func (g *DuplicateCheck) Add(s grid.Series) error {
 	return nil
 }
 
-// Matrix is a result that was collected.
+// Matrix is a collected result.
 type Matrix struct {
 	Series []grid.Series
 	Rows   [][]float64

@@ -82,7 +82,7 @@ func (n *histogramQuantile) Run(ev *Eval, emit emitFunc) error {
 }
 
 func (n *histogramQuantile) emitAll(ev *Eval, groups []*bucketGroup, before int, emit emitFunc) error {
-	// At this point the engine holds the buckets, the quantiles, the result and one step of each.
+	// Here the engine holds the buckets, the quantiles, the result and one step of each.
 	total := 0
 	for _, g := range groups {
 		total += grid.Count(g.out) + len(g.buckets) + 1
@@ -128,7 +128,7 @@ func (n *histogramQuantile) groups(ev *Eval, all *Matrix) (out []*bucketGroup, b
 			continue
 		}
 		if math.IsNaN(bound) {
-			return nil, nil, ErrUndecided // NaN has no place in the order
+			return nil, nil, ErrUndecided // NaN bounds have no order
 		}
 		buf = s.Labels.BytesWithoutLabels(buf, labels.BucketLabel)
 		g, found := index[string(buf)]
@@ -182,7 +182,7 @@ func (n *histogramQuantile) step(
 	}
 }
 
-// warnOfBounds adds the warning for each series at this step whose bound is not a number.
+// warnOfBounds adds a warning for each series that has a value at this step and whose bound is not a number.
 func (n *histogramQuantile) warnOfBounds(
 	ev *Eval, k int, all *Matrix, bad []int, annos *annotations.Annotations,
 ) {

@@ -59,7 +59,7 @@ func (r *ranking) Less(i, j int) bool {
 func (r *ranking) offer(e ranked, k int64) (grown bool) {
 	if int64(len(r.entries)) < k {
 		if len(r.entries) == cap(r.entries) {
-			// Doubling would take several allocations for the usual k at each step of the query.
+			// Doubling would need several allocations for the usual k at each step of the query.
 			r.entries = slices.Grow(r.entries, int(min(k-int64(len(r.entries)), 1+4*int64(len(r.entries)))))
 		}
 		r.entries = append(r.entries, e)
@@ -88,7 +88,7 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	if n.k < 1 {
-		// The operand is evaluated all the same, because it may annotate.
+		// The operand is still evaluated, because it may annotate.
 		if err := n.child.Run(ev, func(grid.Series, []float64) error { return nil }); err != nil {
 			return err
 		}

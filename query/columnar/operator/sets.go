@@ -61,7 +61,7 @@ func (n *set) Run(ev *Eval, emit emitFunc) error {
 	return out.emitAll(ev, before, emit)
 }
 
-// presence holds for each signature the steps at which a series has a value.
+// presence returns for each signature the steps at which a series has a value.
 func presence(sigs *signatures, m *Matrix, steps int) map[int][]bool {
 	present := make(map[int][]bool, len(m.Series))
 	for i := range m.Series {

@@ -29,7 +29,7 @@ func newSignatures(m *parser.VectorMatching) *signatures {
 	return s
 }
 
-// of returns the number of a series' signature. The labels are the engine's.
+// of returns the number of a signature. ls are the labels that the series has in the engine.
 func (s *signatures) of(ls labels.Labels) int {
 	if s.on && len(s.names) == 1 {
 		return s.ofValue(ls.Get(s.names[0]))
@@ -153,11 +153,11 @@ func (o *outputs) emitAll(ev *Eval, before int, emit emitFunc) error {
 // joinPushdown omits the series of a selection that cannot match a series of the other operand.
 type joinPushdown struct {
 	sigs     *signatures
-	known    int // number of signatures of the other operand; theirs are the lowest
+	known    int // number of signatures of the other operand, which have the lowest numbers
 	partners index.JoinKeys
 }
 
-// selection selects the series that can match the other operand; all series if n is nil.
+// selection selects the series that can match the other operand, or all series if n is nil.
 func (n *joinPushdown) selection(ev *Eval, w read.Windows, matchers []*labels.Matcher) (*read.Selection, error) {
 	if n != nil {
 		return ev.Session.SelectJoin(ev.Context, &n.partners, w, matchers...)

@@ -39,8 +39,8 @@ func (e extreme) suffixes(dst, vs []float64) {
 	}
 }
 
-// overTime reads each sample of overlapping windows twice. For the samples before mid it has the extremes of all suffixes
-// that end at mid. It joins later samples one by one.
+// overTime reads each sample of overlapping windows at most twice. For the samples before mid it has the extremes of all
+// suffixes that end at mid. It joins later samples one by one.
 func (e extreme) overTime(w *Window, out []float64) {
 	var (
 		apart    = w.apart()

@@ -22,7 +22,7 @@ func (p *Segments) Segment(i int) *column.Samples {
 	return &p.Column.Segments[i-1]
 }
 
-// LastMs is the time of the last sample of segment i.
+// LastMs returns the time of the last sample of segment i.
 func (p *Segments) LastMs(i int) int64 {
 	s := p.Segment(i)
 	return s.Time(s.Len() - 1)
@@ -69,7 +69,7 @@ func (p *Segments) Gather(at int, afterMs, toMs int64) {
 	p.Of.Samples = out
 }
 
-// StepsUpTo is the number of steps that end by a time.
+// StepsUpTo returns the number of steps up to a time.
 func StepsUpTo(w read.Windows, tsMs int64) int {
 	if tsMs < w.FirstEndMs {
 		return 0

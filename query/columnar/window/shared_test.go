@@ -15,14 +15,14 @@ import (
 	"halite/query/read"
 )
 
-// slidingCase is windows that overlap over a series.
+// slidingCase is overlapping windows over a series.
 type slidingCase struct {
 	*Window
 	name string
 	rng  *rand.Rand
 }
 
-// kinds of values, each from the number of the sample.
+// kindsOfValues returns functions from the number of a sample to its value.
 func kindsOfValues(rng *rand.Rand) map[string]func(i int) float64 {
 	total := 0.0
 	return map[string]func(i int) float64{
@@ -80,7 +80,8 @@ func slidingCases(t *testing.T, seed uint64) (cases []slidingCase) {
 	return cases
 }
 
-// equal compares a function with one that looks at each window alone, and returns how many results are equal to the last bit.
+// equal compares a function with alone, which computes one window. It returns the number of results that are equal to the last
+// bit.
 func (c slidingCase) equal(t *testing.T, f Func, alone func(k int) float64, samplesMin int) (same, all int) {
 	t.Helper()
 	out := make([]float64, c.Steps)
@@ -103,7 +104,7 @@ func (c slidingCase) equal(t *testing.T, f Func, alone func(k int) float64, samp
 
 const slidingSeeds = 8
 
-// TestSlidingWindows compares what overlapping windows share with each window alone.
+// TestSlidingWindows compares functions that share work between overlapping windows with computations of each window alone.
 func TestSlidingWindows(t *testing.T) {
 	t.Parallel()
 	same, all := 0, 0
@@ -148,7 +149,7 @@ func TestSlidingWindows(t *testing.T) {
 	t.Logf("%d of %d results are equal to the last bit", same, all)
 }
 
-// alone smooths as the definition says: the trend comes from the two smoothed values before.
+// alone smooths by the definition: the trend comes from the two previous smoothed values.
 func (s smoothing) alone(vs []float64) float64 {
 	before, value, trend := 0.0, vs[0], vs[1]-vs[0]
 	for i, v := range vs[1:] {

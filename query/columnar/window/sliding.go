@@ -6,9 +6,9 @@ import (
 	"halite/rollup"
 )
 
-// Sliding is the two-stack sliding aggregate: it merges the states of adjacent intervals into the state of a window. It
-// merges a state at most three times, however many windows contain it. Before mid it keeps suffixes that end at mid; it
-// merges states from mid on as they come.
+// Sliding is the two-stack sliding aggregate: it merges the states of adjacent intervals into the state of a window. It merges
+// a state at most three times, however many windows contain it. Before mid it keeps the suffixes that end at mid. It merges
+// later states one by one.
 type Sliding struct {
 	Fields   rollup.Fields
 	states   []rollup.State

@@ -38,7 +38,7 @@ func QuantileOverTime(pos posrange.PositionRange) Func {
 	}
 }
 
-// MadOverTime is the median distance of the samples of each window from their median.
+// MadOverTime returns the median distance of the samples of each window from their median.
 func MadOverTime() Func {
 	return func(w *Window, out []float64) {
 		s := &w.ranks

@@ -36,7 +36,7 @@ type Window struct {
 	scratch []float64
 	marks   []int
 	blocks  blocks
-	// shared by overlapping windows
+	// Overlapping windows share these sums and ranks.
 	lineSums lineSums
 	spread   spread
 	ranks    sortedWindow

@@ -17,7 +17,7 @@ const (
 	// Highest and Lowest contribute the largest and the smallest number of the type.
 	Highest
 	Lowest
-	// Previous contributes the value of the point before.
+	// Previous contributes the value of the previous point.
 	Previous
 )
 

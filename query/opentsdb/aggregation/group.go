@@ -162,7 +162,7 @@ func (doubleKind) between(m Interpolation, tsMs, leftMs, rightMs int64, left, ri
 	return left + float64(float64(tsMs-leftMs)*(right-left))/float64(rightMs-leftMs)
 }
 
-// rows gathers the values that the series contribute at each time.
+// rows collects the values that the series contribute at each time.
 type rows[T int64 | float64] struct {
 	group *Group
 	out   *Answer
@@ -189,8 +189,8 @@ func (r rows[T]) run(add func(row []T)) {
 	}
 }
 
-// fill adds the values of a series at some times. at is a lower bound of the index of the first point at or after the first time.
-// fill returns the index of the first point at or after the last time.
+// fill passes the values of a series at some times to put. at is a lower bound of the index of the first point at or after the
+// first time. fill returns the index of the first point at or after the last time.
 func (r rows[T]) fill(s *Points, at int, times []int64, put func(j int, v T)) int {
 	if s.Len() == 0 || r.group.Rate && s.Len() == 1 {
 		return at

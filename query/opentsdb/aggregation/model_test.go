@@ -43,7 +43,7 @@ func (v *spanView) seek(tsMs int64) {
 func (v *spanView) hasNext() bool { return v.at < len(v.points) }
 func (v *spanView) next() point   { v.at++; return v.points[v.at-1] }
 
-// spec is what a sub-query asks for.
+// spec describes a sub-query.
 type spec struct {
 	aggregator string
 	function   string // of the downsampling; "" for none
@@ -175,7 +175,7 @@ type downsampler struct {
 	prevCal time.Time
 	nextCal time.Time
 	endMs   int64
-	// of FillingDownsampler
+	// These fields belong to FillingDownsampler.
 	fillMs, fillEndMs int64
 	fillCal           time.Time
 }
@@ -532,7 +532,7 @@ func (g *groupView) double(i int, tsMs int64) float64 {
 	return p.double() + float64(tsMs-p.tsMs)*(q.double()-p.double())/float64(q.tsMs-p.tsMs)
 }
 
-// answerOf is the answer of the model, clipped to the query's range.
+// answerOf returns the answer of the model, clipped to the query's range.
 func answerOf(s *spec, series [][]point) (out []point) {
 	var views []view
 	for _, points := range series {

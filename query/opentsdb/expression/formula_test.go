@@ -95,7 +95,7 @@ func TestJoins(t *testing.T) {
 	require.ErrorIs(t, err, errNoParameter)
 }
 
-// TestFunctions: the functions of /api/query/gexp.
+// TestFunctions checks the functions of /api/query/gexp.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
 	whole := Series{Metric: "w", Answer: aggregation.Answer{TsMs: []int64{1, 2}, Integers: []int64{-3, 4}}}

@@ -117,7 +117,7 @@ func reals(s *Series, of func(float64) float64) aggregation.Answer {
 	return a
 }
 
-// firstDifference returns each value minus the one before; the first is 0.
+// firstDifference returns each value minus the previous one. The first result is 0.
 func firstDifference(args [][]Series, _ []string, _ Hold) ([]Series, error) {
 	return mapped(args, func(s *Series) aggregation.Answer {
 		before := math.NaN()
@@ -220,7 +220,7 @@ func averageOfPoints(s *Series, i, n int) float64 {
 	return sum / float64(count)
 }
 
-// averageOfTime averages the numbers up to point i that are younger than a time before it.
+// averageOfTime averages the numbers of the last windowMs milliseconds up to point i.
 func averageOfTime(s *Series, i int, windowMs int64) float64 {
 	sum, count := 0.0, 0
 	for k := i; k >= 0; k-- {

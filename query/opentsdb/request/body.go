@@ -10,7 +10,7 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// query is a query in the form of a body.
+// query is a query in the JSON form of a body.
 type query struct {
 	Start, End        text
 	Timezone          string
@@ -26,7 +26,7 @@ type query struct {
 	Queries           []subQuery
 }
 
-// subQuery is a sub-query in the form of a body.
+// subQuery is a sub-query in the JSON form of a body.
 type subQuery struct {
 	Aggregator   string
 	Metric       string
@@ -53,7 +53,7 @@ type rateOptions struct {
 	DropResets flag
 }
 
-// bodyFilter is a filter in the form of a body. OpenTSDB accepts both spellings of groupBy.
+// bodyFilter is a filter in the JSON form of a body. OpenTSDB accepts both spellings of groupBy.
 type bodyFilter struct {
 	Type     string
 	Tagk     string

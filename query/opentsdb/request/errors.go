@@ -2,7 +2,7 @@ package request
 
 import "fmt"
 
-// Error is the error of a request that is wrong. Its text follows OpenTSDB's words.
+// Error is the error of a bad request, in OpenTSDB's words where it has them.
 type Error struct{ text string }
 
 func (e *Error) Error() string { return e.text }

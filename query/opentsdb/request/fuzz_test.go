@@ -10,7 +10,7 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// FuzzSpec parses the parameter m. What is accepted is complete.
+// FuzzSpec parses the parameter m. An accepted sub-query is complete.
 func FuzzSpec(f *testing.F) {
 	for _, seed := range []string{
 		"sum:m", "avg:rate{counter,255,10}:5mc-max-zero:sys.cpu{host=*,dc=lga|sjc}{cpu=regexp(^[0-9]+$)}", "p99:0all-sum:m{}",
@@ -39,7 +39,7 @@ func FuzzSpec(f *testing.F) {
 	})
 }
 
-// FuzzTime parses times. What is accepted is a time that OpenTSDB can represent.
+// FuzzTime parses times. OpenTSDB can represent an accepted time.
 func FuzzTime(f *testing.F) {
 	for _, seed := range []string{"now", "1h-ago", "1500000000", "1500000000.123", "2017/07/14-02:40:00", "77ms", "5n-ago"} {
 		f.Add(seed, "UTC")

@@ -22,7 +22,7 @@ type Query struct {
 	Zone *time.Location
 	// MsResolution asks for times in milliseconds instead of seconds.
 	MsResolution bool
-	// NoAnnotations leaves out annotations of series. GlobalAnnotations also asks for global annotations.
+	// NoAnnotations omits annotations of series. GlobalAnnotations also asks for global annotations.
 	NoAnnotations, GlobalAnnotations bool
 	// ShowTSUIDs, ShowQuery, ShowStats and ShowSummary add to the answer.
 	ShowTSUIDs, ShowQuery, ShowStats, ShowSummary bool
@@ -33,7 +33,7 @@ type Query struct {
 
 // SubQuery is a query of one metric.
 type SubQuery struct {
-	// Index is its place in the Query.
+	// Index is its position in the Query.
 	Index      int
 	Aggregator *aggregation.Aggregator
 	// Metric is its name; "" if TSUIDs name the series.
@@ -52,7 +52,7 @@ type SubQuery struct {
 	// Percentiles, from 0 to 100 and ascending, and ShowBuckets ask for histograms.
 	Percentiles []float64
 	ShowBuckets bool
-	// OffsetMs makes samples that much later than they are.
+	// OffsetMs is added to the times of samples.
 	OffsetMs int64
 	// RollupUsage says which stored rollups the query reads, and RollupText is its text. PreAggregate is kept for the echo.
 	RollupUsage  RollupUsage
@@ -77,7 +77,7 @@ const (
 // Histograms reports whether the query asks for histograms.
 func (s *SubQuery) Histograms() bool { return len(s.Percentiles) > 0 || s.ShowBuckets }
 
-// Matchers select the series of a sub-query that names a metric. They leave out stored rollups and pre-aggregates, unless a
+// Matchers select the series of a sub-query that names a metric. They exclude stored rollups and pre-aggregates, unless a
 // filter names their labels.
 func (s *SubQuery) Matchers() []*labels.Matcher {
 	out := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Metric)}
@@ -103,7 +103,7 @@ func (s *SubQuery) GroupBy() (keys []string) {
 	return keys
 }
 
-// Limits bound what a query may ask for.
+// Limits bound the size of a query.
 type Limits struct {
 	// SubQueriesMax is the number of sub-queries; 1000.
 	SubQueriesMax int

@@ -136,7 +136,7 @@ func TestBadSpecs(t *testing.T) {
 	}
 }
 
-// TestFilters: which values of a tag each filter selects; "" is a series without the tag.
+// TestFilters lists the values of a tag that each filter selects. "" is a series without the tag.
 func TestFilters(t *testing.T) {
 	t.Parallel()
 	values := []string{"", "web01", "WEB01", "web02", "db", "web", "xweb01"}

@@ -150,7 +150,7 @@ func parseTags(filters []Filter, what, text string, groupBy bool) ([]Filter, err
 	return filters, nil
 }
 
-// split divides text at a separator that is not between brackets. A backslash hides the bracket behind it.
+// split divides text at a separator that is not between brackets. A backslash escapes the next bracket.
 func split(text string, separator byte) (parts []string) {
 	depth, from := 0, 0
 	for i := 0; i < len(text); i++ {

@@ -1,4 +1,5 @@
-// Package translation writes queries of OpenTSDB as PromQL, where both have the same answer, and says why not elsewhere.
+// Package translation translates queries of OpenTSDB into PromQL with the same answer. For a query without such PromQL it
+// returns the reason.
 //
 // An interval [t, t+I) of OpenTSDB has its value at t. PromQL's window of a range I ends at the evaluation time. The translation
 // moves the window by I less 1 ms into the future, so that a range query with the step I has the same values at the same times.

@@ -23,7 +23,7 @@ type Translation struct {
 	Range *Range `json:"range,omitempty"`
 	// StepSeconds is its step. Its start must be a multiple of the step.
 	StepSeconds float64 `json:"stepSeconds,omitempty"`
-	// Notes name what differs in the answers.
+	// Notes describe differences between the answers.
 	Notes []string `json:"notes,omitempty"`
 	// Reason says why there is no translation.
 	Reason string `json:"reason,omitempty"`
@@ -44,12 +44,12 @@ const (
 	noteFirst    = "OpenTSDB may omit the rate at the first time, if it has not read the interval before it"
 )
 
-// reason is why there is no translation.
+// reason is the error of a sub-query without a translation.
 type reason string
 
 func (r reason) Error() string { return string(r) }
 
-// Of translates a sub-query. Without times, Range is nil.
+// Of translates a sub-query. It sets Translation.Range only if times is set.
 func Of(q *request.Query, s *request.SubQuery, times bool) Translation {
 	t := &translator{query: q, sub: s, times: times}
 	t.out.Name = nameOf(s)
@@ -116,7 +116,7 @@ func (t *translator) translate() error {
 
 func duration(ms int64) string { return model.Duration(time.Duration(ms) * time.Millisecond).String() }
 
-// check refuses what no PromQL expresses.
+// check refuses sub-queries that no PromQL expresses.
 func (t *translator) check() error {
 	s := t.sub
 	switch {

@@ -15,7 +15,7 @@ func newParser() *request.Parser {
 	return request.NewParser(func() time.Time { return time.Unix(1_600_000_000, 0) }, request.Limits{})
 }
 
-// other are the matchers that leave out stored rollups.
+// other are the matchers that exclude stored rollups.
 const other = `,_rollup_interval="",_rollup_aggregator="",_aggregate=""}`
 
 func TestRead(t *testing.T) {

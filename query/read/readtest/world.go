@@ -49,7 +49,7 @@ type Series struct {
 	Head, Table map[int64]float64
 }
 
-// NewWorld makes an empty world.
+// NewWorld returns an empty world.
 func NewWorld(t testing.TB, rules ...keyschema.Rule) *World {
 	schema, err := keyschema.NewSchema(rules)
 	require.NoError(t, err)
@@ -66,7 +66,7 @@ func (w *World) Add(ls labels.Labels) *Series {
 	return s
 }
 
-// Truth is what a query of the window must give: the table with the head over it.
+// Truth returns the samples that a query of the window must return. At equal times the head wins over the table.
 func (s *Series) Truth(win column.TimeRange) column.Points {
 	all := map[int64]float64{}
 	for ts, v := range s.Table {
@@ -106,7 +106,7 @@ func Sorted(samples map[int64]float64, win column.TimeRange) column.Points {
 	return c
 }
 
-// Store writes the rows of the table: most hours as one run, some as two, some as single samples.
+// Store writes the rows of the table: most hours as one chunk, some as two, some as single samples.
 func (w *World) Store(rng *rand.Rand) {
 	for _, s := range w.Series {
 		hours := map[int64]map[int64]float64{}
@@ -147,7 +147,7 @@ func (w *World) Store(rng *rand.Rand) {
 	slices.SortFunc(w.Rows, func(a, b storage.Row) int { return bytes.Compare(a.Key, b.Key) })
 }
 
-// Options returns the options of a reader of the world at a time in ms.
+// Options returns the options of a reader of the world. now is in milliseconds since 1970.
 func (w *World) Options(now int64) read.Options {
 	return read.Options{
 		Index: w, Head: w, Data: worldTable{world: w}, Schema: w.Schema,
@@ -155,7 +155,7 @@ func (w *World) Options(now int64) read.Options {
 	}
 }
 
-// Reader makes a reader of the world.
+// Reader returns a reader of the world, with options that change modifies.
 func (w *World) Reader(change func(*read.Options)) *read.Reader {
 	opts := w.Options(0)
 	if change != nil {
@@ -166,14 +166,14 @@ func (w *World) Reader(change func(*read.Options)) *read.Reader {
 	return q
 }
 
-// SelectProjected implements Index with all labels.
+// SelectProjected implements read.Index. It returns all labels.
 func (w *World) SelectProjected(
 	ctx context.Context, budget index.Budget, _ []string, mint, maxt int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
 	return w.Select(ctx, budget, mint, maxt, matchers...)
 }
 
-// SelectJoin implements Index and omits nothing.
+// SelectJoin implements read.Index. It omits no series.
 func (w *World) SelectJoin(
 	ctx context.Context, budget index.Budget, _ *index.JoinKeys, mint, maxt int64, matchers ...*labels.Matcher,
 ) ([]index.Series, int, error) {
@@ -181,7 +181,7 @@ func (w *World) SelectJoin(
 	return found, 0, err
 }
 
-// Select implements Index: spans of hours with samples, neighbours joined.
+// Select implements read.Index. The spans of a series are its hours with samples.
 func (w *World) Select(
 	_ context.Context, _ index.Budget, mint, maxt int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
@@ -272,7 +272,7 @@ func (w *World) Holds(mint, maxt int64) bool {
 	})
 }
 
-// worldTable is the data table; calls that a reader has no use for are left to the nil interface.
+// worldTable is the data table. It has only the methods that a reader calls.
 type worldTable struct {
 	storage.Table
 	world *World
@@ -331,7 +331,7 @@ const Day = keyschema.DayHours * keyschema.HourMs
 // Base is the start of a Day.
 const Base = int64(20_000) * Day
 
-// RandomWorld has a few dozen series over some days, samples of each in the table, the head or both.
+// RandomWorld returns a world of a few dozen series over several days. Each has samples in the table, the head or both.
 func RandomWorld(t testing.TB, rng *rand.Rand, rules ...keyschema.Rule) *World {
 	w := NewWorld(t, rules...)
 	for i := range 10 + rng.IntN(30) {
@@ -358,7 +358,7 @@ func RandomWorld(t testing.TB, rng *rand.Rand, rules ...keyschema.Rule) *World {
 	return w
 }
 
-// SeriesOf finds a series.
+// SeriesOf returns the series with the labels.
 func SeriesOf(w *World, ls labels.Labels) *Series {
 	for _, s := range w.Series {
 		if labels.Equal(s.Labels, ls) {
@@ -368,7 +368,7 @@ func SeriesOf(w *World, ls labels.Labels) *Series {
 	panic("unknown series")
 }
 
-// LongWorld has one series of some days, a sample a minute, all in the table.
+// LongWorld returns a world with one series of days days. It has a sample each minute, all in the table.
 func LongWorld(t testing.TB, days int64) (*World, *Series) {
 	w := NewWorld(t)
 	s := w.Add(labels.FromStrings("__name__", "m"))
@@ -379,8 +379,7 @@ func LongWorld(t testing.TB, days int64) (*World, *Series) {
 	return w, s
 }
 
-// NewRand prints its seed if the test fails.
-// NewRand makes a random generator whose seed is logged.
+// NewRand returns a random generator. It prints the seed if the test fails.
 func NewRand(t testing.TB) *rand.Rand {
 	seed := uint64(time.Now().UnixNano())
 	t.Cleanup(func() {

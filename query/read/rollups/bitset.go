@@ -9,7 +9,7 @@ func bitsetWords(n int) int { return (n + 63) / 64 }
 
 func (b bitset) has(n int64) bool { return b[n/64]>>(n%64)&1 != 0 }
 
-// set adds count numbers from n on.
+// set adds the numbers [n, n+numbers).
 func (b bitset) set(n, numbers int64) {
 	for numbers > 0 {
 		k := min(numbers, 64-n%64)

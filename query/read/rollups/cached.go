@@ -9,8 +9,8 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// The row cache holds decoded states: the states of a day's hours, their join if a window covers the whole day, and the states of
-// a month's days. An entry is valid until something in its day or month changes.
+// The row cache holds decoded states. An entry has the states of a day's hours, their join if a window covers the whole day,
+// or the states of a month's days. It is valid until samples of its day or month change.
 
 // stateKind is the kind of states in an entry.
 type stateKind uint64
@@ -44,7 +44,7 @@ func newCacheLayout(c *rowcache.Cache, p *Plan, series int) *cacheLayout {
 	return &cacheLayout{c, packing, set}
 }
 
-// cachedStates are cached states of fixed versions. The head must have been read before.
+// cachedStates are the cached states of the versions at its creation, which must come after the read of the head.
 type cachedStates struct {
 	layout       *cacheLayout
 	plan         *Plan
@@ -79,7 +79,7 @@ func (k *cachedStates) put(r *stateReader, series int, kind stateKind, bucket in
 		func(words []uint64) { packing.Pack(words, c, i, n) })
 }
 
-// putMonths caches the states of the months in which a series lacked some day.
+// putMonths caches the states of the months in which a series lacked the state of a day.
 func (k *cachedStates) putMonths(r *stateReader, p *read.RowPrefix, c *rollup.Columns) {
 	s := &r.series[p.Series]
 	first := c.FromMs / dayMs

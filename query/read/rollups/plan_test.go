@@ -16,10 +16,11 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// fromMs is the time that the cases count from: the 20th of January, 2024.
+// fromMs is the origin of the times in the cases: 20 January 2024.
 const fromMs = 19_742 * dayMs
 
-// plannedStore has the states of the days before hours and before days, counted from fromMs.
+// plannedStore has the hourly states of the days before hours, and the daily states of the days before days. Both count from
+// fromMs.
 type plannedStore struct{ hours, days int64 }
 
 func (s plannedStore) Has(unit rollupstore.Unit, day int64) bool {
@@ -35,7 +36,7 @@ func (plannedStore) Read(context.Context, rollupstore.Request, func(int, *rollup
 	return nil
 }
 
-// TestPlan shows how each day of a window is read. Times count from a day; days before hours= and days= have states.
+// TestPlan shows how each day of a window is read. Times count from fromMs. Days before hours= and days= have states.
 func TestPlan(t *testing.T) {
 	datadriven.RunTest(t, "testdata/plan", func(t *testing.T, d *datadriven.TestData) string {
 		duration := func(name string) (out time.Duration) {
@@ -68,7 +69,7 @@ func TestPlan(t *testing.T) {
 	})
 }
 
-// describe prints the decision and how each day is read; equal days are one line.
+// describe prints the decision and how each day is read. It prints adjacent equal days as one line.
 func describe(p *Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "use states: %t (%s)\n", p.Use, p.Reason)

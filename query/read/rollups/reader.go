@@ -15,7 +15,7 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// Store gives the states of hours and days; *rollupstore.Store implements it.
+// Store returns the states of hours and days. *rollupstore.Store implements it.
 type Store interface {
 	Read(ctx context.Context, req rollupstore.Request, each func(i int, c *rollup.Columns) error) error
 	// Has reports whether there may be valid states of a bucket.
@@ -24,8 +24,8 @@ type Store interface {
 	AppendVersions(dst []uint64, unit rollupstore.Unit, first, last int64) []uint64
 }
 
-// Options configures a Reader. Zero fields take the default named beside them. A session has the retention of states.
-// The index must keep series as long as their daily states.
+// Options configures a Reader. A zero field means the default beside it. The index must keep series as long as their daily
+// states.
 type Options struct {
 	// Store holds the states; required.
 	Store Store
@@ -42,7 +42,7 @@ type Reader struct {
 	spans sync.Pool // of *[]Span
 }
 
-// New makes a Reader.
+// New returns a Reader.
 func New(o Options) (*Reader, error) {
 	if o.Store == nil {
 		return nil, errors.New("rollups: Store is required")
@@ -54,7 +54,7 @@ func New(o Options) (*Reader, error) {
 	return &Reader{opts: o}, nil
 }
 
-// Session reads the states for one query. It is safe for concurrent use.
+// Session reads states for one query. It is safe for concurrent use.
 type Session struct {
 	reader *Reader
 	read   *read.Session
@@ -62,7 +62,7 @@ type Session struct {
 	uses   uses
 }
 
-// Session begins to read for a query; nil if the Reader is nil.
+// Session begins a query. It returns nil if the Reader is nil.
 func (r *Reader) Session(s *read.Session) *Session {
 	if r == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"halite/storage/index"
 )
 
-// Span is a state of neighbouring hours or days of a series, all in one interval of the plan.
+// Span is the joined state of adjacent hours or days of a series, all in one interval of the plan.
 type Span struct {
 	rollup.State
 	Interval int
@@ -33,12 +33,12 @@ type Selection struct {
 	use     Use
 }
 
-// Batch holds the states of neighbouring series, and the samples that no state replaces.
+// Batch holds the states of adjacent series, and the samples that no state replaces.
 type Batch struct {
 	*read.Batch
 	// Spans holds the spans of each column, ascending. No sample of the column lies in a span.
 	Spans [][]Span
-	// Incomplete columns lack samples, because most of their states are unknown; see Selection.Rows.
+	// Incomplete marks columns that lack samples, because most of their states are unknown. Selection.Rows reads such a series.
 	Incomplete []bool
 
 	session  *Session
@@ -55,7 +55,7 @@ func (b *Batch) Release() {
 }
 
 const (
-	// rowsMax bounds the planned rows of a batch besides states, and the rows of one series.
+	// rowsMax bounds the rows that a batch plans to read besides states, and the rows of one series.
 	rowsMax = 8192
 	// spansMax is the number of spans of a batch.
 	spansMax = 1 << 16
@@ -80,10 +80,10 @@ func (s *Session) Select(ctx context.Context, p *Plan, matchers ...*labels.Match
 // Batches returns the number of batches.
 func (t *Selection) Batches() int { return (t.Len() + t.size - 1) / t.size }
 
-// Use returns what was read so far.
+// Use describes the reads until now.
 func (t *Selection) Use() Use { return t.use }
 
-// Rows returns the selection of series i alone, to read all its samples. Close it when done.
+// Rows returns the selection of series i alone, to read all its samples. The caller closes it.
 func (t *Selection) Rows(i int) (*read.Selection, error) {
 	t.use.Fallbacks++
 	return t.Only(i, t.plan.Sparse())

@@ -40,7 +40,7 @@ type stateReader struct {
 	series    []seriesStates
 	slab      *[]Span // memory of all spans
 	firstHour int64
-	// open are days whose hours some series lacks.
+	// open marks the days for which a series lacks hourly states.
 	open []atomic.Bool
 
 	days, hours atomic.Int64
@@ -51,18 +51,19 @@ type stateReader struct {
 type seriesStates struct {
 	spans []Span
 	done  bitset // hours that states cover, from the first hour of the plan on
-	// lacksHours and lacksDays are the days of the plan whose hour states, or day states, are still to be read.
+	// lacksHours and lacksDays are the days of the plan whose hourly or daily states are not read yet.
 	lacksHours, lacksDays bitset
 	// rawMs, hoursMs and daysMs are the times before which samples and states are retired.
 	rawMs, hoursMs, daysMs int64
 	head                   []int64 // hours with samples in the head
-	// others are the hours of other parts of the series. No span may reach over them, because spans are joined in the order of time.
+	// others are the hours of other parts of the series. No span may extend over them, because spans are joined in the order of
+	// time.
 	others []index.HourSpan
-	// aliasFrom and aliasTo are the hours in which the stored series is this one.
+	// aliasFrom and aliasTo are the first and the last hour in which the stored series has the labels of this one.
 	aliasFrom, aliasTo int64
 }
 
-// newStateReader returns a reader with room for a number of spans for each series.
+// newStateReader returns a reader with memory for room spans of each series.
 func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedStates, room int) *stateReader {
 	r := &stateReader{
 		batch: rd, session: s, plan: p, cached: cached, series: make([]seriesStates, len(rd.Series())),
@@ -121,8 +122,8 @@ func othersOf(series []index.Series, owners []int, i int) (out []index.HourSpan)
 	return presence.Normalize(out)
 }
 
-// addShared makes hours that several parts have be read from rows, as the hours of the head are: states do not tell which samples
-// are at equal times. The rows of hours before first are gone, so that the states of all parts count.
+// addShared excludes hours that several parts have from states, as it excludes hours in the head, because states cannot show
+// which samples have equal times. The rows of hours before first have expired, so the states of all parts count there.
 func (s *seriesStates) addShared(shared []index.HourSpan, first int64) {
 	for _, span := range shared {
 		for hour := max(span.First, first); hour <= span.Last; hour++ {
@@ -293,7 +294,7 @@ func (r *stateReader) takeDays(p *read.RowPrefix, c, _ *rollup.Columns) {
 	}
 }
 
-// only reports whether nothing finer than the state of a day exists.
+// only reports whether the daily state is the finest data left for a day.
 func (r *stateReader) only(s *seriesStates, day int64) bool {
 	return r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < s.hoursMs && day*dayMs < s.rawMs
 }
@@ -330,7 +331,7 @@ func (r *stateReader) takeHours(p *read.RowPrefix, c, joined *rollup.Columns) {
 	r.hours.Add(w.used)
 }
 
-// meets reports whether hours of a day are needed with a prefix.
+// meets reports whether a prefix has needed hours of a day.
 func meets(p *read.RowPrefix, day int64) bool {
 	return p.ToHour >= day*keyschema.DayHours && p.FromHour < (day+1)*keyschema.DayHours
 }
@@ -340,8 +341,8 @@ func covers(p *read.RowPrefix, day int64) bool {
 	return p.Generation.FromHour <= day*keyschema.DayHours && p.Generation.ToHour >= (day+1)*keyschema.DayHours-1
 }
 
-// openHours returns the series with the hours that states do not cover and that are not retired. It marks series with very many
-// such hours as incomplete; their hours are not read.
+// openHours returns the series with the hours that states do not cover and that are not retired. It marks series with very
+// many such hours as incomplete and omits their hours.
 func (r *stateReader) openHours(incomplete []bool) []index.Series {
 	out := slices.Clone(r.batch.Series())
 	var arena []index.HourSpan

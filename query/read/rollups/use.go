@@ -9,8 +9,8 @@ import (
 // Use describes how a selector was answered.
 type Use struct {
 	Selector, Reason string
-	// Days and Hours count the states used. A day of hours that were joined before counts as 24 hours. Rows counts the rows read
-	// besides states. Samples counts the samples of these rows and of the head.
+	// Days and Hours count the states used. A cached join of a day's hours counts as 24 hours. Rows counts the rows read besides
+	// states. Samples counts the samples of these rows and of the head.
 	Days, Hours, Rows, Samples int64
 	// Fallbacks counts the series that were read from samples alone.
 	Fallbacks int64
@@ -34,7 +34,7 @@ func (u *Use) Tier() string {
 // Resolution is the resolution of an answer.
 type Resolution uint8
 
-// From fine to coarse.
+// The resolutions, from fine to coarse.
 const (
 	RawSamples Resolution = iota
 	HourlyStates
@@ -54,7 +54,7 @@ func (s *Session) Note(u Use) {
 	s.uses.all = append(s.uses.all, u)
 }
 
-// Uses lists what was recorded; none if the session is nil.
+// Uses lists the recorded uses. It returns none if the session is nil.
 func (s *Session) Uses() []Use {
 	if s == nil {
 		return nil
