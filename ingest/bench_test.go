@@ -108,8 +108,8 @@ func (r *rig) countHeat() {
 	r.heat.Start(r.index.AppendKey, 0)
 }
 
-// BenchmarkWriteRemote reports the time of one body of 2,000 known series with one sample each, 15 s after the last.
-// Compression is the sender's and not counted; closed hours are flushed outside the measured time.
+// BenchmarkWriteRemote reports the time of one body of 2,000 known series with one sample each, 15 s after the previous
+// body. Compression is the sender's and not counted; closed hours are flushed outside the measured time.
 func BenchmarkWriteRemote(b *testing.B) {
 	for _, count := range []int{10_000, 100_000} {
 		benchWrites(b, count, "", false)

@@ -227,7 +227,7 @@ func TestMemoryPressureFlushesClosedThenLargest(t *testing.T) {
 	r.close()
 }
 
-// failingTable refuses writes while its test asks it to. It can also apply a write and report a failure.
+// failingStore refuses writes while its test asks it to. It can also apply a write and report a failure.
 type failingStore struct {
 	storage.Store
 	fail, lie bool

@@ -285,8 +285,8 @@ func (m *kindsModel) check(t testing.TB, r *rig) {
 // manyExemplars keeps all exemplars that the model writes.
 func manyExemplars(o *Options) { o.Head.ExemplarsMax = 128 }
 
-// TestKindsAreStored writes samples of all kinds at random, by turns of one series too, flushes, cuts the log and restarts. Head
-// and table together hold what a map holds.
+// TestKindsAreStored writes samples of all kinds at random, also alternating in one series, flushes, cuts the log and
+// restarts. Head and table together hold what a map holds.
 func TestKindsAreStored(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

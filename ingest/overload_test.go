@@ -31,8 +31,7 @@ func (f *flood) names(sender int) []string {
 	return []string{"__name__", "f", "sender", fmt.Sprint(sender)}
 }
 
-// send writes a request of 200 samples until it is taken or ctx ends. Senders come back far sooner than they are asked
-// to.
+// send writes a request of 200 samples until it is taken or ctx ends. Senders retry far sooner than Retry-After says.
 func (f *flood) send(ctx context.Context, sender, k int) error {
 	ts := series(f.names(sender))
 	for n := k * 200; n < (k+1)*200; n++ {

@@ -43,7 +43,7 @@ func requireFilled(t *testing.T, r *rig, all []labels.Labels, from, to int) {
 	}
 }
 
-// TestReplayReportsProgress: Open tells how much of the log it has read, and in the end that it has read all of it.
+// TestReplayReportsProgress: Open reports how much of the log it has read, and at the end that it has read all of it.
 func TestReplayReportsProgress(t *testing.T) {
 	c := ingesttest.NewClock()
 	killed, all := fillLog(t, c, 1000, nil)

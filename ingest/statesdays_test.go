@@ -16,7 +16,8 @@ import (
 	"halite/storage/index"
 )
 
-// daysRig has three series with samples on one day: of two of them only states of the day are left, of the third the rows.
+// daysRig has three series with samples on one day. Two of them have only states of the day left, the third has its
+// rows.
 type daysRig struct {
 	*statesRig
 	day                  int64

@@ -122,12 +122,12 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 // statesModel knows the possible and the required data of series whose samples expire before their states.
 type statesModel struct {
 	*deletionModel
-	// stated has the hours whose states must equal the states of the model's samples, by series: all these samples were in
-	// the tables when the job ran.
+	// stated has, by series, the hours whose states must equal the states of the model's samples. All these samples
+	// were in the tables when the job ran.
 	stated []map[int64]bool
 	// statedDays likewise, of days.
 	statedDays []map[int64]bool
-	// taken are the first hours that have been kept ever since, by tier and series: ages change with each restart.
+	// taken has, by tier and series, the first hour that every age so far has kept. Ages change with each restart.
 	taken *[keyschema.TierCount]map[int]int64
 }
 
@@ -142,7 +142,7 @@ func (m *statesModel) clone() *statesModel {
 	return out
 }
 
-// kept is the first hour of a tier that has been kept of a series ever since: by the ages of now, or by shorter ones before.
+// kept is the first hour that a tier keeps of a series, under the current age and all earlier ones.
 func (m *statesModel) kept(r *statesRig, n int, tier keyschema.Tier) int64 {
 	cutoffMs := r.ages.Of(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.Now().UnixMilli())
 	// A row lives until its last millisecond expires, a cell of hours until the last millisecond of its day.
@@ -181,7 +181,7 @@ func (m *statesModel) forget(n int, tsMs int64) {
 	delete(m.statedDays[n], tsMs/dayMs)
 }
 
-// state is the one that the model's samples of an hour have.
+// state is the state of the model's samples of an hour.
 func (m *statesModel) state(n int, fromMs, toMs int64) rollup.State {
 	var tsMs []int64
 	var values []float64

@@ -136,7 +136,7 @@ type directWorld struct {
 	nodes  []*Direct
 	faults bool
 	depth  int
-	busy   *Direct // in the middle of whose write others work
+	busy   *Direct // a server during whose write others work
 	value  float64
 	book   map[place]*belief
 	acked  int
@@ -183,7 +183,7 @@ func (w *directWorld) start() *Direct {
 	opts := Options{
 		Tombstones: set, Store: set.Store(), Writer: writer, Schema: w.schema, Now: w.clock.Now, Refresh: -1,
 		WriteTimeout:    time.Second,
-		PackConcurrency: 1, // what interferes is one goroutine's
+		PackConcurrency: 1, // interfere runs in one goroutine
 		Logger:          w.logger(),
 	}
 	if w.extend != nil {
@@ -324,7 +324,7 @@ func (w *directWorld) step(n *Direct) {
 	case 5:
 		w.clock.Advance(time.Duration(w.rng.IntN(12)) * time.Minute)
 	default:
-		// It may fail like any write. If the index cannot hold the news, the server cannot refresh either.
+		// It may fail like any write. If the index lacks memory for the new hours, the server cannot refresh either.
 		_ = n.Pack(context.Background())
 	}
 }
@@ -438,7 +438,7 @@ func (w *directWorld) revisit() {
 	}
 }
 
-// look refreshes all servers, and checks that each finds the hour of every acknowledged sample.
+// refresh refreshes all servers, and checks that each finds the hour of every acknowledged sample.
 func (w *directWorld) refresh() {
 	for i, n := range w.nodes {
 		require.NoError(w.t, n.refresh(context.Background()))

@@ -90,7 +90,7 @@ func (w *sharedStates) act(n *Direct) {
 		_ = n.Pack(ctx)
 	case 8, 9, 10:
 		switch {
-		case w.depth > 0: // nobody sleeps for long and goes on, see the limits of compactor and rollups
+		case w.depth > 0: // no server pauses for long, see the limits of compactor and rollups
 			w.clock.Advance(time.Duration(w.rng.IntN(20)) * time.Second)
 		case w.rng.IntN(3) == 0:
 			w.clock.Advance(time.Duration(w.rng.IntN(5)) * time.Hour)

@@ -394,7 +394,7 @@ type ReplicaStatus struct {
 	LastTime time.Time `json:"lastTime"`
 }
 
-// Status describes the clusters by tenant and name.
+// Status describes the clusters, sorted by tenant and name.
 func (t *Tracker) Status() []ClusterStatus {
 	out := []ClusterStatus{}
 	if t == nil {

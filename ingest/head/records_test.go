@@ -41,8 +41,8 @@ func histogramText(s histchunk.Sample) string {
 	return string(histchunk.AppendRecord(nil, s))
 }
 
-// kindsModel drives a head with samples of all kinds and an oracle: of each series and kind a value by time. The values of
-// exemplars of one time are in one text.
+// kindsModel drives a head with samples of all kinds and an oracle: for each series and kind, a value by time. The
+// values of exemplars of one time are in one text.
 type kindsModel struct {
 	t      *testing.T
 	rng    *rand.Rand

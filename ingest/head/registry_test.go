@@ -47,7 +47,8 @@ func TestRegistryAgainstMap(t *testing.T) {
 	}
 }
 
-// forget takes out the encodings of all refs that end in the digit, in slices between which an encoding is added.
+// forget removes the encodings of all refs that end in the digit, slice by slice. It adds an encoding between two
+// slices.
 func forget(g *head.Registry, want map[int]uint32, digit uint32) {
 	var refs []uint32
 	for ref := range uint32(3000) {
@@ -96,8 +97,8 @@ func threadTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkForget takes half of a million series out and reports the longest step, in processor time: the longest
-// time that a caller waits.
+// BenchmarkForget removes half of a million series and reports the longest step, in processor time: the longest time
+// that a caller waits.
 func BenchmarkForget(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

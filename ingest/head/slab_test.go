@@ -16,8 +16,8 @@ func (s *slab) heldBytes() (n int) {
 	return n
 }
 
-// TestSlabLetsBurstsGo allocates and releases at random, with a burst of many blocks between long-lived ones. No block may be
-// allocated twice. Once all long-lived blocks were replaced, the memory of the burst must be free.
+// TestSlabLetsBurstsGo allocates and releases at random, with a burst of many blocks between long-lived ones. No block
+// may be allocated twice. Once all long-lived blocks are replaced, the memory of the burst must be free.
 func TestSlabLetsBurstsGo(t *testing.T) {
 	const live, burst = 5000, 100_000
 	rng := rand.New(rand.NewPCG(1, 2))

@@ -38,7 +38,7 @@ func marshal(t testing.TB, req *prompb.WriteRequest) []byte {
 	return b
 }
 
-// walk reads a whole body the slow way into the generated types.
+// walk reads a whole body into the generated types, without the fast path.
 func walk(body []byte) (*prompb.WriteRequest, int, error) {
 	var w remotewrite.Walker
 	w.Reset(body)

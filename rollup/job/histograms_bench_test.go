@@ -57,8 +57,8 @@ func (l *latencies) sample(tsMs int64) histchunk.Sample {
 	return histchunk.Sample{TsMs: tsMs, H: h}
 }
 
-// BenchmarkHistogramSize reports the bytes of what states keep of histograms at 15 s, per histogram sample: of the cells, and of
-// the table on disk after a compaction, keys and marks included.
+// BenchmarkHistogramSize reports the bytes of hourly histograms for each histogram sample at 15 s: the bytes of the
+// cells, and the bytes of the table on disk after a compaction, with keys and marks.
 func BenchmarkHistogramSize(b *testing.B) {
 	bounds := []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	for _, w := range []struct {

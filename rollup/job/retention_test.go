@@ -72,8 +72,8 @@ func statesStay(t *testing.T, of string) {
 	require.Equal(t, want-gone, samples)
 }
 
-// requireStates fails unless hours with expired samples have states, also while the day is to be computed again and readers
-// do not use them.
+// requireStates fails unless hours with expired samples have states, even while the day waits to be computed again and
+// readers do not use them.
 func (r *rig) requireStates(t *testing.T, s *series) {
 	t.Helper()
 	ctx := context.Background()

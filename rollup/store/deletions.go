@@ -27,7 +27,7 @@ func DeletionsAfter(list []*tombstone.Tombstone, horizon uint64) []*tombstone.To
 	return list
 }
 
-// DeletionHorizon returns the last deletion that all states reflect, by whatever process, now and in future. Earlier
+// DeletionHorizon returns the last deletion that all states reflect, in every process, now and in future. Earlier
 // deletions may be dropped once their rows are clean.
 func (s *Store) DeletionHorizon(ctx context.Context) (id uint64, err error) {
 	if err := s.Refresh(ctx); err != nil {
