@@ -329,7 +329,7 @@ func selectorText(set []*labels.Matcher) string {
 	return "{" + strings.Join(text, ",") + "}"
 }
 
-// explainReads reads the samples of the selectors like remote read, drops them, and reports what it has read.
+// explainReads reads the samples of the selectors like remote read, drops them, and reports its reads.
 func (s *Server) explainReads(ctx context.Context, p *selectionPlan, l *lookup, budget responseBudget) *apiError {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Limits.ReadTimeout)
 	defer cancel()

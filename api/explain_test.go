@@ -240,7 +240,7 @@ func TestDisconnect(t *testing.T) {
 	require.ErrorIs(t, <-left, context.Canceled)
 	awaitNone(t, server.Config.Handler)
 	t.Logf("the evaluation had ended %s after its client left", time.Since(began))
-	// The only place is free again.
+	// The only slot is free again.
 	res, err := ask(t.Context(), "1")
 	require.NoError(t, err)
 	defer res.Body.Close()

@@ -83,7 +83,7 @@ func TestIdentify(t *testing.T) {
 		scopes               principal.Scopes
 	}{
 		{basic("root", "pw"), "root", "", principal.Every},
-		{basic("root", "pw"), "root", "", principal.Every}, // from what is remembered
+		{basic("root", "pw"), "root", "", principal.Every}, // from the cache
 		{basic("viewer", "see"), "viewer", "", principal.Read},
 		{"Bearer secret", "sender", "", principal.Write | principal.Admin},
 		{"Token secret", "sender", "", principal.Write | principal.Admin},
@@ -416,7 +416,7 @@ func FuzzWebConfig(f *testing.F) {
 	})
 }
 
-// BenchmarkIdentify measures what a request costs. Sends of 2000 samples take about 1 ms.
+// BenchmarkIdentify measures the cost of a request. Sends of 2000 samples take about 1 ms.
 func BenchmarkIdentify(b *testing.B) {
 	dir := b.TempDir()
 	a, err := New(Options{

@@ -12,7 +12,8 @@ import (
 const contentPolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// Headers sets the headers with which browsers restrict an answer. The headers of the web configuration replace them.
+// Headers sets headers that restrict what a browser does with an answer. The headers of the web configuration replace
+// them.
 func (a *Authenticator) Headers(next http.Handler) http.Handler {
 	// All answers share these values. Set replaces a value and never writes to it.
 	options, frames, referrer, content := []string{"nosniff"}, []string{"DENY"}, []string{"same-origin"}, []string{contentPolicy}

@@ -16,7 +16,7 @@ import (
 // wrongMax bounds the wrong passwords in the cache.
 const wrongMax = 1024
 
-// digest is the hash of a user, the configured hash and a password. So passwords need not stay in memory.
+// digest is a hash over a user, the configured hash and a password. So passwords need not stay in memory.
 type digest [sha256.Size]byte
 
 // passwords checks passwords. A check of bcrypt takes about 50 ms of a CPU, so it caches the results.

@@ -18,7 +18,7 @@ import (
 // HasFiles reports whether Reload has files to read.
 func (a *Authenticator) HasFiles() bool { return a.opts.WebConfigFile != "" || a.opts.AccessFile != "" }
 
-// Reload loads the files and puts them into force. After an error the previous configuration stays.
+// Reload loads the files and makes them the current configuration. After an error the previous configuration stays.
 func (a *Authenticator) Reload() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -131,7 +131,7 @@ func (a *Authenticator) read(flag, path string) ([]byte, error) {
 	return content, nil
 }
 
-// replace puts the contents of the files into force.
+// replace makes the contents of the files the current configuration.
 func (a *Authenticator) replace(files fileContents) error {
 	// Store the digest of the files before they are loaded, so that a change during the load leads to another reload.
 	a.seen = files.sum()

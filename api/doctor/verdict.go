@@ -32,7 +32,7 @@ type Verdict struct {
 	// Subject is what the verdict is about, such as a metric. Evidence has the figures.
 	Subject  string `json:"subject"`
 	Evidence string `json:"evidence"`
-	// Advice says what to do. Command is a command, a flag or lines of a configuration file; "" if none mends it.
+	// Advice says what to do. Command is a command, a flag or lines of a configuration file; "" if none fixes it.
 	Advice  string `json:"advice"`
 	Command string `json:"command"`
 	// Docs is the place of the documents that explains the verdict.

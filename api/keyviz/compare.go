@@ -26,7 +26,8 @@ type Comparison struct {
 
 // Side is one of the two maps.
 type Side struct {
-	// MaxOverMean is the load of the hottest of 16 ranges with equally many keys, by the mean one: 1 is even, 16 the worst.
+	// MaxOverMean divides the load of the hottest of 16 ranges with equally many keys by their mean load: 1 is even, 16
+	// the worst.
 	MaxOverMean float64  `json:"maxOverMean"`
 	Heatmap     *Heatmap `json:"heatmap"`
 }

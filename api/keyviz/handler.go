@@ -65,7 +65,7 @@ type Heatmap struct {
 	Values  Values `json:"values"`
 	// Tablets are the tablets of the data table at the time of the answer.
 	Tablets []Tablet `json:"tablets"`
-	// RowTotals and ColTotals add up counts, not rates. Of maxima they are the largest.
+	// RowTotals and ColTotals add up counts, not rates. For maxima they hold the largest count.
 	RowTotals []float64 `json:"rowTotals"`
 	ColTotals []float64 `json:"colTotals"`
 	Max       float64   `json:"max"`
@@ -95,7 +95,8 @@ type Values struct {
 	Data     any    `json:"data"`
 }
 
-// Finding is something that the map shows. Time has its start and end, Key its first key and the key behind its last one.
+// Finding is something that the map shows. Time has its start and end, Key its first key and the key after its last
+// one.
 type Finding struct {
 	ID    string     `json:"id"`
 	Level string     `json:"level"`
@@ -109,7 +110,8 @@ type Finding struct {
 	Docs string `json:"docs"`
 }
 
-// tombstones counts waiting deletions for who acts for no tenant.
+// tombstones counts the deletions whose rows are not clean. A principal with tenants gets 0, because they belong to all
+// tenants.
 func (h *Handler) tombstones(ctx context.Context) int {
 	if p := principal.From(ctx); h.opts.Tombstones == nil || p != nil && len(p.Tenants) > 0 {
 		return 0
@@ -303,7 +305,7 @@ func number(r *http.Request, name string) (int, error) {
 	return n, nil
 }
 
-// within bounds keys by the rows of the tenant who asks.
+// within cuts a range of keys to the rows of the principal's tenant.
 func within(ctx context.Context, start, end string) (from, to string, err error) {
 	first, last := tenantKeys(ctx)
 	start = max(start, first)
@@ -316,8 +318,8 @@ func within(ctx context.Context, start, end string) (from, to string, err error)
 	return start, end, nil
 }
 
-// tenantKeys returns the range of the row keys of the tenant who asks, or all keys for who acts for no tenant. Metrics of the
-// default tenant whose names begin with a control character, a space or one of !"#$%& do not lie in it.
+// tenantKeys returns the range of the row keys of the principal's tenant, or all keys if the principal has no tenant.
+// The range of the default tenant omits metrics whose names begin with a control character, a space or one of !"#$%&.
 func tenantKeys(ctx context.Context) (start, end string) {
 	p := principal.From(ctx)
 	if p == nil || len(p.Tenants) == 0 {
@@ -330,7 +332,7 @@ func tenantKeys(ctx context.Context) (start, end string) {
 	return string(first), string(last)
 }
 
-// tablets lists the tablets with keys of who asks only.
+// tablets lists the tablets that hold only keys of the principal's tenant.
 func (h *Handler) tablets(ctx context.Context) ([]Tablet, error) {
 	out := []Tablet{}
 	if h.opts.Tablets == nil {

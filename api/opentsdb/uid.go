@@ -123,7 +123,7 @@ func (l *lookup) nameOf(kind tsuid.Kind, id tsuid.UID) (name string, found bool,
 	return "", false, err
 }
 
-// anyNameOf returns the newest name of the name with a UID. The UID may be the one of a name that an alias replaces.
+// anyNameOf returns the current name for a UID. The UID may belong to a name that an alias has replaced.
 func (l *lookup) anyNameOf(kind tsuid.Kind, id tsuid.UID) (name string, found bool, err error) {
 	if name, found, err = l.nameOf(kind, id); found || err != nil {
 		return name, found, err
@@ -161,7 +161,8 @@ func isOf(s *index.Series, text string) bool {
 	return slices.ContainsFunc(parts, func(part index.Series) bool { return isOf(&part, text) })
 }
 
-// seriesOf returns the labels of the series with a tsuid. The tsuid may be the one of before an alias renamed a part of it.
+// seriesOf returns the labels of the series with a tsuid. The tsuid may date from the time before an alias renamed a
+// part of it.
 func (l *lookup) seriesOf(text string) (labels.Labels, error) {
 	s, err := tsuid.ParseSeries(text)
 	if err != nil {
@@ -499,7 +500,7 @@ func (h *Handlers) changeTSMeta(w http.ResponseWriter, r *http.Request) error {
 	return respond(w, http.StatusOK, m)
 }
 
-// seriesToChange returns the series with a tsuid, or the one of parameter m if the tsuid is "".
+// seriesToChange returns the series with a tsuid, or the series of parameter m if the tsuid is "".
 func (h *Handlers) seriesToChange(l *lookup, r *http.Request, text string) (labels.Labels, error) {
 	if text != "" {
 		return l.seriesOf(text)

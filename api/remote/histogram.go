@@ -29,7 +29,7 @@ func expositionSpans(spans []histogram.Span) []*dto.BucketSpan {
 	return out
 }
 
-// classicBuckets returns cumulative buckets without the one of +Inf, which encoders add.
+// classicBuckets returns cumulative buckets without the bucket of +Inf, which encoders add.
 func classicBuckets(h *histogram.FloatHistogram) []*dto.Bucket {
 	out := make([]*dto.Bucket, len(h.CustomValues))
 	it, count := h.PositiveBucketIterator(), 0.0

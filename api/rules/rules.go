@@ -36,7 +36,7 @@ type Query struct {
 	Matchers [][]*labels.Matcher
 	// ExcludeAlerts leaves the active alerts out.
 	ExcludeAlerts bool
-	// GroupLimit is the largest number of groups; 0 is no limit. NextToken is of the answer before.
+	// GroupLimit is the largest number of groups; 0 is no limit. NextToken comes from the previous answer.
 	GroupLimit int
 	NextToken  string
 }
@@ -186,7 +186,7 @@ func List(groups []*promrules.Group, q Query, m Manager) (Groups, error) {
 	return out, nil
 }
 
-// selected reports whether a list has a name. An empty list has all.
+// selected reports whether a list has a name. An empty list has every name.
 func selected(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
 
 // tokenOf is the token of an answer that begins with a group.

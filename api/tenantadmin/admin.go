@@ -125,7 +125,7 @@ func (a *Admin) Add(ctx context.Context, name string) error {
 	return a.opts.List.Add(ctx, name)
 }
 
-// Content is what a drop would remove.
+// Content describes the data that a drop would remove.
 type Content struct {
 	Tenant      string `json:"tenant"`
 	Series      int    `json:"series"`
@@ -135,7 +135,7 @@ type Content struct {
 	Bytes int64 `json:"bytes"`
 }
 
-// Preview returns what a drop would remove. The error may be tenants.ErrUnknown.
+// Preview describes the data that a drop would remove. The error may be tenants.ErrUnknown.
 func (a *Admin) Preview(ctx context.Context, name string) (c Content, err error) {
 	if _, err := a.find(ctx, name); err != nil {
 		return c, err
@@ -179,8 +179,8 @@ func (a *Admin) find(ctx context.Context, name string) (t tenants.Tenant, err er
 	return t, fmt.Errorf("%w: %q", tenants.ErrUnknown, name)
 }
 
-// Drop removes a tenant and all that it has. It waits until nothing is left. If ctx ends, or after an error of the removal, the
-// server goes on by itself, also after a new start. It returns the number of series.
+// Drop removes a tenant and all that it has. It waits until nothing is left. If ctx ends or the removal fails, the
+// server continues by itself, even after a restart. It returns the number of series.
 func (a *Admin) Drop(ctx context.Context, name string) (series int, err error) {
 	if _, err := a.find(ctx, name); err != nil {
 		return 0, err
@@ -242,7 +242,7 @@ func (a *Admin) finishDrops(ctx context.Context) {
 	}
 }
 
-// finishDrop removes what a tenant has, and then its entry.
+// finishDrop removes the data of a tenant, and then its entry.
 func (a *Admin) finishDrop(ctx context.Context, name string) (series int, err error) {
 	began := time.Now() // a duration, not a time of the data
 	if series, err = a.opts.Writer.DropTenant(ctx, name); err != nil {
@@ -277,15 +277,15 @@ func (a *Admin) measure(ctx context.Context) {
 	}
 }
 
-// Usage is what a tenant uses.
+// Usage is the usage of a tenant.
 type Usage struct {
 	Tenant string `json:"tenant"`
 	// Created is when the tenant was added; the default tenant has none.
 	Created time.Time `json:"created,omitzero"`
 	// Dropping says that the tenant is being dropped.
 	Dropping bool `json:"dropping,omitempty"`
-	// Series are the active series, Samples what was written since the start, SamplesPerSecond what was written in the last
-	// second.
+	// Series counts the active series, Samples the samples written since the start, and SamplesPerSecond the samples of
+	// the last second.
 	Series           int64 `json:"series"`
 	Samples          int64 `json:"samples"`
 	SamplesPerSecond int64 `json:"samplesPerSecond"`
@@ -293,7 +293,7 @@ type Usage struct {
 	Bytes map[string]int64 `json:"bytes,omitempty"`
 }
 
-// List returns all tenants with what they use, by name. The sizes are at most an hour old.
+// List returns all tenants with their usage, by name. The sizes are at most an hour old.
 func (a *Admin) List(ctx context.Context) ([]Usage, error) {
 	list, err := a.opts.List.List(ctx)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package tenantadmin lists tenants with what they use, adds them, and drops them with all that they have.
+// Package tenantadmin lists tenants with their usage, adds them, and drops them with all their data.
 //
-// A drop marks the tenant in the list first. From then on its requests are refused, and a job removes what it has. The job goes
-// on after a crash, until nothing is left. Then the tenant leaves the list.
+// A drop marks the tenant in the list first. From then on its requests are refused, and a job removes its data. The job
+// goes on after a crash, until nothing is left. Then the tenant leaves the list.
 package tenantadmin

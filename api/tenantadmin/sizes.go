@@ -13,7 +13,7 @@ import (
 	"halite/storage/tenants"
 )
 
-// sizes has the space that each tenant takes in the tables of samples and rollups, as it was measured last.
+// sizes holds the last measured space of each tenant in the tables of samples and rollups.
 type sizes struct {
 	store storage.Store
 	desc  *prometheus.Desc
@@ -28,7 +28,7 @@ func (s *sizes) init(store storage.Store) {
 		"Space of a tenant in a table, measured within the last hour.", []string{"tenant", "table"}, nil)
 }
 
-// measure measures all tenants. The default one has what the others have not.
+// measure measures all tenants. The space that no other tenant has belongs to the default one.
 func (s *sizes) measure(ctx context.Context, list []tenants.Tenant) error {
 	rest, err := s.bytes(ctx, storage.RowRange{})
 	if err != nil {

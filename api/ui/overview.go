@@ -20,7 +20,7 @@ type Overview struct {
 	// not know.
 	Arriving bool `json:"arriving"`
 	Waiting  bool `json:"waiting"`
-	// Refused is what was refused in the past hour, the most recent first.
+	// Refused are the refusals of the past hour, the most recent first.
 	Refused []Refusal `json:"refused"`
 	// URL is where users reach the server, without a slash at the end.
 	URL string `json:"url"`
@@ -28,16 +28,16 @@ type Overview struct {
 	OwnJob string `json:"ownJob,omitempty"`
 }
 
-// Refusal is what was refused for one reason.
+// Refusal describes the requests or samples that were refused for one reason.
 type Refusal struct {
 	// What counts it, as in "3 write requests". Why is the cause, without a full stop.
 	What string `json:"what"`
 	Why  string `json:"why"`
-	// From is the last sender, Example what it was answered, and AtMs the time in unix milliseconds.
+	// From is the last sender, Example the message that it got, and AtMs the time in unix milliseconds.
 	From    string `json:"from"`
 	Example string `json:"example,omitempty"`
 	AtMs    int64  `json:"atMs"`
-	// Line is the line of configuration that mends it, and Where its place; "" if there is none.
+	// Line is the line of configuration that fixes it, and Where its place; "" if there is none.
 	Line  string `json:"line,omitempty"`
 	Where string `json:"where,omitempty"`
 }

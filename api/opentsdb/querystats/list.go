@@ -27,7 +27,7 @@ type List struct {
 // New returns an empty List. now is its clock.
 func New(now func() time.Time) *List { return &List{now: now} }
 
-// Client is who sends a query.
+// Client is the sender of a query.
 type Client struct {
 	// Address is the address of the connection. User is the name of the principal, or "".
 	Address, User string

@@ -37,7 +37,7 @@ type request struct {
 	numbers []int    // columns with values and times
 	metrics [][]byte // by column: the label field of its metric, nil if a label has the name
 
-	// Of the current row: its texts, its samples, and the label fields before, of and after the metric.
+	// The current row: its texts, its samples, and its label fields before the metric, of the metric and after it.
 	values              []string
 	samples             []sample
 	before, name, after []byte
@@ -183,7 +183,7 @@ func (x *request) row(row []string) (tsMs int64, err error) {
 	return tsMs, nil
 }
 
-// plan finds out once how the labels of a row are in the order of remote write.
+// plan computes once how to bring the labels of a row into the order of remote write.
 func (x *request) plan() {
 	x.metrics = make([][]byte, len(x.columns))
 	for n, c := range x.columns {

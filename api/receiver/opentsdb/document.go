@@ -69,7 +69,7 @@ func (s *scanner) count() (uint64, error) {
 	return n, nil
 }
 
-// readTags reads the tags. Of tags with equal keys the last one wins, as in OpenTSDB.
+// readTags reads the tags. If tags have equal keys, the last one wins, as in OpenTSDB.
 func (d *document) readTags(s *scanner) error {
 	if s.peek() == 'n' {
 		_, err := s.scalar()

@@ -19,7 +19,7 @@ type Encoder struct {
 	names  *Names
 	metric []byte // with the space behind it
 	tags   []byte // with the space in front of each, and a line feed
-	fault  *int64 // what counts all samples of the series; nil if the series can be written
+	fault  *int64 // the counter for all samples of the series; nil if the series can be written
 	body   []byte
 	rows   int
 }

@@ -21,7 +21,7 @@ import (
 	"halite/ingest/batch/batchtest"
 )
 
-// samples returns what a batch holds as texts.
+// samples returns the samples of a batch as texts.
 func samples(t testing.TB, b *batch.Batch) (out []string) {
 	t.Helper()
 	for b.Next() {
