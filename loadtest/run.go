@@ -39,8 +39,8 @@ type runner struct {
 	report   *report.Report
 }
 
-// Run loads a target and reports. The end of ctx ends the load early; Run then reads back what was acknowledged until
-// verifyCtx ends. If ctx ends during the reading back, that ends early. The error is nil if the load could be run.
+// Run loads a target and reports. The end of ctx ends the load early; Run then reads the acknowledged samples back
+// until verifyCtx ends. If ctx ends while Run reads back, it stops early. The error is nil if the load could be run.
 func Run(ctx, verifyCtx context.Context, target client.Target, opts Options) (*report.Report, error) {
 	r, err := newRunner(target, opts)
 	if err != nil {

@@ -167,7 +167,8 @@ func bcryptOf(t testing.TB, password string) string {
 	return string(hash)
 }
 
-// TestLogIn runs a server with TLS, a user and tokens: who may do what, commands that log in, and no secret in any answer.
+// TestLogIn runs a server with TLS, a user and tokens. It checks the rights of each, commands that log in, and that no
+// answer holds a secret.
 func TestLogIn(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)

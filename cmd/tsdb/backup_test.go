@@ -228,7 +228,7 @@ func TestCopyOfLiveDirectory(t *testing.T) {
 	require.Positive(t, refused, "log and tables of different times")
 }
 
-// readyOrEnded waits until the server is ready, or false once it has ended.
+// readyOrEnded waits until the server is ready. It returns false if the server ends first.
 func (s *server) readyOrEnded() bool {
 	s.t.Helper()
 	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {

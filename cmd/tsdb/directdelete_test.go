@@ -33,7 +33,7 @@ func TestDirectDelete(t *testing.T) {
 	a.mustDelete(args...)
 	requirePoints(t, b, "gone", now, rest)
 	requirePoints(t, a, "gone", now, rest)
-	again := without(all, "host-0", 0, now.UnixMilli()) // some of it where it was deleted
+	again := without(all, "host-0", 0, now.UnixMilli()) // some of it at deleted times
 	again = without(without(again, "host-2", 0, now.UnixMilli()), "host-3", 0, now.UnixMilli())[40:120]
 	for i := range again {
 		again[i].value = -7

@@ -12,7 +12,8 @@ import (
 	"halite/api/doctor"
 )
 
-// TestDoctor: the exit code of `tsdb doctor` follows the worst verdict, and its text has evidence and the line that mends it.
+// TestDoctor: the exit code of `tsdb doctor` follows the worst verdict, and its text has evidence and the line that
+// fixes it.
 func TestDoctor(t *testing.T) {
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--ingest.max-series=100")
 	exitOf := func(args ...string) (code int, out string) {

@@ -10,7 +10,7 @@ import (
 	"halite/ingest"
 )
 
-// TestGateTellsReplayProgress: while the server replays its log, /-/ready answers 503 and the progress.
+// TestGateTellsReplayProgress: while the server replays its log, /-/ready answers 503 with the progress.
 func TestGateTellsReplayProgress(t *testing.T) {
 	g := newGate()
 	ask := func() (int, string) {

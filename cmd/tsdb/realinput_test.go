@@ -104,9 +104,9 @@ func TestRealInput(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM))
 }
 
-// realInputLead keeps every window of the queries within the data: how a rate is extended beyond a series' first sample
-// differs between Prometheus's releases, and any release may be at the other end. A first scrape may be an interval late, and
-// the histogram of a handler has samples only from the scrape that follows its first request.
+// realInputLead keeps every window of the queries within the data. Prometheus's releases differ in how they extrapolate
+// a rate beyond a series' first sample, and the test may run against any release. A first scrape may be an interval
+// late, and the histogram of a handler has samples only from the scrape that follows its first request.
 const realInputLead = 136 * time.Second
 
 const realInputConfig = `

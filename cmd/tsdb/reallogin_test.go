@@ -31,8 +31,8 @@ remote_write:
     tls_config: {ca_file: ca.pem}
 `
 
-// TestRealInputLogIn lets a real Prometheus log in over TLS, at one server with a password and at another with a token. Both
-// hold what it holds, and neither refuses anything.
+// TestRealInputLogIn lets a real Prometheus log in over TLS, at one server with a password and at another with a token.
+// Both hold the samples of that Prometheus, and neither refuses anything.
 func TestRealInputLogIn(t *testing.T) {
 	prometheus := findBinary(t, "PROMETHEUS", "prometheus")
 	a := newAuthority(t)

@@ -33,11 +33,11 @@ const (
 	scrapesARequest   = 4
 )
 
-// TestRealSizes stores a day of what node_exporter and Prometheus really export, one scrape stamped 15 s after the other,
-// and prints what a sample takes on disk. The scrapes follow each other REALSIZES_SPACING apart (100 ms), so gauges move
-// as they do, and counters grow by less than they would in 15 s. REALSIZES_HOSTS (4) export the recording, each from
-// another place on. REALSIZES_RECORDING names a file that keeps the scrapes for the next run; VICTORIA_METRICS a binary
-// that is given the same requests.
+// TestRealSizes stores a day of what node_exporter and Prometheus really export, one scrape stamped 15 s after the
+// other, and prints the bytes of a sample on disk. The scrapes follow each other REALSIZES_SPACING apart (100 ms), so
+// gauges move as they do, and counters grow by less than they would in 15 s. REALSIZES_HOSTS (4) hosts export the
+// recording, each from another place in it. REALSIZES_RECORDING names a file that keeps the scrapes for the next run;
+// VICTORIA_METRICS names a binary that gets the same requests.
 func TestRealSizes(t *testing.T) {
 	scrapes := recordedScrapes(t)
 	day := time.Now().UTC().Truncate(24 * time.Hour).Add(-48 * time.Hour)
@@ -212,7 +212,7 @@ func recordedScrapes(t *testing.T) (scrapes [][]byte) {
 	}
 }
 
-// record scrapes both targets a day's number of times.
+// record scrapes both targets as often as in a day.
 func record(t *testing.T, path string) {
 	spacing, err := time.ParseDuration(envOr("REALSIZES_SPACING", "100ms"))
 	require.NoError(t, err)

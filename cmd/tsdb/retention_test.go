@@ -52,10 +52,10 @@ type aging struct {
 
 	rules []keyschema.Rule
 	rest  keyschema.RetentionByTier
-	// all has the samples that were acknowledged; the value is false if a sample has once been too old, so that it need
-	// not be there when ages grow.
+	// all has the acknowledged samples. The value is false if a sample was once too old: then it may be missing when
+	// ages grow.
 	all map[string]map[int64]*agingSample
-	// counts are of hours whose states were computed from all samples, by series.
+	// counts has, by series, the counts of the hours whose states were computed from all samples.
 	counts map[string]map[int64]int64
 }
 
@@ -451,8 +451,8 @@ func (g *aging) states(series string) map[int64]int64 {
 	return out
 }
 
-// compareStates looks at the hours of closed days: those that were computed stay until they are too old themselves, or are
-// computed again from rows that are seen again because ages have grown.
+// compareStates checks the hours of closed days. A computed state stays until it is too old itself, or until longer
+// ages show its rows again and the server recomputes it.
 func (g *aging) compareStates() {
 	g.Helper()
 	for series := range g.all {

@@ -63,7 +63,7 @@ func (r *reloaded) send(age time.Duration) {
 	}
 }
 
-// reload puts an age into force while samples arrive.
+// reload applies an age while samples arrive.
 func (r *reloaded) reload(text string, age time.Duration) {
 	r.putRules(reloadedRules, text)
 	done := make(chan error)
@@ -157,8 +157,8 @@ func TestRetentionChangesUnderLoad(t *testing.T) {
 	require.NoError(t, r.db.close(t.Context()))
 }
 
-// TestFaultyRetentionIsRefused reloads files with faults: the retention stays. Then it reloads a valid file: a cached result of
-// the former retention is not used again.
+// TestFaultyRetentionIsRefused reloads files with faults: the retention stays. Then it reloads a valid file: the server
+// does not use results that it cached under the former retention.
 func TestFaultyRetentionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -185,8 +185,8 @@ func (s *tenantServer) tenant(args ...string) (string, error) {
 	return tsdb(s.t, append([]string{"tenant", "--url", s.url, "--bearer-token-file", file}, args...)...)
 }
 
-// TestTenantDrop: a tenant is listed, shown with what it uses, and dropped with samples, rollups, index, annotations, aliases and
-// descriptions, also if the server is killed meanwhile.
+// TestTenantDrop: a tenant is listed, shown with its usage, and dropped with samples, rollups, index, annotations,
+// aliases and descriptions, also if the server is killed meanwhile.
 func TestTenantDrop(t *testing.T) {
 	t.Parallel()
 	dir, now := t.TempDir(), time.Now().Truncate(time.Second)

@@ -13,7 +13,8 @@ type Suite struct {
 	Queries []QueryCompared `json:"queries"`
 }
 
-// failed reports whether the last target failed to answer what a peer answers. Peers need not know all of the language.
+// failed reports whether the last target failed to answer a query that a peer answers. Peers need not know all of the
+// language.
 func (s *Suite) failed() bool {
 	return s != nil && slices.ContainsFunc(s.Queries, func(q QueryCompared) bool {
 		own, peers := q.split()

@@ -232,7 +232,7 @@ func (b *bucket) upload(ctx context.Context, in io.Reader, f *File, progress *Pr
 	return b.fault(key, err)
 }
 
-// sameSum fails if the file has another SHA-256 than what was read.
+// sameSum fails if the SHA-256 of the file differs from the SHA-256 of the bytes read.
 func (f *File) sameSum(read hash.Hash) error {
 	if sum := hex.EncodeToString(read.Sum(nil)); sum != f.SHA256 {
 		return errors.New("it changed during the copy: is it in use?")

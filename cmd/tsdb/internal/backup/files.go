@@ -71,7 +71,7 @@ func needed(path string) bool {
 	return name != "LOCK" && !strings.HasSuffix(name, ".tmp") && !strings.HasSuffix(name, ".new")
 }
 
-// copyFile copies in to a new file, durably. It returns the SHA-256 in hexadecimal and the size of what it copied.
+// copyFile copies in to a new file, durably. It returns the SHA-256 in hexadecimal and the number of copied bytes.
 func copyFile(ctx context.Context, in io.Reader, to string, progress *Progress) (sum string, sizeBytes int64, err error) {
 	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return "", 0, err

@@ -32,7 +32,7 @@ type S3Options struct {
 	CredentialsFile string
 	// Profile is the section of CredentialsFile (AWS_PROFILE or default).
 	Profile string
-	// Attempts is how often a request is sent before it fails (10).
+	// Attempts is the number of attempts of a request before it fails (10).
 	Attempts int
 	// Concurrency is the number of files that are copied at once (4).
 	Concurrency int

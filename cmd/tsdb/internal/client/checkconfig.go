@@ -80,7 +80,8 @@ func (c *checkConfig) run(w io.Writer) error {
 	return err
 }
 
-// changes lists what a reload would change in the server. The error says why the server would refuse the file.
+// changes lists the changes that a reload would make in the server. The error says why the server would refuse the
+// file.
 func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]string, error) {
 	var (
 		schema struct{ Rules []keyschema.Rule }

@@ -11,7 +11,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 )
 
-// probeBytesMax bounds what a probe reads of an answer.
+// probeBytesMax bounds the bytes of an answer that a probe reads.
 const probeBytesMax = 4 << 10
 
 // probe holds the flags of `tsdb check healthy` and `tsdb check ready`.

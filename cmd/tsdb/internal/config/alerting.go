@@ -61,7 +61,7 @@ type HTTPSD struct {
 	HTTPClient      `yaml:",inline"`
 }
 
-// HTTPClient says how to log in, and whom to trust.
+// HTTPClient says how to log in, and which certificates to trust.
 type HTTPClient struct {
 	BasicAuth       *BasicAuth     `yaml:"basic_auth,omitempty"`
 	Authorization   *Authorization `yaml:"authorization,omitempty"`

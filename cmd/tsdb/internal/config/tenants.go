@@ -34,7 +34,7 @@ type TenantRetention struct {
 	Histograms *keyschema.Age `yaml:"histograms,omitempty"`
 }
 
-// rule returns the retention of a tenant as a rule; nil if it has none.
+// retentionRule returns the retention of a tenant as a rule, or nil if the tenant has none.
 func (t *Tenant) retentionRule() *RetentionRule {
 	if r := t.Retention; r != nil {
 		return &RetentionRule{

@@ -14,7 +14,7 @@ import (
 	"halite/keyschema"
 )
 
-// finding is a label whose values do not belong into keys.
+// finding is a label whose values do not belong in keys.
 type finding struct {
 	Label string `json:"label"`
 	Kind  kind   `json:"kind"`

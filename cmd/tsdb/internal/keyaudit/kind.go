@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// kind is what a label value looks like.
+// kind is the kind of data that a label value seems to hold.
 type kind string
 
-// The kinds of values that do not belong into keys.
+// The kinds of values that do not belong in keys.
 const (
 	kindNone  kind = ""
 	kindEmail kind = "e-mail address"

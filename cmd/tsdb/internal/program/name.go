@@ -12,7 +12,7 @@ import (
 // BuiltName is the name of the program as built from cmd/tsdb. Texts use it.
 const BuiltName = "tsdb"
 
-// Name is the name that the program was called by, from its first argument. Packages install it as halite.
+// Name is the name of the program in its first argument. Packages install it as halite.
 func Name(called string) string {
 	name := strings.TrimSuffix(filepath.Base(called), ".exe")
 	if name == "" || name == "." || name == string(filepath.Separator) {
@@ -40,7 +40,7 @@ func NewRenamer(app *kingpin.Application) *Renamer {
 	return &Renamer{app.Name, regexp.MustCompile(`\b` + BuiltName + ` (` + strings.Join(commands, "|") + `|--help)\b`)}
 }
 
-// Text returns the text with the name that the program was called by.
+// Text replaces the built name in a text by the name of the program.
 func (r *Renamer) Text(text string) string {
 	if r.mention == nil {
 		return text

@@ -33,12 +33,12 @@ type Options struct {
 	Evaluate Evaluate
 	// Write stores the results of rules.
 	Write Write
-	// Queryable reads what is known of alerts from before the start.
+	// Queryable reads the state of alerts from before the start.
 	Queryable storage.Queryable
 	// ExternalURL is the address of the server in alerts.
 	ExternalURL string
-	// Principal returns who owns the queries and writes of a tenant's rules. Nil, the default, is the server itself. Then no group
-	// may name a tenant: see [Files.RequireNoTenants].
+	// Principal returns the owner of the queries and writes of a tenant's rules. Nil, the default, is the server
+	// itself. Then no group may name a tenant: see [Files.RequireNoTenants].
 	Principal func(tenant string) *principal.Principal
 	// Flags are what the command line says about alerts.
 	Flags Flags
@@ -122,7 +122,7 @@ func (m *Manager) ofTenant(tenant string) *promrules.Manager {
 // discoveryDelay is the time in which changes of the Alertmanagers take effect together.
 const discoveryDelay = time.Second
 
-// loader gives the rule manager of a tenant the files that were read last, so that what it loads is what was checked.
+// loader gives the rule manager of a tenant the files that were read last, so that it loads the checked content.
 type loader struct {
 	m      *Manager
 	tenant string
@@ -136,7 +136,7 @@ func (l loader) Load(path string, _ bool, _ model.ValidationScheme) (*rulefmt.Ru
 // Parse parses an expression.
 func (l loader) Parse(query string) (parser.Expr, error) { return l.m.files.Load().Parse(query) }
 
-// send sends a notification until ctx ends, whatever is left of its own time.
+// send sends a notification. The notification fails when ctx ends, even if its own timeout has not passed.
 func (m *Manager) send(ctx context.Context) func(context.Context, *http.Client, *http.Request) (*http.Response, error) {
 	return func(own context.Context, client *http.Client, r *http.Request) (*http.Response, error) {
 		own, cancel := context.WithCancel(own)
@@ -150,7 +150,7 @@ func (m *Manager) send(ctx context.Context) func(context.Context, *http.Client, 
 	}
 }
 
-// Apply puts settings into force. Groups that stay the same go on. If it fails, the rules stay as they were.
+// Apply applies settings. Groups that do not change keep running. If Apply fails, the previous rules stay.
 func (m *Manager) Apply(s *Settings) error {
 	if err := m.notifier.ApplyConfig(s.alerting); err != nil {
 		return fmt.Errorf("alerting: %w", err)
@@ -202,7 +202,7 @@ func (m *Manager) stop() {
 	}
 }
 
-// Run evaluates the rules that Apply has put into force, until ctx ends. Then it finishes the evaluations and notifications under
+// Run evaluates the rules of the last Apply until ctx ends. Then it finishes the evaluations and notifications under
 // way, within the time of the options.
 func (m *Manager) Run(ctx context.Context) {
 	defer m.cancel()

@@ -15,9 +15,9 @@ import (
 // Evaluate answers an instant query, as query.Engine.Instant does.
 type Evaluate func(ctx context.Context, r query.InstantRequest) (*query.Result, error)
 
-// queryFunc returns a query function for the rule manager. Its queries have the limits of other queries. The list of active
-// queries and the query log name the rule as their client. The result cache is of no use to them, because each asks for another
-// time.
+// queryFunc returns a query function for the rule manager. Its queries have the limits of other queries. The list of
+// active queries and the query log name the rule as their client. They skip the result cache, because each evaluates at
+// another time.
 func queryFunc(evaluate Evaluate) promrules.QueryFunc {
 	return func(ctx context.Context, text string, at time.Time) (promql.Vector, error) {
 		params := query.Params{NoCache: true, Client: "rule " + promrules.FromOriginContext(ctx).Name}

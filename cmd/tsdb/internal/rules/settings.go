@@ -11,7 +11,7 @@ import (
 	"halite/cmd/tsdb/internal/config"
 )
 
-// Settings are what a configuration file says about rules and alerts, with the content of the rule files.
+// Settings are the sections of a configuration file about rules and alerts, with the content of the rule files.
 type Settings struct {
 	Files                 *Files
 	interval, queryOffset time.Duration

@@ -20,7 +20,7 @@ type Guard struct {
 	rules  []byte // as last read
 }
 
-// Check reads the owner and the rules from the tables. If another server has stored new rules, Check puts them into force; they
+// Check reads the owner and the rules from the tables. If another server has stored new rules, Check applies them; they
 // begin in a future hour.
 func (g *Guard) Check(ctx context.Context) error {
 	them, err := ReadOwner(ctx, g.Meta)

@@ -55,7 +55,7 @@ func nextSchema(
 	return next, rules, current.CheckChange(next, nowHour)
 }
 
-// SchemaChange puts rules into force while a server runs.
+// SchemaChange applies rules while a server runs.
 type SchemaChange struct {
 	Store  storage.Store
 	Schema *keyschema.Schema // in force
@@ -63,8 +63,8 @@ type SchemaChange struct {
 	Stray func(ctx context.Context, fromMs int64) ([]string, error)
 }
 
-// Apply stores the wanted rules and puts them into force. nowHour is the last hour that may have samples. A refused rule changes
-// nothing.
+// Apply stores the wanted rules and applies them. nowHour is the last hour that may have samples. A refused rule
+// changes nothing.
 func (c *SchemaChange) Apply(ctx context.Context, wanted []keyschema.Rule, nowHour int64) error {
 	next, rules, err := nextSchema(c.Schema, wanted, nowHour)
 	if err != nil {

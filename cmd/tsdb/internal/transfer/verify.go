@@ -152,7 +152,7 @@ func (v *verification) part(ctx context.Context, p *Part) error {
 	return nil
 }
 
-// sort orders the samples by time. Of samples with equal times it keeps the last one, as the destination does.
+// sort orders the samples by time. If samples have equal times, it keeps the last one, as the destination does.
 func (e *expected) sort() {
 	byTime := func(a, b sample) int { return cmp.Compare(a.tsMs, b.tsMs) }
 	if !slices.IsSortedFunc(e.samples, byTime) {

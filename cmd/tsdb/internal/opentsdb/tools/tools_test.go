@@ -66,7 +66,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// FuzzArguments parses arguments. What is accepted is complete.
+// FuzzArguments parses arguments. Accepted arguments are complete.
 func FuzzArguments(f *testing.F) {
 	f.Add("1h-ago now sum rate counter,255,1 downsample 5m avg m h=a min n")
 	f.Fuzz(func(t *testing.T, text string) {
