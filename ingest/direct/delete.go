@@ -175,7 +175,7 @@ func (t *Direct) confirm(ctx context.Context, b *rowBatch) error {
 		}
 		// A cleaning that found no rows earlier may be removing the hours from the index.
 		for _, row := range b.rows {
-			t.opts.Index.Reannounce(row.ref, row.hour)
+			t.opts.Index.MarkDirty(row.ref, row.hour)
 		}
 		if err := t.opts.Index.Persist(ctx); err != nil {
 			return err
@@ -223,15 +223,15 @@ func (t *Direct) CleanTombstones(ctx context.Context) (report deletion.Report, e
 	defer t.Exit()
 	t.cleaning.Lock()
 	defer t.cleaning.Unlock()
-	turn, err := t.keeper("clean")
+	lease, err := t.keeper("clean")
 	if err != nil {
 		return report, err
 	}
-	if held, err := turn.Renew(ctx); err != nil || !held {
+	if held, err := lease.Renew(ctx); err != nil || !held {
 		return report, errors.Join(err, fmt.Errorf("%w: another server is cleaning", storage.ErrUnavailable))
 	}
-	turn.Start()
-	defer func() { err = errors.Join(err, turn.Close(context.WithoutCancel(ctx))) }()
+	lease.Start()
+	defer func() { err = errors.Join(err, lease.Close(context.WithoutCancel(ctx))) }()
 	if err := set.Refresh(ctx); err != nil {
 		return report, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// Selection selects among stored series what a selector selects among series with all of their names.
+// Selection selects the stored series that a selector selects among series with all of their names.
 type Selection struct {
 	// Selectors are matchers of stored series. A series is selected if it matches all matchers of one of them.
 	Selectors [][]*labels.Matcher
@@ -22,13 +22,13 @@ type Selection struct {
 	Unchanged bool
 }
 
-// Select widens a selector. A series matches a positive matcher of asked if any of its names matches. It matches a negative
+// Select widens a selector. A series matches a positive matcher of requested if any of its names matches. It matches a negative
 // matcher if none of its names matches the opposite. It matches a matcher of own only by its new names. Metrics are stored
 // names.
-func (n *Names) Select(asked, own []*labels.Matcher) Selection {
+func (n *Names) Select(requested, own []*labels.Matcher) Selection {
 	var widened, keys []*labels.Matcher // keys are matchers of labels with several names
 	same := true
-	for _, m := range asked {
+	for _, m := range requested {
 		if all, _ := n.LabelNames(m.Name); all != nil {
 			keys = append(keys, m)
 			continue
@@ -43,7 +43,7 @@ func (n *Names) Select(asked, own []*labels.Matcher) Selection {
 		s.Selectors = [][]*labels.Matcher{slices.Concat(widened, own)}
 		return s
 	}
-	// Matchers of the principal cannot be widened. They select a subset of what they select among all names.
+	// Matchers of the principal cannot be widened. They select a subset of the series that they select among all names.
 	for _, m := range own {
 		if all, _ := n.LabelNames(m.Name); all == nil && !n.RenamesValues(m.Name) {
 			widened = append(widened, m)

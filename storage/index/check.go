@@ -56,8 +56,8 @@ func CheckCell(table string, row, qualifier, value []byte) error {
 		(table != storage.TableMeta || !bytes.HasPrefix(row, []byte(segment.LabelSetPrefix))) {
 		return nil
 	}
-	ofRoot := bytes.HasPrefix(row, []byte(segment.ManifestPrefix)) || bytes.HasPrefix(row, []byte(segment.MonthManifestPrefix))
-	if table == storage.TableSeries && ofRoot && string(qualifier) != string(rune(segment.QualManifest)) {
+	ofManifest := bytes.HasPrefix(row, []byte(segment.ManifestPrefix)) || bytes.HasPrefix(row, []byte(segment.MonthManifestPrefix))
+	if table == storage.TableSeries && ofManifest && string(qualifier) != string(rune(segment.QualManifest)) {
 		return nil // intents and reservations may be empty
 	}
 	if _, _, err := envelope.OpenUpTo(envelope.FormatV3, value, row, qualifier); err != nil {

@@ -58,7 +58,7 @@ func exampleDay(t testing.TB) (written, stored []placedCell) {
 	return written, append(stored, placedCell{m, mut.Key, cell})
 }
 
-// exampleMonth is the month drawn in FORMAT.md: its root and its only block, compacted from the day above and the next.
+// exampleMonth is the month drawn in FORMAT.md: its manifest and its only block, compacted from the day above and the next.
 func exampleMonth(t testing.TB) (out []placedCell) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()
@@ -87,7 +87,7 @@ func exampleMonth(t testing.TB) (out []placedCell) {
 	return out
 }
 
-// exampleDrop is the root of the day drawn in FORMAT.md after its metric was dropped.
+// exampleDrop is the manifest of the day drawn in FORMAT.md after its metric was dropped.
 func exampleDrop(t testing.TB) (out []placedCell) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()
@@ -124,7 +124,7 @@ func dump(cells []placedCell) string {
 	return b.String()
 }
 
-// TestFormat compares what is stored with the bytes drawn in FORMAT.md.
+// TestFormat compares the stored bytes with FORMAT.md.
 func TestFormat(t *testing.T) {
 	doc, err := os.ReadFile("FORMAT.md")
 	require.NoError(t, err)
@@ -136,22 +136,22 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// parsers reads each kind of payload; the second result writes again what was read.
+// parsers has a parser for each kind of payload. Its second result encodes the parsed value.
 var parsers = []struct {
 	name  string
 	parse func(p []byte) (any, func() []byte, error)
 }{
-	{"root", func(p []byte) (any, func() []byte, error) {
-		v, err := segment.ParseRoot(p, envelope.FormatV2, false)
-		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
+	{"manifest", func(p []byte) (any, func() []byte, error) {
+		v, err := segment.ParseManifest(p, envelope.FormatV2, false)
+		return v, func() []byte { return segment.AppendManifest(nil, v) }, err
 	}},
-	{"root with dropped metrics", func(p []byte) (any, func() []byte, error) {
-		v, err := segment.ParseRoot(p, envelope.FormatV3, false)
-		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
+	{"manifest with dropped metrics", func(p []byte) (any, func() []byte, error) {
+		v, err := segment.ParseManifest(p, envelope.FormatV3, false)
+		return v, func() []byte { return segment.AppendManifest(nil, v) }, err
 	}},
-	{"month root", func(p []byte) (any, func() []byte, error) {
-		v, err := segment.ParseRoot(p, envelope.FormatV2, true)
-		return v, func() []byte { return segment.AppendRoot(nil, v) }, err
+	{"month manifest", func(p []byte) (any, func() []byte, error) {
+		v, err := segment.ParseManifest(p, envelope.FormatV2, true)
+		return v, func() []byte { return segment.AppendManifest(nil, v) }, err
 	}},
 	{"dictionary", func(p []byte) (any, func() []byte, error) {
 		v, err := segment.ParseDictHeader(p)
@@ -196,7 +196,7 @@ func parseInline(p []byte, month bool) (any, func() []byte, error) {
 	return v, func() []byte { return segment.AppendBlockHeader(nil, v, month, true) }, nil
 }
 
-// FuzzParse feeds arbitrary bytes to every parser: none panics, and what is accepted survives being written again.
+// FuzzParse feeds arbitrary bytes to every parser. None panics, and an accepted value survives a round trip.
 func FuzzParse(f *testing.F) {
 	journal, stored := exampleDay(f)
 	for _, c := range slices.Concat(journal, stored, exampleMonth(f), exampleDrop(f)) {
@@ -224,7 +224,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// sameBlock compares what blocks say, row by row for as many rows as fit a fuzzer's patience.
+// sameBlock compares blocks row by row, up to a number of rows.
 func sameBlock(t *testing.T, a, b *segment.Block) {
 	if a.Rows != b.Rows || !reflect.DeepEqual(a.Metrics, b.Metrics) || len(a.Columns) != len(b.Columns) {
 		t.Fatalf("%#v became %#v", a, b)
@@ -248,7 +248,7 @@ func sameBlock(t *testing.T, a, b *segment.Block) {
 	}
 }
 
-// FuzzSeal: a sealed value opens only in its place and only unchanged.
+// FuzzSeal: a sealed value opens only unchanged and at its own key.
 func FuzzSeal(f *testing.F) {
 	f.Add([]byte("payload"), []byte("row"), []byte("q"), uint16(3))
 	f.Fuzz(func(t *testing.T, payload, key, qualifier []byte, at uint16) {

@@ -43,7 +43,7 @@ type Options struct {
 	Store storage.Store
 	// Schema gives the row keys. Required.
 	Schema *keyschema.Schema
-	// Retention is how long series are kept; look-ups ignore days that ended before it. nil keeps all.
+	// Retention is the retention of series; look-ups ignore days that ended before it. nil keeps all.
 	Retention *keyschema.TierRetention
 	// Writer, if not empty, is the unique name of this process among several that share the tables; NewWriter makes one. The
 	// caller then calls Refresh every few seconds, and Compact on one process at a time; Maintain compacts nothing. It must be
@@ -62,7 +62,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Validate reports what is missing or out of range.
+// Validate lists the options that are missing or out of range.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Store == nil {
@@ -185,17 +185,18 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 		Records: m.records, Bytes: m.recordBytes, Repairs: m.repairs,
 	})
 	x.compactor = x.newCompactor(map[presence.Partition]time.Time{})
-	x.recovery = recovery.New(x.active, x.open, x.journal, x.compactor, x.lookups, x.store,
-		&rowscan.Scanner{Store: opts.Store, Meta: t.meta, Active: x.active, Logger: opts.Logger},
-		recovery.Options{
-			Lock: &x.maint, Retention: opts.Retention, Now: opts.Now, Logger: opts.Logger, Added: m.added, Repairs: m.repairs,
-		})
+	x.recovery = recovery.New(recovery.Options{
+		Active: x.active, Open: x.open, Journal: x.journal, Compactor: x.compactor, Lookup: x.lookups, Segments: x.store,
+		Scanner: &rowscan.Scanner{Store: opts.Store, Meta: t.meta, Active: x.active, Logger: opts.Logger},
+		Lock:    &x.maint, Retention: opts.Retention, Now: opts.Now, Logger: opts.Logger, Added: m.added, Repairs: m.repairs,
+	})
 	return x
 }
 
 // newCompactor returns a Compactor of the index that records its compactions in compactedAt.
 func (x *Index) newCompactor(compactedAt map[presence.Partition]time.Time) *compaction.Compactor {
-	return compaction.New(x.active, x.open, x.store, x.journal, x.lookups, compaction.Options{
+	return compaction.New(compaction.Options{
+		Active: x.active, Open: x.open, Segments: x.store, Journal: x.journal, Lookup: x.lookups,
 		Sync: x.opts.Store.Sync, Lock: &x.maint, Shared: x.opts.shared(), CompactedAt: compactedAt, Retention: x.opts.Retention,
 		MonthSeriesMax: x.opts.MonthSeriesMax, Now: x.opts.Now, Logger: x.opts.Logger, Metrics: x.metrics.compaction,
 	})

@@ -131,14 +131,14 @@ func (x *Index) IsPersisted(ref memory.Ref, hour int64) bool {
 	return d != nil && d.IsPersisted(ref, presence.HourBit(hour))
 }
 
-// Reannounce makes the next Persist write the hour of the series again.
-func (x *Index) Reannounce(ref memory.Ref, hour int64) {
+// MarkDirty makes the next Persist write the hour of the series again.
+func (x *Index) MarkDirty(ref memory.Ref, hour int64) {
 	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
 		return
 	}
 	for done := false; !done; { // the day may be compacted in between
 		x.MarkActive(ref, hour)
-		done = x.open.Reannounce(ref, hour)
+		done = x.open.MarkDirty(ref, hour)
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// newLongWorld has days to come for months, half of the time with a retention.
+// newLongWorld returns a world for months of days, half of the time with a retention.
 func newLongWorld(t testing.TB, seed uint64) *world {
 	w := newWorld(t, seed)
 	w.long = true
@@ -58,8 +58,8 @@ func (w *world) longStep() {
 	}
 }
 
-// TestMonthsAgainstOracle drives a world through more than two months of churn, late data, retention, crashes and
-// rebuilds, and compares every look-up with a naive map, hour by hour, whichever of days and months it is read from.
+// TestMonthsAgainstOracle runs a world through more than two months of churn, late data, retention, crashes and rebuilds. It
+// compares every look-up, from days or months, with a naive map, hour by hour.
 func TestMonthsAgainstOracle(t *testing.T) {
 	for seed := range seedCount(t, 1) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestMonthsAgainstOracle(t *testing.T) {
 	}
 }
 
-// eachLevel compares a look-up read from days alone with one that takes what it can from months.
+// eachLevel compares a look-up that reads only days with one that reads months where possible.
 func (w *world) eachLevel() {
 	mint, maxt := w.window()
 	m := w.matcher()
@@ -120,8 +120,8 @@ func (w *world) monthReads() float64 {
 	return testutil.ToFloat64(w.x.metrics.monthReads) - before
 }
 
-// TestDamagedMonth breaks one cell of a month after another: answers come from the days then, and the next Maintain writes
-// the month again.
+// TestDamagedMonth damages one cell of a month after another. Answers then come from the days, and the next Maintain rewrites
+// the month.
 func TestDamagedMonth(t *testing.T) {
 	w := monthWorld(t, 3)
 	require.NotZero(t, w.monthReads())
@@ -209,9 +209,9 @@ func (w *world) breakDay(day int64) {
 	w.reopen()
 }
 
-// TestLostDayRoot loses the root of a day that a month contains. The day is gone then, and what is made in its place is
-// never taken for what the month holds of it.
-func TestLostDayRoot(t *testing.T) {
+// TestLostDayManifest loses the manifest of a day that a month contains. The day is then gone, and a new segment of the day never
+// counts as the one in the month.
+func TestLostDayManifest(t *testing.T) {
 	w := monthWorld(t, 4)
 	day := int64(baseDay + 2)
 	gen := w.x.store.Closed.Day(day).Gen.Load()
@@ -241,7 +241,7 @@ func TestMonthVerified(t *testing.T) {
 	diff, err := w.x.Verify(context.Background(), day)
 	require.NoError(t, err)
 	require.Empty(t, diff)
-	// The month takes the contents of another day for this one's.
+	// Give the month the contents of another day.
 	month := w.x.store.Closed.Month(presence.MonthOf(day))
 	other, err := w.x.store.Open(context.Background(), w.x.store.Closed.Day(day+1))
 	require.NoError(t, err)
@@ -263,7 +263,7 @@ func TestMonthVerified(t *testing.T) {
 	w.everything()
 }
 
-// TestMonthCompactIsThrottled: late data alone compacts a month again only after hours, new days do at once.
+// TestMonthCompactIsThrottled: late data causes another compaction of a month only after hours, a new day at once.
 func TestMonthCompactIsThrottled(t *testing.T) {
 	w := monthWorld(t, 6)
 	month := w.x.store.Closed.Month(presence.MonthOf(baseDay))
@@ -308,7 +308,7 @@ func (w *world) formerFormat() {
 		old := envelope.New(envelope.FormatV1, len(payload))
 		switch c.cell.Qualifier[0] {
 		case segment.QualManifest:
-			old = append(old, rootV1(w.t, payload)...)
+			old = append(old, manifestV1(w.t, payload)...)
 		case segment.QualValues:
 			k := &envelope.Decoder{Rest: payload}
 			values := k.Number(1 << 30)
@@ -331,9 +331,9 @@ func (w *world) formerFormat() {
 	}
 }
 
-// rootV1 writes a day's root as format 1 did, without masks.
-func rootV1(t testing.TB, payload []byte) []byte {
-	r, err := segment.ParseRoot(payload, envelope.FormatV2, false)
+// manifestV1 writes a day's manifest as format 1 did, without masks.
+func manifestV1(t testing.TB, payload []byte) []byte {
+	r, err := segment.ParseManifest(payload, envelope.FormatV2, false)
 	require.NoError(t, err)
 	number := func(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
 	dst := number(number(number(number(nil, uint64(r.Gen)), uint64(r.JournalSeq)), r.Series), uint64(r.Metrics))

@@ -17,8 +17,8 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestSharedRemoval: hours that one process removes are gone for all, whether their days are compacted or not, while compactions
-// of others fence the process. Hours that are announced again meanwhile stay, and so do all others.
+// TestSharedRemoval: hours that one process removes are gone for all processes, on compacted and on other days, while
+// compactions of others fence the process. Hours that are written again meanwhile stay, and so do all others.
 func TestSharedRemoval(t *testing.T) {
 	for seed := range seedCount(t, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -75,8 +75,8 @@ func eachHourOf(s Series, visit func(hour int64)) {
 	}
 }
 
-// remove has a process remove facts of m0 and m1. In the middle another one compacts, or tells some of them once more, and with
-// them perhaps what else it knows of the series and day.
+// remove has a process remove facts of m0 and m1. Meanwhile another process compacts, or writes some of the facts again,
+// perhaps together with other facts of the same series and day.
 func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bool) {
 	retold, perhaps = map[fact]bool{}, map[fact]bool{}
 	ms := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m0")},
@@ -96,7 +96,7 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 					if w.rng.IntN(8) == 0 {
 						ref, _, err := w.nodes[1].Add(s.Labels)
 						require.NoError(w.t, err)
-						w.nodes[1].Reannounce(ref, hour)
+						w.nodes[1].MarkDirty(ref, hour)
 						require.NoError(w.t, w.nodes[1].Persist(context.Background()))
 						retold[f] = true
 						for g := range deleted {
@@ -138,7 +138,7 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 				return [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}}
 			},
 			Emptied: func(context.Context, []Series) ([][]presence.Span, error) {
-				if calls++; calls == 2 { // it goes by what it finds now, and sleeps
+				if calls++; calls == 2 { // from here on the process acts on its current state
 					held = false
 					require.NoError(t, b.FenceShared(t.Context(), hour, hour))
 				}
@@ -158,8 +158,8 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 	}
 }
 
-// TestWriterAfterSharedRemoval: a writer refreshes at any moment of a removal, or its refresh fails at any read. It announces a
-// removed hour again when it writes to it.
+// TestWriterAfterSharedRemoval: a writer refreshes at any moment of a removal, or its refresh fails at any read. It writes a
+// removed hour again when the hour gets samples.
 func TestWriterAfterSharedRemoval(t *testing.T) {
 	moments := 0
 	for writes := 0; writerAfterRemoval(t, writes, 0); writes++ {
@@ -171,8 +171,8 @@ func TestWriterAfterSharedRemoval(t *testing.T) {
 	require.Greater(t, moments, 8)
 }
 
-// writerAfterRemoval has a writer look before a write of the removal, and a read of its next look fail, and reports whether
-// there were that many.
+// writerAfterRemoval lets a writer refresh before the given write of the removal, and fails the given read of its next
+// refresh. It reports whether there were that many writes and reads.
 func writerAfterRemoval(t *testing.T, beforeWrite, failedRead int) (were bool) {
 	w := newSharedWorld(t, 1, 0)
 	hour := int64(baseDay * 24)

@@ -81,7 +81,7 @@ func (a *applier) run(ctx context.Context) {
 			}
 			return
 		}
-		a.t.tablets.Wrote(a.muts[first:end], func(i int) bool { return a.hasFailed(first + i) }, false)
+		a.t.tablets.Applied(a.muts[first:end], func(i int) bool { return a.hasFailed(first + i) })
 		first = end
 	}
 }
@@ -342,7 +342,7 @@ func (t *Table) CheckAndApply(
 	if err := w.commit(); err != nil {
 		return false, err
 	}
-	t.tablets.Wrote([]storage.RowMutation{chosen}, nil, false)
+	t.tablets.Applied([]storage.RowMutation{chosen}, nil)
 	return matched, nil
 }
 

@@ -42,11 +42,11 @@ type crashRun struct {
 	ctx context.Context
 
 	mu        sync.Mutex // the store's goroutines take the clone
-	cutRNG    *rand.Rand // for the clone only
+	cloneRNG  *rand.Rand // for the clone only
 	fs        *vfs.MemFS
 	links     sync.RWMutex // see crashfs.FS
 	armed     bool
-	cutAt     int // the operation before which the power goes
+	failAt    int // the operation before which the power fails
 	ops       int
 	clone     *vfs.MemFS
 	floor     [crashRows]int // version that the clone must have at least
@@ -59,7 +59,7 @@ type crashRun struct {
 }
 
 func runCrash(t *testing.T, seed uint64) {
-	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), cutRNG: rand.New(rand.NewPCG(seed, 3)),
+	c := &crashRun{T: t, rng: rand.New(rand.NewPCG(seed, 1)), cloneRNG: rand.New(rand.NewPCG(seed, 3)),
 		ctx: t.Context(), fs: vfs.NewCrashableMem(), deletes: map[[2]int]bool{}, dayChunks: seed%2 == 0}
 	for range crashRounds {
 		c.round(seed)
@@ -75,8 +75,8 @@ func (c *crashRun) MaybeError(op errorfs.Op) error {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.ops++
-		if c.armed && c.ops >= c.cutAt {
-			c.cut()
+		if c.armed && c.ops >= c.failAt {
+			c.failPower()
 		}
 	}
 	return nil
@@ -84,23 +84,23 @@ func (c *crashRun) MaybeError(op errorfs.Op) error {
 
 func (c *crashRun) String() string { return "crash" }
 
-// cut takes the clone. What must survive is read before, what may be there is read later.
-func (c *crashRun) cut() {
+// failPower takes the clone. It reads the durable versions before the clone, and the caller reads the issued versions after it.
+func (c *crashRun) failPower() {
 	c.armed = false
 	c.floor = c.durable
-	percent := []int{0, 20, 50, 80, 100}[c.cutRNG.IntN(5)]
+	percent := []int{0, 20, 50, 80, 100}[c.cloneRNG.IntN(5)]
 	c.links.Lock()
 	defer c.links.Unlock()
 	c.clone = c.fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent,
-		RNG: rand.New(rand.NewPCG(c.cutRNG.Uint64(), 2))})
+		RNG: rand.New(rand.NewPCG(c.cloneRNG.Uint64(), 2))})
 }
 
-// round opens the store, writes until the power goes, and continues with the clone.
+// round opens the store, writes until the power fails, and continues with the clone.
 func (c *crashRun) round(seed uint64) {
 	c.mu.Lock()
-	c.armed, c.ops, c.cutAt, c.clone = true, 0, 1+c.rng.IntN(400), nil
+	c.armed, c.ops, c.failAt, c.clone = true, 0, 1+c.rng.IntN(400), nil
 	if c.rng.IntN(4) == 0 {
-		c.cutAt = 1 + c.rng.IntN(60)
+		c.failAt = 1 + c.rng.IntN(60)
 	}
 	c.mu.Unlock()
 	s, err := pebble.Open(pebble.Options{Dir: "/db/sub", FS: errorfs.Wrap(crashfs.FS{FS: c.fs, Clones: &c.links}, c),
@@ -110,7 +110,7 @@ func (c *crashRun) round(seed uint64) {
 	c.write(s, seed)
 	c.mu.Lock()
 	if c.armed {
-		c.cut()
+		c.failPower()
 	}
 	before := c.issued
 	c.mu.Unlock()
@@ -154,7 +154,7 @@ func (c *crashRun) write(s *pebble.Store, seed uint64) {
 	}
 }
 
-// settle notes that these versions are durable.
+// settle records that these versions are durable.
 func (c *crashRun) settle(versions [crashRows]int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,8 +174,7 @@ func (c *crashRun) crashKey(row int) []byte {
 	return fmt.Appendf(nil, "m#%02d#row=%d#%07d", row%4, series, 9_999_999-crashHour+row)
 }
 
-// crashEntries is version v of a row: four cells in two families and, without day chunks, two days, all of the same
-// content.
+// crashEntries returns a version of a row: four equal cells in two families and, without day chunks, on two days.
 func (c *crashRun) crashEntries(row, version int) []storage.Entry {
 	endMs := int64(crashHour-row+1)*3_600_000 - 1
 	value := fmt.Appendf(nil, "%d:%d:%01000d", row, version, version)

@@ -62,7 +62,7 @@ func (t *Table) Load(ctx context.Context, muts []storage.RowMutation) error {
 	if err := t.store.health.Fatal(); err != nil {
 		return err
 	}
-	t.tablets.Wrote(muts, nil, true)
+	t.tablets.Loaded(muts)
 	return nil
 }
 

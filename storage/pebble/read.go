@@ -212,7 +212,8 @@ func (it *rowIter) Next() bool {
 	return false
 }
 
-// gather collects the next row: the cells that pass the filter, from every cursor at that row.
+// gather collects the next row: the cells that pass the filter, from every cursor at that row. It moves these cursors to
+// their next row.
 func (it *rowIter) gather() error {
 	if cap(it.arena) > arenaBytesKept && len(it.arena) <= arenaBytesKept {
 		it.arena = nil
@@ -226,26 +227,18 @@ func (it *rowIter) gather() error {
 			break
 		}
 		first := len(it.cells)
-		if err := it.drain(c); err != nil {
-			return err
+		for c.Valid && bytes.Equal(c.Row, it.place) {
+			if err := it.addCell(c); err != nil {
+				return err
+			}
+			if err := c.Next(); err != nil {
+				return err
+			}
 		}
 		if it.opts.Reverse {
 			slices.Reverse(it.cells[first:])
 		}
 		it.heap.Fix()
-	}
-	return nil
-}
-
-// drain takes the cells of the current row from one cursor and moves the cursor to the next row.
-func (it *rowIter) drain(c *cursor.Cursor) error {
-	for c.Valid && bytes.Equal(c.Row, it.place) {
-		if err := it.addCell(c); err != nil {
-			return err
-		}
-		if err := c.Next(); err != nil {
-			return err
-		}
 	}
 	return nil
 }

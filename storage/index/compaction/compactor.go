@@ -23,6 +23,12 @@ import (
 
 // Options configure a Compactor.
 type Options struct {
+	// Active, Open, Segments, Journal and Lookup are the parts of the index.
+	Active   *memory.Index
+	Open     *memory.OpenDays
+	Segments *segment.Store
+	Journal  *journal.Journal
+	Lookup   *lookup.Reader
 	// Sync makes earlier changes of the tables durable.
 	Sync func(ctx context.Context) error
 	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
@@ -32,8 +38,7 @@ type Options struct {
 	Shared bool
 	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, one after the other.
 	CompactedAt map[presence.Partition]time.Time
-	// Retention is how long the index keeps days; nil keeps them forever. MonthSeriesMax bounds the series of a month; 0
-	// means no limit.
+	// Retention is the retention of days; nil keeps them forever. MonthSeriesMax bounds the series of a month; 0 means no limit.
 	Retention      *keyschema.TierRetention
 	MonthSeriesMax int
 	Now            func() time.Time
@@ -59,13 +64,11 @@ type Compactor struct {
 	state   generationState
 }
 
-// New returns a Compactor of the open days, their journals and the segments in store.
-func New(
-	active *memory.Index, open *memory.OpenDays, store *segment.Store, j *journal.Journal, l *lookup.Reader, opts Options,
-) *Compactor {
-	c := &Compactor{opts: opts, active: active, open: open, store: store, journal: j, lookup: l}
+// New returns a Compactor of an index.
+func New(o Options) *Compactor {
+	c := &Compactor{opts: o, active: o.Active, open: o.Open, store: o.Segments, journal: o.Journal, lookup: o.Lookup}
 	c.state = generationState{
-		compactedAt: opts.CompactedAt, damaged: map[presence.Partition]damagedDay{}, reserved: map[presence.Partition]uint32{},
+		compactedAt: o.CompactedAt, damaged: map[presence.Partition]damagedDay{}, reserved: map[presence.Partition]uint32{},
 	}
 	c.state.reset()
 	return c

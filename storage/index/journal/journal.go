@@ -101,12 +101,12 @@ func (j *Journal) persistSeries(ctx context.Context, d *memory.OpenDay, enc *enc
 			err = j.write(ctx, d, enc, fresh, known)
 		}
 		if err != nil {
-			d.Settle(due.Fresh, true)
-			d.Settle(due.Known, true)
+			d.FailWrite(due.Fresh)
+			d.FailWrite(due.Known)
 			return err
 		}
-		d.Settle(fresh, false)
-		d.Settle(known, false)
+		d.EndWrite(fresh)
+		d.EndWrite(known)
 		due.Fresh, due.Known = due.Fresh[len(fresh):], due.Known[len(known):]
 	}
 	return nil

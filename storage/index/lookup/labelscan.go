@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// labelNameScan gathers the label names of matching series.
+// labelNameScan collects the label names of matching series.
 type labelNameScan struct {
 	q     *query
 	names map[string]bool
@@ -28,7 +28,7 @@ func (n *labelNameScan) run() error {
 		return n.q.eachClosed(false, n.scan)
 	}
 	return n.q.eachClosed(true, func(s *segment.Segment) error {
-		mask, ok := s.AskedMask()
+		mask, ok := s.WindowMask()
 		if !ok || n.q.hasExpired(s) {
 			return n.scan(s)
 		}
@@ -105,8 +105,8 @@ func (n *labelNameScan) closed(s *segment.Segment, b *segment.Block, rows []uint
 	return nil
 }
 
-// labelValueScan gathers the values of one label among matching series. For each value it checks the hours of rows only
-// until it finds one in the window.
+// labelValueScan collects the values of one label among matching series. For each value it checks the hours of rows only until
+// it finds one in the window.
 type labelValueScan struct {
 	q      *query
 	name   string
@@ -195,7 +195,7 @@ func (s *labelValueScan) closed(seg *segment.Segment, plain bool) ([]string, err
 	if _, has := seg.Manifest.Name(s.name); !has && s.name != model.MetricNameLabel || seg.Manifest.Series == 0 {
 		return nil, nil
 	}
-	mask, ok := seg.AskedMask()
+	mask, ok := seg.WindowMask()
 	if !plain || !ok || s.q.hasExpired(seg) {
 		return s.scan(seg)
 	}
@@ -240,7 +240,7 @@ func (s *labelValueScan) scan(seg *segment.Segment) ([]string, error) {
 	return out, err
 }
 
-// closedValues gathers the value ids of a segment.
+// closedValues collects the value ids of a segment.
 type closedValues struct {
 	s    *labelValueScan
 	dict *segment.Dict

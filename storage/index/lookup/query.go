@@ -96,13 +96,13 @@ type scanScratch struct {
 
 // upTo returns the rows below n. Scans share the slice.
 func (s *scanScratch) upTo(n uint32) []uint32 {
-	s.all = valueid.AppendRange(s.all, uint32(len(s.all)), n, true)
+	s.all = valueid.AppendRange(s.all, uint32(len(s.all)), n)
 	return s.all[:n:n]
 }
 
 var scanPool = sync.Pool{New: func() any { return new(scanScratch) }}
 
-// scanActive calls visit with the matching rows of each metric, whatever their hours. Metrics come in order. scanActive
+// scanActive calls visit with the matching rows of each metric, in the order of metrics. It does not check hours. scanActive
 // reuses the view and the rows. visit must not change a list of SortRowsMin or more rows.
 func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) error {
 	var one [1]*memory.Table
@@ -176,7 +176,7 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	}
 	defer func() { scratch.rows = rows }()
 	if len(sets) == 0 {
-		rows = valueid.AppendRange(rows, 0, v.Rows, true)
+		rows = valueid.AppendRange(rows, 0, v.Rows)
 		return rows, nil
 	}
 	slices.SortStableFunc(sets, func(a, b columnSet) int { return a.set.Count - b.set.Count })

@@ -7,7 +7,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// scanSegment calls visit with the matching rows of each block of a segment, whatever their hours.
+// scanSegment calls visit with the matching rows of each block of a segment. It does not check hours.
 func (q *query) scanSegment(s *segment.Segment, visit func(s *segment.Segment, b *segment.Block, rows []uint32) error) error {
 	sets := make([]*valueid.Set, len(q.matchers)) // nil: the matcher accepts every series
 	for i := range q.matchers {
@@ -165,7 +165,7 @@ func (q *query) blockRows(s *segment.Segment, b *segment.Block, sets []*valueid.
 	slices.SortStableFunc(columns, func(a, b columnSet) int { return a.set.Count - b.set.Count })
 	take := func(from, to uint32) {
 		if len(columns) == 0 {
-			rows = valueid.AppendRange(rows, from, to, true)
+			rows = valueid.AppendRange(rows, from, to)
 		} else {
 			rows = columns[0].column.Filter(rows, from, to, columns[0].set)
 		}

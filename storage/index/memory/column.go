@@ -132,7 +132,10 @@ func (d *ColumnData) Filter(dst []uint32, from, to uint32, set *valueid.Set) []u
 	case d.u32 != nil:
 		return valueid.Filter(dst, d.u32, from, to, set)
 	}
-	return valueid.AppendRange(dst, from, to, set.Has(d.same))
+	if !set.Has(d.same) {
+		return dst
+	}
+	return valueid.AppendRange(dst, from, to)
 }
 
 // Keep narrows rows to those whose id is in the set, in place.

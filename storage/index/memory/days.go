@@ -86,8 +86,8 @@ func (o *OpenDays) MarkActive(ref Ref, hour int64) bool {
 	return d.MarkActive(ref, presence.HourBit(hour))
 }
 
-// Reannounce marks an active hour of a series as missing in the journal. It returns false if the day is not open.
-func (o *OpenDays) Reannounce(ref Ref, hour int64) (ok bool) {
+// MarkDirty marks an active hour of a series as missing in the journal. It returns false if the day is not open.
+func (o *OpenDays) MarkDirty(ref Ref, hour int64) (ok bool) {
 	o.mu.RLock()
 	defer o.mu.RUnlock()
 	d := o.days[presence.DayOf(hour)]

@@ -82,7 +82,7 @@ func TestCompareRows(t *testing.T) {
 	}
 }
 
-// TestSortRows sorts rows of a table that grows, with and without the help of an order of all.
+// TestSortRows sorts rows of a growing table, with and without the cached order of all rows.
 func TestSortRows(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 11))
@@ -102,7 +102,7 @@ func TestSortRows(t *testing.T) {
 			}
 			before := v
 			if v.Load(c.Table("m")); rng.IntN(3) == 0 && before.t != nil {
-				v = before // an older look than the order that is kept
+				v = before // a snapshot older than the cached order
 			}
 			var rows []uint32
 			share := rng.IntN(11)
@@ -158,7 +158,7 @@ func TestColumn(t *testing.T) {
 			}
 			require.Equal(t, rows, d.Filter(nil, from, n, valueid.NewSingleton(one)), "seed %d", seed)
 		}
-		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.Keep(valueid.AppendRange(nil, 0, n, true), set)), "seed %d", seed)
+		require.Equal(t, fmt.Sprint(want), fmt.Sprint(d.Keep(valueid.AppendRange(nil, 0, n), set)), "seed %d", seed)
 	}
 }
 

@@ -23,7 +23,7 @@ func (s *Due) reset()   { s.Fresh, s.Known = s.Fresh[:0], s.Known[:0] }
 func (d *OpenDay) IsDirty() bool { return d.dirty.Load() }
 
 // EachUnwritten calls write with the series whose hours the journal lacks. Each call except the last gets at least seriesMin
-// series. After an error the day stays dirty. write calls Settle for its series.
+// series. After an error the day stays dirty. write calls EndWrite or FailWrite for its series.
 func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err error) {
 	d.dirty.Store(false) // cleared before the words are read, because MarkActive may set it again
 	defer func() {
@@ -60,7 +60,7 @@ func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
 			series := Unwritten{Ref: Ref(n<<refPageBits | i), Row: p.rows[i], Hours: old & presence.HoursMask}
 			switch {
 			case series.Hours == 0: // the hours were removed before a record had them
-				d.Settle([]Unwritten{series}, false)
+				d.EndWrite([]Unwritten{series})
 			case series.Row == 0:
 				due.Fresh = append(due.Fresh, series)
 			default:
@@ -71,20 +71,23 @@ func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
 	}
 }
 
-// Settle ends the write of series. After a failed write, a later call writes the series again.
-func (d *OpenDay) Settle(series []Unwritten, failed bool) {
+// EndWrite ends a successful write of series.
+func (d *OpenDay) EndWrite(series []Unwritten) {
+	for _, u := range series {
+		d.page(u.Ref).words[u.Ref%refPageSize].And(^uint32(wordWriting))
+	}
+}
+
+// FailWrite ends a failed write of series and marks them as unwritten, so that the next write includes them.
+func (d *OpenDay) FailWrite(series []Unwritten) {
 	for _, u := range series {
 		p := d.page(u.Ref)
 		w := &p.words[u.Ref%refPageSize]
-		if failed {
-			w.Or(wordDirty)
-		}
+		w.Or(wordDirty)
 		w.And(^uint32(wordWriting))
-		if failed {
-			p.dirty.Store(true)
-		}
+		p.dirty.Store(true)
 	}
-	if failed && len(series) > 0 {
+	if len(series) > 0 {
 		d.dirty.Store(true)
 	}
 }

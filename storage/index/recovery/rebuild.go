@@ -28,7 +28,7 @@ func (r *Recovery) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 func (r *Recovery) rebuildDay(ctx context.Context, day int64) error {
 	r.opts.Lock.Lock()
 	defer r.opts.Lock.Unlock()
-	scan, err := r.scanner.All(ctx, day, false)
+	scan, err := r.scanner.All(ctx, day, rowscan.FailMissing)
 	if err != nil {
 		return err
 	}

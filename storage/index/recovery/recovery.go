@@ -22,8 +22,17 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Options configure a Recovery.
+// Options configure a Recovery. All fields are required.
 type Options struct {
+	// Active, Open, Journal, Compactor, Lookup and Segments are the parts of the index.
+	Active    *memory.Index
+	Open      *memory.OpenDays
+	Journal   *journal.Journal
+	Compactor *compaction.Compactor
+	Lookup    *lookup.Reader
+	Segments  *segment.Store
+	// Scanner reads series from the rows of data and rollups.
+	Scanner *rowscan.Scanner
 	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
 	Lock      *sync.Mutex
 	Retention *keyschema.TierRetention
@@ -48,14 +57,11 @@ type Recovery struct {
 	behind map[presence.Partition]struct{}
 }
 
-// New returns a Recovery of the given active series, open days, journal and segments.
-func New(
-	active *memory.Index, open *memory.OpenDays, j *journal.Journal, c *compaction.Compactor, l *lookup.Reader,
-	store *segment.Store, s *rowscan.Scanner, opts Options,
-) *Recovery {
+// New returns a Recovery of an index.
+func New(o Options) *Recovery {
 	return &Recovery{
-		opts: opts, active: active, open: open, journal: j, compactor: c, lookup: l, store: store, scanner: s,
-		behind: map[presence.Partition]struct{}{},
+		opts: o, active: o.Active, open: o.Open, journal: o.Journal, compactor: o.Compactor, lookup: o.Lookup,
+		store: o.Segments, scanner: o.Scanner, behind: map[presence.Partition]struct{}{},
 	}
 }
 
@@ -150,7 +156,7 @@ func (r *Recovery) restoreDays(ctx context.Context, first, last int64) (damaged 
 	return r.readJournals(ctx, filter)
 }
 
-// probe fails if the rows that restoreSpan reads cannot be read.
+// probe fails if the rows that restoreDays reads cannot be read.
 func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
 	rows := segment.ManifestRows()
 	rows.Ranges = append(rows.Ranges, segment.PrefixRows(segment.JournalPrefix).Ranges...)
@@ -175,7 +181,7 @@ func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) 
 		d.Journal = memory.JournalState{Known: true, First: end, Seq: end}
 		d.MarkUnwritten()
 	}
-	scan, err := r.scanner.All(ctx, day, true)
+	scan, err := r.scanner.All(ctx, day, rowscan.SkipMissing)
 	if errors.Is(err, storage.ErrCorrupt) {
 		r.opts.Logger.Error("index and rows of a day are damaged; look-ups of the day fail", "day", day, "err", cause)
 		r.store.Closed.Ensure(presence.DayPartition(day)).Fail(cause)
@@ -195,7 +201,7 @@ func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) 
 // the lock.
 func (r *Recovery) repairJournal(ctx context.Context, day int64) error {
 	d := r.open.Day(day)
-	scan, err := r.scanner.Data(ctx, day, true)
+	scan, err := r.scanner.Data(ctx, day, rowscan.SkipMissing)
 	if err != nil {
 		return err
 	}

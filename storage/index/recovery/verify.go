@@ -31,7 +31,7 @@ func (r *Recovery) Verify(ctx context.Context, day int64) (diff Difference, err 
 			err = fmt.Errorf("verify day %d: %w", day, err)
 		}
 	}()
-	scan, err := r.scanner.Data(ctx, day, false)
+	scan, err := r.scanner.Data(ctx, day, rowscan.FailMissing)
 	if err != nil {
 		return diff, err
 	}

@@ -36,7 +36,7 @@ func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch
 	if set == nil || mintMs > maxtMs {
 		return whole
 	}
-	asked, own := s.Split()
+	requested, own := s.Split()
 	var out []stretch
 	changed := false
 	first, last := keyschema.HourOf(max(0, mintMs)), keyschema.HourOf(min(max(0, maxtMs), keyschema.TimeMaxMs))
@@ -49,7 +49,7 @@ func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch
 			one.maxtMs, one.lastHour = keyschema.HourStartMs(p.LastHour+1)-1, p.LastHour
 		}
 		if p.Names != nil {
-			one.names, one.Selection = p.Names, p.Names.Select(asked, own)
+			one.names, one.Selection = p.Names, p.Names.Select(requested, own)
 		}
 		changed = changed || !one.Unchanged
 		out = append(out, one)
@@ -60,39 +60,9 @@ func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch
 	return out
 }
 
-// finder finds series in a window.
-type finder func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error)
-
 // unaliased reports whether the tenant of a selector has no aliases at all.
 func (x *Index) unaliased(s *principal.Selector) bool {
 	return x.aliases.Of(keyschema.TenantOf(s.Prefix)) == nil
-}
-
-// find finds the stored series of a selector. fast may omit labels or series; it serves selectors without aliases.
-func (x *Index) find(
-	s *principal.Selector, budget index.Budget, mintMs, maxtMs int64, fast, whole finder,
-) ([]index.Series, error) {
-	if x.unaliased(s) {
-		return fast(mintMs, maxtMs, s.Matchers)
-	}
-	list := x.stretches(s, mintMs, maxtMs)
-	if len(list) == 1 && list[0].Unchanged {
-		return fast(mintMs, maxtMs, s.Matchers)
-	}
-	var all []index.Series
-	for i := range list {
-		for _, matchers := range list[i].Selectors {
-			found, err := whole(list[i].mintMs, list[i].maxtMs, matchers)
-			if err != nil {
-				return nil, err
-			}
-			if found, err = list[i].rename(found, budget); err != nil {
-				return nil, err
-			}
-			all = append(all, found...)
-		}
-	}
-	return joined(all), nil
 }
 
 // renamedBytes is the memory of a renamed series besides its labels.
@@ -414,11 +384,11 @@ func (x *Index) ExplainAliases(ctx context.Context, mintMs, maxtMs int64, matche
 		if len(list) == 1 && list[0].Unchanged {
 			continue
 		}
-		asked, _ := s.Split()
+		requested, _ := s.Split()
 		for _, t := range list {
-			shown := aliases.Selection{Selectors: [][]*labels.Matcher{asked}}
+			shown := aliases.Selection{Selectors: [][]*labels.Matcher{requested}}
 			if t.names != nil {
-				shown = t.names.Select(asked, nil)
+				shown = t.names.Select(requested, nil)
 			}
 			for _, selector := range shown.Selectors {
 				out = append(out, t.describe(s.Prefix, selector))

@@ -43,25 +43,20 @@ func New(source Source, known *aliases.Registry) *Index {
 func (x *Index) Select(
 	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
-	all := x.whole(ctx, budget)
-	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, all, all)
-}
-
-// whole finds series with all labels.
-func (x *Index) whole(ctx context.Context, budget index.Budget) finder {
-	return func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error) {
+	all := func(matchers []*labels.Matcher) ([]index.Series, error) {
 		return x.source.Select(ctx, budget, mintMs, maxtMs, matchers...)
 	}
+	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, all)
 }
 
 // SelectProjected is SelectProjected of the Source. It always includes the label keyschema.TenantLabel.
 func (x *Index) SelectProjected(
 	ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]index.Series, error) {
-	few := func(mintMs, maxtMs int64, matchers []*labels.Matcher) ([]index.Series, error) {
+	few := func(matchers []*labels.Matcher) ([]index.Series, error) {
 		return x.source.SelectProjected(ctx, budget, names, mintMs, maxtMs, matchers...)
 	}
-	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, few, x.whole(ctx, budget))
+	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, few)
 }
 
 // SelectJoin is SelectJoin of the Source. It omits nothing if the keys have labels that the stored series lack, or if aliases
@@ -74,12 +69,72 @@ func (x *Index) SelectJoin(
 		found, err = x.Select(ctx, budget, mintMs, maxtMs, matchers...)
 		return found, 0, err
 	}
-	some := func(mintMs, maxtMs int64, matchers []*labels.Matcher) (found []index.Series, err error) {
+	some := func(matchers []*labels.Matcher) (found []index.Series, err error) {
 		found, omitted, err = x.source.SelectJoin(ctx, budget, keys, mintMs, maxtMs, matchers...)
 		return found, err
 	}
-	found, err = x.selectAll(ctx, budget, mintMs, maxtMs, matchers, some, x.whole(ctx, budget))
+	found, err = x.selectAll(ctx, budget, mintMs, maxtMs, matchers, some)
 	return found, omitted, err
+}
+
+// finder finds the stored series that match.
+type finder func(matchers []*labels.Matcher) ([]index.Series, error)
+
+// selectAll finds the series of each tenant and gives them the labels that the client sees. The result is sorted. fast
+// finds the stored series of a selector without aliases, and may omit labels or series.
+func (x *Index) selectAll(
+	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers []*labels.Matcher, fast finder,
+) (out []index.Series, err error) {
+	who := principal.From(ctx)
+	groups := uint32(0)
+	for _, s := range who.Selectors(matchers) {
+		found, err := x.find(ctx, budget, mintMs, maxtMs, &s, fast)
+		if err != nil {
+			return nil, err
+		}
+		if s.Prefix != "" || who.Several() {
+			t := &index.Tenant{Prefix: s.Prefix}
+			if who.Several() {
+				t.Label = s.Tenant
+			}
+			if groups, err = show(t, found, groups); err != nil {
+				return nil, err
+			}
+		}
+		if !who.Several() {
+			return found, nil
+		}
+		out = append(out, found...)
+	}
+	slices.SortStableFunc(out, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
+	return out, nil
+}
+
+// find finds the stored series of a selector. It calls fast if no alias concerns the selector.
+func (x *Index) find(
+	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, s *principal.Selector, fast finder,
+) ([]index.Series, error) {
+	if x.unaliased(s) {
+		return fast(s.Matchers)
+	}
+	list := x.stretches(s, mintMs, maxtMs)
+	if len(list) == 1 && list[0].Unchanged {
+		return fast(s.Matchers)
+	}
+	var all []index.Series
+	for i := range list {
+		for _, matchers := range list[i].Selectors {
+			found, err := x.source.Select(ctx, budget, list[i].mintMs, list[i].maxtMs, matchers...)
+			if err != nil {
+				return nil, err
+			}
+			if found, err = list[i].rename(found, budget); err != nil {
+				return nil, err
+			}
+			all = append(all, found...)
+		}
+	}
+	return joined(all), nil
 }
 
 // Explain adds up the work of the stored selectors that replace a selector because of aliases and tenants.

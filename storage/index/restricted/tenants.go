@@ -1,10 +1,8 @@
 package restricted
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/prometheus/common/model"
@@ -12,41 +10,10 @@ import (
 
 	"halite/keyschema"
 	"halite/storage/index"
-	"halite/storage/principal"
 )
 
 // ErrTenantLabel means that a stored series has the label keyschema.TenantLabel, so an answer for several tenants cannot have it.
 var ErrTenantLabel = errors.New("a series has the label " + keyschema.TenantLabel + " of its own; ask for one tenant at a time")
-
-// selectAll finds the series of each tenant and gives them the labels that the client sees. The result is sorted. fast and
-// whole are as in find.
-func (x *Index) selectAll(
-	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers []*labels.Matcher, fast, whole finder,
-) (out []index.Series, err error) {
-	who := principal.From(ctx)
-	groups := uint32(0)
-	for _, s := range who.Selectors(matchers) {
-		found, err := x.find(&s, budget, mintMs, maxtMs, fast, whole)
-		if err != nil {
-			return nil, err
-		}
-		if s.Prefix != "" || who.Several() {
-			t := &index.Tenant{Prefix: s.Prefix}
-			if who.Several() {
-				t.Label = s.Tenant
-			}
-			if groups, err = show(t, found, groups); err != nil {
-				return nil, err
-			}
-		}
-		if !who.Several() {
-			return found, nil
-		}
-		out = append(out, found...)
-	}
-	slices.SortStableFunc(out, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
-	return out, nil
-}
 
 // show changes the labels of series to those that a client of the tenant sees. It numbers their groups from groups+1 on and
 // returns the last number.

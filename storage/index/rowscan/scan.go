@@ -36,17 +36,26 @@ type Result struct {
 	Day    *memory.OpenDay
 }
 
-// Data scans the data rows of a day. If lenient is set, it skips rows whose label set is not stored yet. The log still has
-// their samples, and its replay adds the series.
-func (s *Scanner) Data(ctx context.Context, day int64, lenient bool) (Result, error) {
-	scan := s.newScan(ctx, day, lenient)
+// Missing says what a scan does with a row whose label set is not stored.
+type Missing uint8
+
+const (
+	// FailMissing ends the scan with envelope.ErrMissing.
+	FailMissing Missing = iota
+	// SkipMissing skips the row. The log still has its samples, and its replay adds the series.
+	SkipMissing
+)
+
+// Data scans the data rows of a day.
+func (s *Scanner) Data(ctx context.Context, day int64, m Missing) (Result, error) {
+	scan := s.newScan(ctx, day, m)
 	return scan.Result, scan.data()
 }
 
 // All scans the data rows of a day, and the rollup rows for series without samples. Rollups do not say which hours have
 // samples, so such a series gets all hours of the day.
-func (s *Scanner) All(ctx context.Context, day int64, lenient bool) (Result, error) {
-	scan := s.newScan(ctx, day, lenient)
+func (s *Scanner) All(ctx context.Context, day int64, m Missing) (Result, error) {
+	scan := s.newScan(ctx, day, m)
 	if err := scan.data(); err != nil {
 		return scan.Result, err
 	}
@@ -66,15 +75,15 @@ type scan struct {
 	*Scanner
 	Result
 	ctx     context.Context
-	lenient bool
+	missing Missing
 	prefix  []byte
 	ref     memory.Ref // series of the rows with prefix; 0 if the scan skips them
 	b       labels.ScratchBuilder
 }
 
-func (s *Scanner) newScan(ctx context.Context, day int64, lenient bool) *scan {
+func (s *Scanner) newScan(ctx context.Context, day int64, m Missing) *scan {
 	return &scan{
-		Scanner: s, Result: Result{Series: memory.New(), Day: memory.NewOpenDay(day)}, ctx: ctx, lenient: lenient,
+		Scanner: s, Result: Result{Series: memory.New(), Day: memory.NewOpenDay(day)}, ctx: ctx, missing: m,
 		b: labels.NewScratchBuilder(16),
 	}
 }
@@ -150,7 +159,7 @@ func (s *scan) newSeries(key []byte) error {
 	}
 	if k.TagsHash != "" {
 		k.Tags, err = journal.LabelSet(s.ctx, s.Meta, s.Active, k.Metric, k.TagsHash)
-		if s.lenient && errors.Is(err, envelope.ErrMissing) {
+		if s.missing == SkipMissing && errors.Is(err, envelope.ErrMissing) {
 			s.Logger.Warn("skip a data row without its label set; the replay of the log adds it", "row", string(key))
 			return nil
 		}

@@ -20,12 +20,11 @@ type Manifest struct {
 	JournalSeq uint32
 	Series     uint64
 	Metrics    uint32
-	// Names are the label names besides the metric name, sorted. values holds the size of each one's dictionary.
+	// Names are the label names besides the metric name, sorted. Values holds the size of the dictionary of each name.
 	Names  []string
 	Values []uint32
-	// touched holds the hours of the day, or the days of the month, in which any series was active. touchedNames holds them
-	// for the series with each label. dated is false if the manifest (format 1) does not hold them; then all hours count as
-	// active.
+	// Touched holds the hours of the day, or the days of the month, in which any series was active. TouchedNames holds them for
+	// the series with each label. dated is false if the manifest (format 1) does not hold them; then all hours count as active.
 	dated        bool
 	Touched      uint32
 	TouchedNames []uint32
@@ -43,15 +42,16 @@ type DayVersion struct {
 	Series uint64
 }
 
-// BlockRef names a block with the metrics from firstMetric up to the next block's. A metric with more than blockRowsMax series
-// has several blocks, numbered by part.
+// BlockRef names a block with the metrics from FirstMetric up to the FirstMetric of the next block. A metric with more than
+// Layout.BlockRows series has several blocks, numbered by part.
 type BlockRef struct {
 	FirstMetric uint32
 	part        uint32
 	Rows        uint32
 }
 
-func AppendRoot(dst []byte, r *Manifest) []byte {
+// AppendManifest appends the payload of a manifest.
+func AppendManifest(dst []byte, r *Manifest) []byte {
 	dst = binary.AppendUvarint(dst, uint64(r.Gen))
 	dst = binary.AppendUvarint(dst, uint64(r.JournalSeq))
 	dst = binary.AppendUvarint(dst, r.Series)
@@ -81,12 +81,12 @@ func AppendRoot(dst []byte, r *Manifest) []byte {
 	return dst
 }
 
-// EncodeManifest starts a manifest's value.
+// EncodeManifest encodes a manifest as the unsealed value of its cell.
 func EncodeManifest(r *Manifest) []byte {
 	if len(r.Dropped) > 0 {
-		return AppendRoot(envelope.New(envelope.FormatV3, 1024), r)
+		return AppendManifest(envelope.New(envelope.FormatV3, 1024), r)
 	}
-	return AppendRoot(envelope.New(envelope.FormatV2, 1024), r)
+	return AppendManifest(envelope.New(envelope.FormatV2, 1024), r)
 }
 
 // ManifestGeneration reads only the generation of a manifest.
@@ -95,7 +95,8 @@ func ManifestGeneration(payload []byte) (uint32, error) {
 	return c.Number(1<<32 - 1), c.Err
 }
 
-func ParseRoot(payload []byte, format byte, month bool) (*Manifest, error) {
+// ParseManifest parses a payload of a format. month is set for the manifest of a month.
+func ParseManifest(payload []byte, format byte, month bool) (*Manifest, error) {
 	c := &envelope.Decoder{Rest: payload}
 	r := &Manifest{Gen: c.Number(1<<32 - 1), JournalSeq: c.Number(1<<32 - 1), Series: c.Uvarint()}
 	r.Metrics = c.Number(1<<32 - 2)

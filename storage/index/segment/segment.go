@@ -377,9 +377,9 @@ func (s *Segment) CorruptHours(b *Block, err error) error {
 		fmt.Errorf("block of metric %d: %w", b.Metrics[0].Metric, err))
 }
 
-// AskedMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks
-// cannot decide. The first format has none, and masks still include dropped metrics.
-func (s *Segment) AskedMask() (mask uint32, ok bool) {
+// WindowMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks cannot
+// decide. Format 1 has no masks, and masks still include dropped metrics.
+func (s *Segment) WindowMask() (mask uint32, ok bool) {
 	if len(s.Manifest.Dropped) > 0 {
 		return 0, false
 	}

@@ -186,7 +186,7 @@ func (x *Store) FindManifest(ctx context.Context, p presence.Partition) (*Manife
 	payload, format, err := envelope.OpenUpTo(envelope.FormatV3, value, key, qualifier)
 	if err == nil {
 		var r *Manifest
-		if r, err = ParseRoot(payload, format, p.IsMonth()); err == nil {
+		if r, err = ParseManifest(payload, format, p.IsMonth()); err == nil {
 			return r, nil
 		}
 	}

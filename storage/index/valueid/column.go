@@ -134,12 +134,12 @@ func RefData(c *envelope.Decoder, p *Column) {
 func (p *Column) Filter(dst []uint32, from, to uint32, set *Set) []uint32 {
 	lo, hi := max(from, p.first), min(to, p.first+p.count)
 	if lo >= hi {
-		return AppendRange(dst, from, to, set.Has(0))
+		return appendIf(dst, from, to, set.Has(0))
 	}
-	dst = AppendRange(dst, from, lo, set.Has(0))
+	dst = appendIf(dst, from, lo, set.Has(0))
 	if p.width == 0 {
-		dst = AppendRange(dst, lo, hi, set.Has(p.base))
-		return AppendRange(dst, hi, to, set.Has(0))
+		dst = appendIf(dst, lo, hi, set.Has(p.base))
+		return appendIf(dst, hi, to, set.Has(0))
 	}
 	width, mask := uint64(p.width), uint64(1)<<p.width-1
 	bit := uint64(lo-p.first) * width
@@ -155,7 +155,15 @@ func (p *Column) Filter(dst []uint32, from, to uint32, set *Set) []uint32 {
 			bit += width
 		}
 	}
-	return AppendRange(dst, hi, to, set.Has(0))
+	return appendIf(dst, hi, to, set.Has(0))
+}
+
+// appendIf appends the rows [from, to) if they match.
+func appendIf(dst []uint32, from, to uint32, match bool) []uint32 {
+	if !match {
+		return dst
+	}
+	return AppendRange(dst, from, to)
 }
 
 // filterOne appends the rows in [lo, hi) with the given code, which is the id minus the base. All these rows are stored. It

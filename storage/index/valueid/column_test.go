@@ -47,7 +47,7 @@ func TestColumn(t *testing.T) {
 			}
 		}
 		require.Equal(t, want, q.Filter(nil, from, uint32(len(ids)), set), "seed %d", seed)
-		all := AppendRange(nil, from, uint32(len(ids)), true)
+		all := AppendRange(nil, from, uint32(len(ids)))
 		require.Equal(t, fmt.Sprint(want), fmt.Sprint(q.Keep(all, set)), "seed %d", seed)
 	}
 }

@@ -71,11 +71,10 @@ func (s *Set) Each(fn func(id uint32) bool) {
 	}
 }
 
-func AppendRange(dst []uint32, from, to uint32, yes bool) []uint32 {
-	if yes {
-		for row := from; row < to; row++ {
-			dst = append(dst, row)
-		}
+// AppendRange appends the rows [from, to).
+func AppendRange(dst []uint32, from, to uint32) []uint32 {
+	for row := from; row < to; row++ {
+		dst = append(dst, row)
 	}
 	return dst
 }

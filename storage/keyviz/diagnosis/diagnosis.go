@@ -10,7 +10,7 @@ import (
 	"halite/storage/keyviz/heat"
 )
 
-// Level says how bad a finding is.
+// Level is the severity of a finding.
 type Level string
 
 const (
@@ -71,7 +71,7 @@ const (
 	tombstonesMany = 1000
 )
 
-// say sets the texts of a finding.
+// say sets Seen and Text of a finding.
 func (f *Finding) say(advice, seen string, args ...any) {
 	f.Seen = fmt.Sprintf(seen, args...)
 	f.Text = f.Seen + " " + advice
@@ -392,7 +392,7 @@ func (v *view) gaps() (out []Finding) {
 	}
 	v.runs(1, func(c int) bool { return c > first && c < last && v.Missing[c] }, func(from, to int) {
 		f := Finding{ID: Gap, Level: Info, FromMs: v.TimesMs[from], ToMs: v.TimesMs[to], Start: v.Starts[0], End: v.End}
-		f.say("The server stood still, or nobody wrote or read.", "Nothing was counted for %s.",
+		f.say("The server was down, or there were no writes and no reads.", "Nothing was counted for %s.",
 			time.Duration(v.TimesMs[to]-v.TimesMs[from])*time.Millisecond)
 		out = append(out, f)
 	})

@@ -18,23 +18,23 @@ func (b Border) String() string { return [...]string{"", "salt", "metric", "tena
 
 // BorderOf returns the border between a range that starts at before and the next one, which starts at key.
 func BorderOf(before, key string) Border {
-	metric, rest := cutField(key)
-	otherMetric, otherRest := cutField(before)
+	metric, rest := firstField(key)
+	otherMetric, otherRest := firstField(before)
 	if metric != otherMetric {
 		if tenantOf(metric) != tenantOf(otherMetric) {
 			return BorderTenant
 		}
 		return BorderMetric
 	}
-	salt, _ := cutField(rest)
-	if otherSalt, _ := cutField(otherRest); salt != otherSalt {
+	salt, _ := firstField(rest)
+	if otherSalt, _ := firstField(otherRest); salt != otherSalt {
 		return BorderSalt
 	}
 	return BorderNone
 }
 
-// cutField returns the first field of a key and the rest after its separator.
-func cutField(key string) (field, rest string) {
+// firstField returns the first field of a key and the rest after its separator.
+func firstField(key string) (field, rest string) {
 	field, rest, _ = strings.Cut(key, "#")
 	return field, rest
 }
@@ -50,8 +50,8 @@ func tenantOf(metric string) string {
 	return ""
 }
 
-// Cut returns a short key k with a < k ≤ b. It ends where a field or a tag of b ends.
-func Cut(a, b string) string {
+// Separator returns a short key k with a < k ≤ b. It ends where a field or a tag of b ends.
+func Separator(a, b string) string {
 	at := 0
 	for at < len(a) && at < len(b) && a[at] == b[at] {
 		at++

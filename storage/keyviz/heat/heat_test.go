@@ -76,7 +76,7 @@ func TestSpread(t *testing.T) {
 	require.Equal(t, []string{"0→0:1.00", "1→0:1.00", "2→0:0.50", "2→1:0.50"}, got)
 }
 
-func TestBorderAndCut(t *testing.T) {
+func TestBorderAndSeparator(t *testing.T) {
 	for _, c := range []struct {
 		before, key string
 		want        heat.Border
@@ -91,10 +91,10 @@ func TestBorderAndCut(t *testing.T) {
 		{"a#00#x=1#", "b#00#x=1#", "b#"}, {"a#00#x=1#", "a#01#x=1#", "a#01#"}, {"a#00#x=1,y=2#", "a#00#x=2,y=2#", "a#00#x=2,"},
 		{"a#00#x=1#", "a#00#x=2#", "a#00#x=2#"}, {"a", "ab", "ab"},
 	} {
-		cut := heat.Cut(c[0], c[1])
-		require.Equal(t, c[2], cut)
-		require.Greater(t, cut, c[0])
-		require.LessOrEqual(t, cut, c[1])
+		key := heat.Separator(c[0], c[1])
+		require.Equal(t, c[2], key)
+		require.Greater(t, key, c[0])
+		require.LessOrEqual(t, key, c[1])
 	}
 }
 
@@ -165,7 +165,7 @@ func TestBadColumns(t *testing.T) {
 	require.ErrorContains(t, err, "write_cells")
 }
 
-// FuzzParse: bytes are refused, or a column that has the same durable form again.
+// FuzzParse: bytes are refused, or the parsed column survives a round trip.
 func FuzzParse(f *testing.F) {
 	codec, err := heat.NewCodec()
 	require.NoError(f, err)

@@ -30,7 +30,7 @@ const (
 	everyMax = 8
 )
 
-// SetLoad sets the number of samples a minute. From now on, it decides how many of them count.
+// SetLoad sets the number of samples a minute, which decides how many of the next samples count.
 func (s *Series) SetLoad(samplesPerMinute float64) {
 	every := uint32(1)
 	for every < everyMax && samplesPerMinute >= 2*exactSamples*float64(every) {
@@ -51,7 +51,7 @@ type seriesChunk [seriesChunkSize]atomic.Uint32
 func NewSeries(set *Set, key func(ref uint32, tsMs int64) string) *Series {
 	s := &Series{set: set, key: key}
 	s.chunks.Store(new([]*seriesChunk))
-	s.pooled.New = func() any { return &Batch{series: s, stripe: set.turn.Add(1)} }
+	s.pooled.New = func() any { return &Batch{series: s, stripe: set.nextStripe.Add(1)} }
 	return s
 }
 
@@ -151,7 +151,7 @@ func Add[S ~number](b *Batch, samples []S) {
 		s := number(samples[first+int(start)])
 		start = (start + turnBy) & (every - 1)
 		if uint64(s.TsMs-minuteMs) >= MinuteMs {
-			b.turn(s.TsMs)
+			b.setMinute(s.TsMs)
 			minuteMs = b.minuteMs
 		}
 		at := -1
@@ -197,8 +197,8 @@ func (b *Batch) offer(at int, ref uint32) int32 {
 	return int32(mix(b.random^uint64(b.stripe)<<32)%(2*offerEvery)) + 1
 }
 
-// turn begins the counts of another minute.
-func (b *Batch) turn(tsMs int64) {
+// setMinute begins new counts if the minute of a sample is another one.
+func (b *Batch) setMinute(tsMs int64) {
 	minuteMs := min(tsMs, b.nowMs)
 	minuteMs -= minuteMs % MinuteMs
 	if minuteMs != b.minuteMs {
@@ -278,11 +278,11 @@ func (w *Work) seek(key []byte) {
 	if w.at >= 0 && w.snapshot.Contains(w.at, key) {
 		return
 	}
-	w.turn()
+	w.endRun()
 	w.at = w.snapshot.Find(key)
 }
 
-func (w *Work) turn() {
+func (w *Work) endRun() {
 	if w.at >= 0 {
 		w.runs = append(w.runs, workRun{w.at, w.run})
 		w.run = heat.Counts{}
@@ -298,10 +298,10 @@ func (w *Work) End(nowMs int64, key []byte, readNanos int64, failed bool) {
 	if failed {
 		w.run[heat.Errors]++
 	}
-	w.turn()
+	w.endRun()
 	defer w.snapshot.leave()
 	minute := nowMs / MinuteMs
-	t := &w.snapshot.stripes[w.set.turn.Add(1)%uint32(len(w.snapshot.stripes))]
+	t := &w.snapshot.stripes[w.set.nextStripe.Add(1)%uint32(len(w.snapshot.stripes))]
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	rows, left := 0.0, uint64(max(readNanos, 0))

@@ -39,12 +39,12 @@ func (s *Set) split() (changes []Change) {
 		if i+1 < len(s.leaves) {
 			end = s.leaves[i+1].start
 		}
-		cuts := l.cuts(end, min(int(l.heat/even), room, keysMax)+1)
-		if cuts = cuts[:min(len(cuts), room)]; len(cuts) == 0 {
+		keys := l.splitKeys(end, min(int(l.heat/even), room, keysMax)+1)
+		if keys = keys[:min(len(keys), room)]; len(keys) == 0 {
 			continue
 		}
-		room -= len(cuts)
-		parts[i] = l.divide(cuts)
+		room -= len(keys)
+		parts[i] = l.divide(keys)
 		for _, p := range parts[i][1:] {
 			changes = append(changes, Change{p.start, true, fmt.Sprintf("the range had %.1f %% of the load", 100*l.heat/total)})
 		}
@@ -84,18 +84,18 @@ func pastSeries(series string) string {
 	return series + "\x00"
 }
 
-// cuts returns up to parts−1 ascending keys that divide the samples of a leaf evenly, always between two series. A series
+// splitKeys returns up to parts−1 ascending keys that divide the samples of a leaf evenly, always between two series. A series
 // with half of the samples gets its own range.
-func (l *leaf) cuts(end string, parts int) []string {
+func (l *leaf) splitKeys(end string, parts int) []string {
 	series := make([]string, len(l.keys))
 	for i, key := range l.keys {
 		series[i] = seriesOf(key)
 	}
 	slices.Sort(series)
-	var cuts []string
+	var keys []string
 	add := func(key string) {
 		if key > l.start && (end == "" || key < end) {
-			cuts = append(cuts, key)
+			keys = append(keys, key)
 		}
 	}
 	for i := 0; i < len(series); {
@@ -111,24 +111,24 @@ func (l *leaf) cuts(end string, parts int) []string {
 	}
 	for part := 1; part < parts; part++ {
 		if i := part * len(series) / parts; i > 0 && series[i] != series[i-1] {
-			add(heat.Cut(series[i-1], series[i]))
+			add(heat.Separator(series[i-1], series[i]))
 		}
 	}
-	slices.Sort(cuts)
-	return slices.Compact(cuts)
+	slices.Sort(keys)
+	return slices.Compact(keys)
 }
 
-// divide makes leaves from the parts between cuts. They share the heat in proportion to their samples.
-func (l *leaf) divide(cuts []string) []*leaf {
-	parts := make([]*leaf, len(cuts)+1)
+// divide makes leaves from the parts between split keys. They share the heat in proportion to their samples.
+func (l *leaf) divide(keys []string) []*leaf {
+	parts := make([]*leaf, len(keys)+1)
 	for i := range parts {
 		parts[i] = &leaf{start: l.start}
 		if i > 0 {
-			parts[i].start = cuts[i-1]
+			parts[i].start = keys[i-1]
 		}
 	}
 	for _, key := range l.keys {
-		at, found := slices.BinarySearch(cuts, key)
+		at, found := slices.BinarySearch(keys, key)
 		if found {
 			at++
 		}

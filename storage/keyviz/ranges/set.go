@@ -36,9 +36,9 @@ type Options struct {
 
 // Set divides the keys into ranges, which change with the load.
 type Set struct {
-	opts    Options
-	current atomic.Pointer[Snapshot]
-	turn    atomic.Uint32 // stripe of the next writer
+	opts       Options
+	current    atomic.Pointer[Snapshot]
+	nextStripe atomic.Uint32 // for the next writer
 
 	mu      sync.Mutex
 	leaves  []*leaf

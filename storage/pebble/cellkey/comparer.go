@@ -98,8 +98,8 @@ func separateKeys(dst, a, b []byte) []byte {
 	at := commonBytes(a[:an], b[:bn])
 	if at < an && at < bn && a[at] < b[at] {
 		// The key that ends with b's byte sorts below b, unless b ends there too.
-		for _, cut := range [2]byte{a[at] + 1, b[at]} {
-			dst = append(append(dst[:start], a[:at]...), cut, Sentinel)
+		for _, last := range [2]byte{a[at] + 1, b[at]} {
+			dst = append(append(dst[:start], a[:at]...), last, Sentinel)
 			if len(dst)-start < len(a) && Compare(a, dst[start:]) <= 0 && Compare(dst[start:], b) < 0 {
 				return dst
 			}

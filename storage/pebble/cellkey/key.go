@@ -101,11 +101,6 @@ func Append(dst []byte, h Header, hourKeys bool, key, qualifier []byte, tsMs int
 	return AppendTrailer(dst, start, kind)
 }
 
-// cellKeyBytesMax bounds the length of the key that Append appends.
-func cellKeyBytesMax(key, qualifier []byte) int {
-	return HeaderBytes + len(key) + 1 + len(qualifier) + clockBytes + trailerLong
-}
-
 // AppendTrailer closes the suffix that begins at start with its length and kind.
 func AppendTrailer(dst []byte, start int, kind suffixKind) []byte {
 	n := len(dst) - start + trailerShort
@@ -303,14 +298,6 @@ func IsDayChunk(key []byte, split int) bool {
 
 // AppendPartitionStart appends the bound below all keys of a partition. With h.Next() it appends the bound above them.
 func AppendPartitionStart(dst []byte, h Header) []byte { return append(append(dst, h[:]...), Sentinel) }
-
-// placeOf returns the encoded row of a cell's key, comparable with Bound.Row.
-func placeOf(key []byte, split int, hourKeys bool) []byte {
-	if hourKeys {
-		split += HourBytes
-	}
-	return key[HeaderBytes:split]
-}
 
 // thirdSeparator returns the index of the third '#', or -1.
 func thirdSeparator(key []byte) int {

@@ -13,7 +13,7 @@ import (
 	"halite/storage"
 )
 
-// logicalCell is a cell as the contract names it.
+// logicalCell is the address of a cell in the contract.
 type logicalCell struct {
 	table    uint16
 	family   uint8
@@ -42,7 +42,7 @@ func (c logicalCell) valid() bool {
 		c.tsMs <= storage.TsMsMax
 }
 
-// sometimes makes random values that are often equal or nearly so.
+// sometimes makes random values that are often equal or similar.
 type sometimes struct{ *rand.Rand }
 
 func (r sometimes) text(alphabet string, lengthMax int) string {
@@ -126,7 +126,7 @@ func TestKeyOrder(t *testing.T) {
 }
 
 func TestKeyBytes(t *testing.T) {
-	// FORMAT.md draws these.
+	// FORMAT.md has these examples.
 	hour := Append(nil, NewHeader(1, 2, 19_783), true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0},
 		474_793*int64(hourMs)-1)
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x91\x57\xd7\x01\x00\x00\x00\x00\x26", string(hour))
@@ -137,7 +137,7 @@ func TestKeyBytes(t *testing.T) {
 		string(bound.AppendSeek(nil, NewHeader(1, 2, 19_783))))
 }
 
-// oddStrings are byte strings for the comparer: real keys, bounds, cuts of both, and noise.
+// oddStrings are byte strings for the comparer: real keys, bounds, prefixes of both, and noise.
 func oddStrings(r sometimes) [][]byte {
 	out := [][]byte{{}, {0}, {0, 0}, {4}, {5}, {0xff}, {0xfc}, {1, 0xfc}, {0, 4, 0xfc}, {0, 64, 0xfd}}
 	for range 40 {
@@ -150,7 +150,7 @@ func oddStrings(r sometimes) [][]byte {
 	return out
 }
 
-// TestComparer checks what the tree demands of a comparer, on keys and on any other bytes.
+// TestComparer checks Pebble's requirements of a comparer, on keys and on any other bytes.
 func TestComparer(t *testing.T) {
 	seed := rand.Uint64()
 	defer func() { t.Log("seed", seed) }()
@@ -180,7 +180,7 @@ func checkSplit(t *testing.T, a []byte) {
 	prefix, suffix := a[:n], a[n:]
 	require.LessOrEqual(t, c.Compare(prefix, a), 0)
 	if len(suffix) == 0 || n > 0 && prefix[n-1] != Sentinel {
-		return // not a key that the engine makes; order is all that counts
+		return // not a key of the engine; only the order matters
 	}
 	require.Equal(t, n, c.Split(prefix), "a prefix is a key")
 	require.Zero(t, c.Split(suffix), "a suffix is a key")
@@ -259,7 +259,7 @@ func FuzzParseCellKey(f *testing.F) {
 		}
 		require.True(t, c.TsMs >= 0)
 		again := Append(nil, c.Header, hourKeys, c.AppendRowKey(nil, hourKeys), c.Qualifier, c.TsMs)
-		// The encoder has one form for a cell; a parsed key that is not in it still names the same cell.
+		// The encoder has one form for a cell. A parsed key of another form still names the same cell.
 		d, ok := Parse(again, hourKeys)
 		require.True(t, ok)
 		require.Equal(t, c.TsMs, d.TsMs)
@@ -331,7 +331,7 @@ func TestMerger(t *testing.T) {
 	require.ErrorIs(t, v.MergeNewer(operand(storage.MaxInt64, 1)), storage.ErrCorrupt)
 }
 
-// TestDayChunkKey holds FORMAT.md's example of a day chunk's key.
+// TestDayChunkKey compares the key of a day chunk with the example in FORMAT.md.
 func TestDayChunkKey(t *testing.T) {
 	h := NewHeader(1, 2, 474_792/24)
 	prefix := []byte("cpu#03#host=a#\x00")
@@ -345,4 +345,17 @@ func TestDayChunkKey(t *testing.T) {
 	require.Equal(t, -1, Compare(before, key))
 	bound, _ := NewBound(nil, true, []byte("cpu#03#host=a#0000000"))
 	require.Equal(t, string(before), string(bound.AppendSeek(nil, h)))
+}
+
+// cellKeyBytesMax bounds the length of the key that Append appends.
+func cellKeyBytesMax(key, qualifier []byte) int {
+	return HeaderBytes + len(key) + 1 + len(qualifier) + clockBytes + trailerLong
+}
+
+// placeOf returns the encoded row of a cell's key, comparable with Bound.Row.
+func placeOf(key []byte, split int, hourKeys bool) []byte {
+	if hourKeys {
+		split += HourBytes
+	}
+	return key[HeaderBytes:split]
 }

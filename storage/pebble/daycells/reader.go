@@ -150,9 +150,9 @@ func (b *Reader) Open(value []byte) error {
 		return fmt.Errorf("%w: day chunk of an unknown version", storage.ErrCorrupt)
 	}
 	form := value[0]
-	rest, ok := b.cutHours(value[1:], form&hoursMask)
+	rest, ok := b.parseHours(value[1:], form&hoursMask)
 	if ok {
-		rest, ok = b.cutQualifiers(rest, form&qualsMask)
+		rest, ok = b.parseQualifiers(rest, form&qualsMask)
 	}
 	if !ok {
 		return fmt.Errorf("%w: addresses of a day chunk", storage.ErrCorrupt)
@@ -161,7 +161,7 @@ func (b *Reader) Open(value []byte) error {
 	return nil
 }
 
-func (b *Reader) cutHours(src []byte, form byte) (rest []byte, ok bool) {
+func (b *Reader) parseHours(src []byte, form byte) (rest []byte, ok bool) {
 	bitmap := uint32(hoursAll)
 	switch form {
 	case hoursList:
@@ -187,8 +187,8 @@ func (b *Reader) cutHours(src []byte, form byte) (rest []byte, ok bool) {
 	return src, len(b.Hours) > 0
 }
 
-// cutBytes cuts a uvarint length and that number of bytes off src.
-func cutBytes(src []byte) (cut, rest []byte, ok bool) {
+// parseBytes returns the bytes after their uvarint length, and the rest of src.
+func parseBytes(src []byte) (text, rest []byte, ok bool) {
 	n, size := binary.Uvarint(src)
 	if size <= 0 || n > storage.QualifierBytesMax || n > uint64(len(src)-size) {
 		return nil, nil, false
@@ -196,8 +196,8 @@ func cutBytes(src []byte) (cut, rest []byte, ok bool) {
 	return src[size : size+int(n)], src[size+int(n):], true
 }
 
-func (b *Reader) cutQualifiers(src []byte, form byte) (rest []byte, ok bool) {
-	first, src, ok := cutBytes(src)
+func (b *Reader) parseQualifiers(src []byte, form byte) (rest []byte, ok bool) {
+	first, src, ok := parseBytes(src)
 	if !ok || form == qualsMask || form == qualsSerial && len(first) < serialBytes {
 		return nil, false
 	}
@@ -226,7 +226,7 @@ func (b *Reader) cutQualifiers(src []byte, form byte) (rest []byte, ok bool) {
 			b.quals = binary.BigEndian.AppendUint32(append(b.quals, first[:stem]...), number)
 		} else {
 			var q []byte
-			if q, src, ok = cutBytes(src); !ok {
+			if q, src, ok = parseBytes(src); !ok {
 				return nil, false
 			}
 			b.quals = append(b.quals, q...)

@@ -110,9 +110,13 @@ func (ts *Set) Snapshot() []*tablet {
 	return slices.Clone(ts.list)
 }
 
-// Wrote counts rows that were written, except those that skip selects; a nil skip selects none. durable says that the rows
-// are in files already.
-func (ts *Set) Wrote(muts []storage.RowMutation, skip func(i int) bool, durable bool) {
+// Applied counts rows that are in the memtables now, except those that skip selects; a nil skip selects none.
+func (ts *Set) Applied(muts []storage.RowMutation, skip func(i int) bool) { ts.wrote(muts, skip, true) }
+
+// Loaded counts rows that are in files now.
+func (ts *Set) Loaded(muts []storage.RowMutation) { ts.wrote(muts, nil, false) }
+
+func (ts *Set) wrote(muts []storage.RowMutation, skip func(i int) bool, unflushed bool) {
 	keep := ts.samplesMax()
 	var tb *tablet
 	var rows, sizeBytes uint64
@@ -122,7 +126,7 @@ func (ts *Set) Wrote(muts []storage.RowMutation, skip func(i int) bool, durable 
 		}
 		tb.rowsWritten.Add(rows)
 		tb.bytesWritten.Add(sizeBytes)
-		if !durable {
+		if unflushed {
 			tb.unflushed.Add(sizeBytes)
 		}
 		ts.rowsTouched.Add(int64(rows))

@@ -206,7 +206,7 @@ type weightedKey struct {
 // few keys. Samples of written keys divide better than the bounds of files, which say nothing about the keys in between.
 func (ts *Set) splitKeys(m measured, parts int) ([][]byte, error) {
 	written := m.writtenKeys()
-	if keys := ts.cuts(m.tablet, written, parts); len(written) >= parts*samplesPerPart && len(keys) > 0 {
+	if keys := ts.balancedKeys(m.tablet, written, parts); len(written) >= parts*samplesPerPart && len(keys) > 0 {
 		return keys, nil
 	}
 	stored, err := ts.storedKeys(m.tablet)
@@ -218,7 +218,7 @@ func (ts *Set) splitKeys(m measured, parts int) ([][]byte, error) {
 		sources = [2][]weightedKey{written, stored}
 	}
 	for _, source := range sources {
-		if keys := ts.cuts(m.tablet, source, parts); len(keys) > 0 {
+		if keys := ts.balancedKeys(m.tablet, source, parts); len(keys) > 0 {
 			return keys, nil
 		}
 	}
@@ -271,16 +271,16 @@ func (ts *Set) rowKeyOf(user []byte) []byte {
 	return nil
 }
 
-// cuts returns ascending keys that divide the weights into parts of similar size. In tables with hours it cuts only between
-// series, because one series is never large. Among cuts of similar balance it prefers the shortest key: between two salts
+// balancedKeys returns ascending keys that divide the weights into parts of similar size. In tables with hours the keys lie
+// between series, because one series is never large. Among keys of similar balance it prefers the shortest: between two salts
 // rather than between two series of a salt.
-func (ts *Set) cuts(tb *tablet, keys []weightedKey, parts int) [][]byte {
+func (ts *Set) balancedKeys(tb *tablet, keys []weightedKey, parts int) [][]byte {
 	slices.SortFunc(keys, func(a, b weightedKey) int { return bytes.Compare(a.key, b.key) })
 	var places []weightedKey // with the weight below them
 	var below uint64
 	for i, k := range keys {
 		if i > 0 {
-			if key := separator(ts.cutKey(keys[i-1].key), ts.cutKey(k.key)); key != nil && tb.contains(key) {
+			if key := separator(ts.splitBefore(keys[i-1].key), ts.splitBefore(k.key)); key != nil && tb.contains(key) {
 				places = append(places, weightedKey{key, below})
 			}
 		}
@@ -288,7 +288,7 @@ func (ts *Set) cuts(tb *tablet, keys []weightedKey, parts int) [][]byte {
 	}
 	var out [][]byte
 	for part := 1; part < parts && len(places) > 0; part++ {
-		at := nearest(places, below*uint64(part)/uint64(parts), below/uint64(parts*cutNear))
+		at := nearest(places, below*uint64(part)/uint64(parts), below/uint64(parts*splitTolerance))
 		if key := places[at].key; bytes.Compare(key, tb.start) > 0 {
 			out = append(out, key)
 		}
@@ -297,8 +297,8 @@ func (ts *Set) cuts(tb *tablet, keys []weightedKey, parts int) [][]byte {
 	return out
 }
 
-// cutNear is the tolerance of a cut: it may miss its target by 1/cutNear of a part to have a shorter key.
-const cutNear = 25
+// splitTolerance: a split may miss its target by 1/splitTolerance of a part to have a shorter key.
+const splitTolerance = 25
 
 // nearest returns the index of the place whose weight below is closest to target. If several are within near, it returns the
 // place with the shortest key.
@@ -327,8 +327,8 @@ func separator(a, b []byte) []byte {
 	return nil
 }
 
-// cutKey returns the key at which the table may be cut before a row. In tables with hours, this is the start of the series.
-func (ts *Set) cutKey(key []byte) []byte {
+// splitBefore returns the key at which a tablet may split before a row. In tables with hours, this is the start of the series.
+func (ts *Set) splitBefore(key []byte) []byte {
 	if ts.c.HourKeys {
 		return key[:len(key)-cellkey.HourDigits]
 	}
