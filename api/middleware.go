@@ -26,7 +26,7 @@ type recorder struct {
 	http.ResponseWriter
 	code  int // 0 until the header was sent
 	bytes int64
-	turn  *netlimit.TurnWriter // while the request holds a turn
+	slot  *netlimit.SlotWriter // while the request holds a CPU slot
 }
 
 func (w *recorder) WriteHeader(code int) {
@@ -41,8 +41,8 @@ func (w *recorder) Write(p []byte) (int, error) {
 	if w.code == 0 {
 		w.code = http.StatusOK
 	}
-	if w.turn != nil {
-		return w.turn.Write(p)
+	if w.slot != nil {
+		return w.slot.Write(p)
 	}
 	return w.send(p)
 }
@@ -56,16 +56,16 @@ func (w *recorder) send(p []byte) (int, error) {
 // connectionKey is the key of the recorder below the compression of an answer.
 type connectionKey struct{}
 
-// beginTurn takes a turn of the request's tenant for the encoding and compression of its answer. The caller calls end.
-func beginTurn(r *http.Request) (end func()) {
+// acquireCPU acquires a CPU slot of the tenant for the encoding and compression of its answer. The caller calls end.
+func acquireCPU(r *http.Request) (end func()) {
 	w, ok := r.Context().Value(connectionKey{}).(*recorder)
 	if !ok {
 		return func() {}
 	}
-	w.turn = netlimit.NewTurnWriter(r.Context(), w.send)
+	w.slot = netlimit.NewSlotWriter(r.Context(), w.send)
 	return func() {
-		_ = w.turn.Close() // A failed write means that the client is gone.
-		w.turn = nil
+		_ = w.slot.Close() // A failed write means that the client is gone.
+		w.slot = nil
 	}
 }
 

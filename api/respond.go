@@ -97,7 +97,7 @@ func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	defer beginTurn(req)()
+	defer acquireCPU(req)()
 	buf := s.buffers.get()
 	defer s.buffers.put(buf)
 	w.Header().Set("Content-Type", "application/json")

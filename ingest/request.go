@@ -60,10 +60,10 @@ type Request struct {
 	tenant       string // prefix of the stored names of metrics
 	limits       *tenantlimits.Tenant
 	slot         tenantlimits.Slot
-	turn         *principal.Turn // held until Leave
-	overTenant   bool            // like overRate, for the tenant's limit
-	space        head.Key        // separates the keys of the tenant's series from all others; zero for the default tenant
-	sizeBytes    int             // admitted size of the body and of the decoded histograms of a series
+	cpu          *principal.CPUSlot // held until Leave
+	overTenant   bool               // like overRate, for the tenant's limit
+	space        head.Key           // separates the keys of the tenant's series from all others; zero for the default tenant
+	sizeBytes    int                // admitted size of the body and of the decoded histograms of a series
 	histograms   histogramMemory
 	admitted     bool
 	overRate     bool               // a dry run of the limit of samples per second would have refused the request
@@ -144,9 +144,9 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	if err == nil {
 		slot, err = w.admission.admit(ctx, tenant, sizeBytes)
 	}
-	turn := (*principal.Turn)(nil)
+	cpu := (*principal.CPUSlot)(nil)
 	if err == nil {
-		if turn, err = principal.From(ctx).BeginTurn(ctx); err != nil {
+		if cpu, err = principal.From(ctx).AcquireCPU(ctx); err != nil {
 			w.admission.leave(sizeBytes)
 			slot.Leave()
 		}
@@ -157,7 +157,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	}
 	r := requests.Get().(*Request)
 	r.reset(w, in)
-	r.tenant, r.limits, r.overTenant, r.turn = prefix, tenant, overTenant, turn
+	r.tenant, r.limits, r.overTenant, r.cpu = prefix, tenant, overTenant, cpu
 	r.sizeBytes, r.slot, r.admitted, r.overRate = sizeBytes, slot, true, over
 	r.replicas.ctx = ctx
 	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(sizeBytes)}
@@ -198,7 +198,7 @@ func (r *Request) Leave() {
 	if r.admitted {
 		r.admitted = false
 		r.w.admission.leave(r.sizeBytes)
-		r.turn.Pause()
+		r.cpu.Release()
 		r.slot.Leave()
 	}
 }

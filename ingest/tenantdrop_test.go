@@ -227,8 +227,8 @@ func TestDescriptionsOfTenants(t *testing.T) {
 	r.close()
 }
 
-// TestWritesTakeTurns: while another tenant is active, a write waits for a turn of its tenant, and leaves it when it is stored.
-func TestWritesTakeTurns(t *testing.T) {
+// TestWritesAcquireCPUSlots: while another tenant is active, a write holds a CPU slot of its tenant until it is stored.
+func TestWritesAcquireCPUSlots(t *testing.T) {
 	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), tenantTweak)
 	activity := principal.NewActivity(time.Now, 1)
 	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
@@ -240,16 +240,16 @@ func TestWritesTakeTurns(t *testing.T) {
 		_, err := r.Write(principal.With(ctx, who), Input{Body: body(t, req)})
 		return err
 	}
-	turn, err := who.BeginTurn(t.Context())
+	slot, err := who.AcquireCPU(t.Context())
 	require.NoError(t, err)
 	ended, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer end()
 	require.ErrorIs(t, write(ended), context.DeadlineExceeded)
-	turn.Pause()
+	slot.Release()
 	for range 2 {
 		require.NoError(t, write(t.Context()))
 	}
-	require.NoError(t, turn.Resume(t.Context()), "the turn is free again")
-	turn.Pause()
+	require.NoError(t, slot.Acquire(t.Context()), "the slot is free again")
+	slot.Release()
 	r.close()
 }

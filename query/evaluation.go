@@ -22,7 +22,7 @@ type evaluation struct {
 	timeout   time.Duration
 	consumed  *consumed
 	single    bool // the query uses one CPU
-	turn      *principal.Turn
+	cpu       *principal.CPUSlot
 }
 
 // consumed is the work and memory that a request has used.
@@ -110,13 +110,13 @@ func (ev *evaluation) acquireSlot(ctx context.Context, kind costKind) (release f
 		releaseSlot()
 		leaveLane()
 	}
-	ev.turn, err = principal.From(ctx).BeginTurn(ctx)
+	ev.cpu, err = principal.From(ctx).AcquireCPU(ctx)
 	if err != nil {
 		leaveBoth()
 		return nil, err
 	}
 	return func() {
-		ev.turn.Pause()
+		ev.cpu.Release()
 		leaveBoth()
 	}, nil
 }
@@ -127,7 +127,7 @@ func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, 
 	if columns {
 		ev.listed.session.Store(h.session)
 		if ev.single {
-			h.session.UseOneCPU(ev.turn.Yield)
+			h.session.UseOneCPU(ev.cpu.Yield)
 		}
 	}
 	began := time.Now()

@@ -91,7 +91,7 @@ func (ev *evaluation) compute(
 	session := reader.SessionWith(b)
 	ev.listed.session.Store(session)
 	if ev.single {
-		session.UseOneCPU(ev.turn.Yield)
+		session.UseOneCPU(ev.cpu.Yield)
 	}
 	answerBytes, err := compute(ctx, &Reading{Session: session, samplesMax: ev.engine.opts.SamplesMax})
 	figures := session.Figures()

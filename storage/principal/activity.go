@@ -12,10 +12,10 @@ const activeFor = 30 * time.Second
 // Activity records which tenants were active last. It is safe for concurrent use.
 type Activity struct {
 	now      func() time.Time
-	turnsMax int
+	slotsMax int
 
 	mu sync.Mutex
-	// shares has the tenants that hold turns.
+	// shares has the tenants that hold CPU slots.
 	shares map[string]*share
 	// latest is the last request. other is the last request of any other tenant.
 	latest, other seen
@@ -27,13 +27,13 @@ type seen struct {
 	at      time.Time
 }
 
-// NewActivity returns an Activity with a clock. turnsMax bounds the turns of a tenant while others are active; 0 means three
+// NewActivity returns an Activity with a clock. slotsMax bounds the CPU slots of a tenant while others are active; 0 means three
 // quarters of the CPUs, at least one.
-func NewActivity(now func() time.Time, turnsMax int) *Activity {
-	if turnsMax == 0 {
-		turnsMax = max(1, runtime.GOMAXPROCS(0)*3/4)
+func NewActivity(now func() time.Time, slotsMax int) *Activity {
+	if slotsMax == 0 {
+		slotsMax = max(1, runtime.GOMAXPROCS(0)*3/4)
 	}
-	return &Activity{now: now, turnsMax: turnsMax, shares: map[string]*share{}}
+	return &Activity{now: now, slotsMax: slotsMax, shares: map[string]*share{}}
 }
 
 // Of records a request of the Principal and returns the Principal with the Activity, for Shares. It returns a Principal

@@ -24,7 +24,7 @@ type Selector struct {
 }
 
 // Split divides the matchers into the requested ones and the ones that restrict the Principal.
-func (s *Selector) Split() (asked, own []*labels.Matcher) {
+func (s *Selector) Split() (requested, own []*labels.Matcher) {
 	return slices.Concat(s.Matchers[:s.ownFrom], s.Matchers[s.ownTo:]), s.Matchers[s.ownFrom:s.ownTo]
 }
 
@@ -68,20 +68,20 @@ func (p *Principal) Stored(metric string) []string {
 // Selectors returns a Selector for each tenant of the Principal that may have matching series. It does not change matchers.
 // The matchers of a Selector accept no metric of another tenant.
 func (p *Principal) Selectors(matchers []*labels.Matcher) []Selector {
-	asked := len(matchers)
+	requested := len(matchers)
 	matchers = p.Restrict(matchers)
 	if p == nil || len(p.Tenants) == 0 {
-		return []Selector{{Matchers: matchers, ownFrom: asked, ownTo: len(matchers)}}
+		return []Selector{{Matchers: matchers, ownFrom: requested, ownTo: len(matchers)}}
 	}
 	out := make([]Selector, 0, len(p.Tenants))
 	for _, tenant := range p.Tenants {
-		rest, from := matchers, asked
+		rest, from := matchers, requested
 		if p.Several() {
 			var ok bool
 			if rest, ok = ofTenant(tenant, matchers); !ok {
 				continue
 			}
-			first, _ := ofTenant(tenant, matchers[:asked])
+			first, _ := ofTenant(tenant, matchers[:requested])
 			from = len(first)
 		}
 		s := Selector{Tenant: tenant, Prefix: keyschema.TenantPrefix(tenant), ownFrom: from, ownTo: len(rest)}

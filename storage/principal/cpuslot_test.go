@@ -9,26 +9,26 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTurns: while another tenant is active, the requests of a tenant hold as many turns as it may have, in their order. One that
-// ends meanwhile takes none, and a long one lets the others go first.
-func TestTurns(t *testing.T) {
+// TestCPUSlots: while another tenant is active, the requests of a tenant hold as many CPU slots as it may have, in their
+// order. A request that ends meanwhile acquires none, and a long request lets the others go first.
+func TestCPUSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		activity := NewActivity(time.Now, 2)
 		ask := func(tenant string) *Principal { return activity.Of(&Principal{Tenants: []string{tenant}}) }
-		alone, err := ask("a").BeginTurn(t.Context())
+		alone, err := ask("a").AcquireCPU(t.Context())
 		require.NoError(t, err)
 		require.Nil(t, alone)
 		require.NoError(t, alone.Yield(t.Context()))
-		alone.Pause()
+		alone.Release()
 		ask("b")
 
 		var began []int
-		begin := func(ctx context.Context, n int) *Turn {
-			turn, err := ask("a").BeginTurn(ctx)
+		begin := func(ctx context.Context, n int) *CPUSlot {
+			slot, err := ask("a").AcquireCPU(ctx)
 			if err == nil {
 				began = append(began, n)
 			}
-			return turn
+			return slot
 		}
 		one, two := begin(t.Context(), 1), begin(t.Context(), 2)
 		gone, leave := context.WithCancel(t.Context())
@@ -41,31 +41,31 @@ func TestTurns(t *testing.T) {
 			synctest.Wait()
 		}
 		require.Equal(t, []int{1, 2}, began)
-		b, err := ask("b").BeginTurn(t.Context())
+		b, err := ask("b").AcquireCPU(t.Context())
 		require.NoError(t, err)
-		require.NotNil(t, b, "the other tenant has turns of its own")
+		require.NotNil(t, b, "the other tenant has slots of its own")
 		leave()
-		one.Pause()
-		one.Pause() // has no effect
+		one.Release()
+		one.Release() // has no effect
 		synctest.Wait()
 		require.Equal(t, []int{1, 2, 3}, began)
 
 		require.NoError(t, two.Yield(t.Context()))
 		require.Equal(t, []int{1, 2, 3}, began, "it has just begun")
-		time.Sleep(turnTime)
+		time.Sleep(timeSlice)
 		yielded := make(chan error, 1)
 		go func() { yielded <- two.Yield(t.Context()) }()
 		synctest.Wait()
 		require.Equal(t, []int{1, 2, 3, 5}, began)
-		require.Empty(t, yielded, "it waits for the next turn")
+		require.Empty(t, yielded, "it waits for the next slot")
 		for range 3 { // of 3 or 5, then 6
-			activity.leave("a")
+			activity.release("a")
 		}
 		synctest.Wait()
 		require.Equal(t, []int{1, 2, 3, 5, 6}, began)
 		require.NoError(t, <-yielded)
-		two.Pause()
-		b.Pause()
+		two.Release()
+		b.Release()
 		require.Empty(t, activity.shares, "nothing is left")
 	})
 }

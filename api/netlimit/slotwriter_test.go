@@ -13,26 +13,26 @@ import (
 	"halite/storage/principal"
 )
 
-// TestTurnWriter: an answer arrives whole, and its pieces are sent while another request of the tenant can have the turn.
-func TestTurnWriter(t *testing.T) {
+// TestSlotWriter: an answer arrives whole, and its pieces are sent while another request of the tenant can have the slot.
+func TestSlotWriter(t *testing.T) {
 	activity := principal.NewActivity(time.Now, 1)
 	who := activity.Of(&principal.Principal{Tenants: []string{"acme"}})
 	ctx := principal.With(t.Context(), who)
 	var got bytes.Buffer
 	pieces := 0
 	send := func(p []byte) (int, error) {
-		turn, err := who.BeginTurn(ctx) // hangs if the answer holds the only turn
+		slot, err := who.AcquireCPU(ctx) // hangs if the answer holds the only slot
 		require.NoError(t, err)
-		turn.Pause()
+		slot.Release()
 		pieces++
 		return got.Write(p)
 	}
-	require.Nil(t, NewTurnWriter(ctx, send), "no other tenant is active")
+	require.Nil(t, NewSlotWriter(ctx, send), "no other tenant is active")
 	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
 	who = activity.Of(who)
 
 	answer := strings.Repeat("0123456789", 20_000)
-	w := NewTurnWriter(ctx, send)
+	w := NewSlotWriter(ctx, send)
 	require.NotNil(t, w)
 	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{strings.NewReader(answer)}, make([]byte, 1000))
 	require.NoError(t, err)
@@ -41,13 +41,13 @@ func TestTurnWriter(t *testing.T) {
 	require.Equal(t, 7, pieces)
 
 	gone := errors.New("the client is gone")
-	w = NewTurnWriter(ctx, func([]byte) (int, error) { return 0, gone })
-	_, err = w.Write(make([]byte, turnBytes))
+	w = NewSlotWriter(ctx, func([]byte) (int, error) { return 0, gone })
+	_, err = w.Write(make([]byte, sendBytes))
 	require.ErrorIs(t, err, gone)
 	require.NoError(t, w.Close())
-	next := NewTurnWriter(ctx, send)
-	require.NotNil(t, next, "the turn is free again")
+	next := NewSlotWriter(ctx, send)
+	require.NotNil(t, next, "the slot is free again")
 	require.NoError(t, next.Close())
-	var none *TurnWriter
+	var none *SlotWriter
 	require.NoError(t, none.Close())
 }
