@@ -160,8 +160,8 @@ func (i *Ingester) newFlusher() *flush.Flusher {
 }
 
 // noteLog records in table meta the progress of the log and of the tables. The caller holds the flusher's lock.
-func (i *Ingester) noteLog(ctx context.Context, point, cut uint64) error {
-	return i.identity.Advance(ctx, point, cut, i.drained)
+func (i *Ingester) noteLog(ctx context.Context, point, newest uint64) error {
+	return i.identity.Advance(ctx, point, newest, i.drained)
 }
 
 // persist writes the index, metadata and the set of metrics with histograms to the tables.

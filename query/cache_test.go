@@ -18,7 +18,7 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// cachingEngine is an engine over a stack whose results are kept.
+// cachingEngine returns an engine over a stack with a result cache.
 func cachingEngine(t testing.TB, s *stack, change func(o *query.Options)) *query.Engine {
 	t.Helper()
 	o := query.Options{Queryable: s.source, Experimental: true, Changes: s.ingester}
@@ -30,12 +30,12 @@ func cachingEngine(t testing.TB, s *stack, change func(o *query.Options)) *query
 	return e
 }
 
-// dashboards send the same queries repeatedly, over ranges that move.
+// dashboards repeat queries over moving ranges.
 type dashboards struct {
 	exprs
 	all    []string
-	texts  []string // those looked at now
-	lastMs int64    // the ends of their ranges lie within the minutes before
+	texts  []string // of the visible dashboards
+	lastMs int64    // the ends of their ranges lie within minutes before it
 }
 
 func newDashboards(rng *rand.Rand) *dashboards {
@@ -60,18 +60,18 @@ func newDashboards(rng *rand.Rand) *dashboards {
 	for range 40 {
 		d.all = append(d.all, d.vector(1+d.IntN(3)))
 	}
-	d.turn()
+	d.reshuffle()
 	return d
 }
 
-// turn takes up other dashboards.
-func (d *dashboards) turn() {
+// reshuffle chooses the visible dashboards and the end of their ranges.
+func (d *dashboards) reshuffle() {
 	d.lastMs = dataTo - d.Int64N(6)*hourMs/2
 	d.Shuffle(len(d.all), func(i, j int) { d.all[i], d.all[j] = d.all[j], d.all[i] })
 	d.texts = d.all[:5]
 }
 
-// question is one of the texts over one of a few ranges, so that the same comes again; asked says when it is asked.
+// question returns one of the texts with one of a few ranges, so that questions repeat.
 func (d *dashboards) question() (text string, ask func(e *query.Engine, p query.Params) (*query.Result, error)) {
 	text = d.texts[d.IntN(len(d.texts))]
 	lookback := pick(d.exprs, 0, 0, 0, 0, 10*time.Minute)
@@ -145,8 +145,8 @@ func inOrder(v any) promengine.Matrix {
 	return m
 }
 
-// compare asks a question with and without the cache. Prometheus' engine adds up in the order of a map: an answer that
-// differs from itself tells nothing.
+// compare asks a question with and without the cache. Prometheus's engine adds some sums in the order of a map. compare
+// ignores a difference if the answer also differs when the engine repeats the query.
 func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	t.Helper()
 	text, ask := d.question()
@@ -156,7 +156,7 @@ func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 		require.Error(t, err, text)
 		for tries := 0; err.Error() != wantErr.Error(); tries++ {
 			require.Less(t, tries, repeatsMax, "%s\nerror %v, want %v", text, err, wantErr)
-			// Which two of many duplicates it names depends on a map as well, where they come from count_values.
+			// The two duplicates in an error of count_values also depend on a map.
 			_, againErr := ask(e, query.Params{NoCache: true})
 			require.Error(t, againErr, text)
 			if againErr.Error() != wantErr.Error() {
@@ -208,8 +208,8 @@ func TestCacheIsExact(t *testing.T) {
 			s.write(rest[:n])
 			rest = rest[n:]
 		case i%60 == 1:
-			d.turn()
-		case i%29 == 0: // one late sample, or one with another value
+			d.reshuffle()
+		case i%29 == 0: // a late sample, or another value for a time
 			again := history[rng.IntN(len(history))]
 			again.Value = rng.NormFloat64()
 			s.write([]ingest.Sample{again})
@@ -245,7 +245,7 @@ func TestCacheBesideWriters(t *testing.T) {
 	outcomes := map[string]int{}
 	rounds := int(unlessShort(300, 100))
 	for k := range int64(rounds) {
-		// Sample k of both series has the value k; every third time an old one is written again.
+		// Sample k of both series has the value k. Every third request also repeats an old sample.
 		at := dataFrom + k*15_000
 		batch := []ingest.Sample{{Labels: labels.FromStrings("__name__", "n", "i", "0"), TsMs: at, Value: float64(k)}}
 		if k%3 == 0 {
@@ -277,7 +277,7 @@ func TestCacheBesideWriters(t *testing.T) {
 	require.Greater(t, outcomes["partial"], rounds/3)
 }
 
-// TestCacheAcrossRestarts opens the store again: a new cache is empty, and old answers are right again.
+// TestCacheAcrossRestarts reopens the store. The new cache is empty, and answers are correct.
 func TestCacheAcrossRestarts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")
@@ -294,7 +294,7 @@ func TestCacheAcrossRestarts(t *testing.T) {
 		outcomes := map[string]int{}
 		for i := range 200 {
 			if i%40 == 0 {
-				d.turn()
+				d.reshuffle()
 			}
 			outcomes[d.compare(t, e)]++
 		}

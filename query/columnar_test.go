@@ -26,7 +26,7 @@ func ask(e *query.Engine, text string, start, end int64, step time.Duration, p q
 	})
 }
 
-// TestOnlyRowsOfWindowsAreRead: at a step of a day, a window of minutes needs one row of the day's 24.
+// TestOnlyRowsOfWindowsAreRead: at a step of a day, a window of minutes needs one of the day's 24 rows.
 func TestOnlyRowsOfWindowsAreRead(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -44,7 +44,7 @@ func TestOnlyRowsOfWindowsAreRead(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		step time.Duration
-		rows int64 // a series and step
+		rows int64 // for each series and step
 	}{
 		{"rate(c_total[15m])", 24 * time.Hour, 1},
 		{"sum by (i) (c_total)", 24 * time.Hour, 1},
@@ -86,7 +86,7 @@ func TestStatisticsAreThoseOfTheEngine(t *testing.T) {
 	for _, text := range []string{
 		"g", "rate(c_total[5m])", "sum(rate(c_total[37m] offset 1m))", "g @ start() + 1", "timestamp(g)",
 		"quantile_over_time(0.5, g[10m])", "g + on (inst) c_total", "g * on (inst) c_total{job='1'}", "rate(c_total[1m] @ end())",
-		// Parts of these are handed to the engine.
+		// The engine evaluates parts of these.
 		"limit_ratio(1, rate(c_total[5m]))", "histogram_sum(delta(g[10m]))", "limit_ratio(1, g) + tan(g)",
 		"limit_ratio(1, rate(c_total[5m] @ end())) + g", "limit_ratio(1, sum_over_time(g[7m] @ end()))",
 		"max_over_time(limit_ratio(1, g)[10m:1m])", "sinh(g) + limitk(3, g)", "sort_by_label(g, 'inst')",
@@ -215,7 +215,7 @@ func (x faultyIndex) SelectProjected(
 	return x.Index.SelectProjected(ctx, budget, names, mintMs, maxtMs, matchers...)
 }
 
-// faulty is the source of a stack with such an index.
+// faulty returns the source of a stack with a faultyIndex.
 func faulty(t *testing.T, s *stack, onSelect func()) *source {
 	options := s.options
 	options.Index = faultyIndex{s.options.Index.(*index.Index), onSelect}
@@ -224,7 +224,7 @@ func faulty(t *testing.T, s *stack, onSelect func()) *source {
 	return q
 }
 
-// TestPanicsAreLeftToTheEngine: a fault of an operator costs time, not the answer.
+// TestPanicsAreLeftToTheEngine: the engine answers after a panic of an operator.
 func TestPanicsAreLeftToTheEngine(t *testing.T) {
 	w := newRandomStack(t)
 	broken := faulty(t, w.stack, func() { panic("a fault") })
@@ -245,7 +245,7 @@ func TestCancelWhileReading(t *testing.T) {
 	w := newRandomStack(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	e := newQueryEngine(t, faulty(t, w.stack, cancel), query.On)
-	// A second selector has to notice: the first has few series.
+	// The second selector must notice the end of the context, because the first has few series.
 	_, err := e.Range(ctx, query.RangeRequest{
 		Query: "sum(g) + sum(c_total)", Start: time.UnixMilli(dataFrom), End: time.UnixMilli(dataTo), Step: time.Minute,
 	})
@@ -254,7 +254,7 @@ func TestCancelWhileReading(t *testing.T) {
 	require.Equal(t, query.ErrorCanceled, typed.Type)
 }
 
-// TestNaNsThatLookLikeStaleMarkers: a change of sign must not make a value vanish.
+// TestNaNsThatLookLikeStaleMarkers: a NaN that a change of sign makes equal to a stale marker stays a value.
 func TestNaNsThatLookLikeStaleMarkers(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
@@ -268,8 +268,8 @@ func TestNaNsThatLookLikeStaleMarkers(t *testing.T) {
 	}
 }
 
-// TestQueriesTakeTurns: while another tenant is active, a query waits for a turn of its tenant, and leaves it at its end.
-func TestQueriesTakeTurns(t *testing.T) {
+// TestQueriesAcquireCPUSlots: while another tenant is active, a query holds a CPU slot of its tenant.
+func TestQueriesAcquireCPUSlots(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
 	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m"), TsMs: dataFrom, Value: 1}})
@@ -286,15 +286,15 @@ func TestQueriesTakeTurns(t *testing.T) {
 		}
 		return err
 	}
-	turn, err := who.BeginTurn(t.Context())
+	slot, err := who.AcquireCPU(t.Context())
 	require.NoError(t, err)
 	ended, end := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer end()
 	require.Error(t, run(ended))
-	turn.Pause()
+	slot.Release()
 	for range 2 {
 		require.NoError(t, run(t.Context()))
 	}
-	require.NoError(t, turn.Resume(t.Context()), "the turn is free again")
-	turn.Pause()
+	require.NoError(t, slot.Acquire(t.Context()), "the slot is free again")
+	slot.Release()
 }

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/keyschema"
+	"halite/query/column"
 	"halite/query/columnar/operator"
 	"halite/query/expression"
 	"halite/query/resultcache"
@@ -20,12 +22,13 @@ type EnginePart struct{ Expression, Reason string }
 // SelectorSpan is a selector with the samples that it needs.
 type SelectorSpan struct {
 	Selector string
-	// FromMs and ToMs bound the samples over all steps, unix milliseconds, inclusive.
+	// FromMs and ToMs are the inclusive bounds of the samples of all steps, in unix milliseconds.
 	FromMs, ToMs int64
 	// FirstDay and LastDay are the first and last day partition that may be read, as 2006-01-02. Days is their number.
 	FirstDay, LastDay string
 	Days              int
-	// Stored are the selectors of stored series that replace it because of aliases, with their times; nil if there are none.
+	// Stored are the selectors of stored series that replace this selector because of aliases, with their times; nil without
+	// aliases.
 	Stored []string
 }
 
@@ -33,29 +36,36 @@ type SelectorSpan struct {
 type widener func(fromMs, toMs int64, matchers []*labels.Matcher) []string
 
 // describe lists the selectors of a request, and the parts of it that only Prometheus's engine evaluates.
-func describe(
-	p parser.Parser, o operator.Options, lookback time.Duration, columns bool, widen widener, q request,
-) ([]SelectorSpan, []EnginePart) {
-	e, err := p.ParseExpr(q.Text)
+func (e *Engine) describe(ctx context.Context, q request) ([]SelectorSpan, []EnginePart) {
+	expr, err := e.parser.ParseExpr(q.Text)
 	if err == nil {
-		e, err = promql.PreprocessExpr(e, q.Start, q.End, q.Step)
+		expr, err = promql.PreprocessExpr(expr, q.Start, q.End, q.Step)
 	}
 	if err != nil {
 		return nil, nil
 	}
+	lookback := e.opts.Lookback
 	if q.Lookback > 0 {
 		lookback = q.Lookback
 	}
-	selectors := selectorsOf(e, q.Expression, lookback, widen)
-	if !columns {
-		return selectors, []EnginePart{{Expression: e.String(), Reason: "columnar operators are off"}}
+	reader := readerOf(e.opts.Queryable)
+	widen := func(fromMs, toMs int64, matchers []*labels.Matcher) []string {
+		if reader == nil {
+			return nil
+		}
+		return reader.ExplainAliases(ctx, column.TimeRange{MinMs: fromMs, MaxMs: toMs}, matchers...)
 	}
-	if t := e.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
-		return selectors, []EnginePart{{Expression: e.String(), Reason: "the result is a " + parser.DocumentedType(t)}}
+	selectors := selectorsOf(expr, q.Expression, lookback, widen)
+	if !e.columns(q.Params) {
+		return selectors, []EnginePart{{Expression: expr.String(), Reason: "columnar operators are off"}}
 	}
-	o.LookbackMs = lookback.Milliseconds()
-	d := describer{compiler: operator.NewCompiler(o, q.Grid())}
-	d.walk(e, false)
+	if t := expr.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
+		return selectors, []EnginePart{{Expression: expr.String(), Reason: "the result is a " + parser.DocumentedType(t)}}
+	}
+	options := e.inner.planOptions(ctx, reader)
+	options.LookbackMs = lookback.Milliseconds()
+	d := describer{compiler: operator.NewCompiler(options, q.Grid())}
+	d.walk(expr, false)
 	return selectors, d.parts
 }
 
@@ -80,8 +90,8 @@ func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration,
 	return out
 }
 
-// alone returns the expression around a selector without its other operands. It only serves to compute the time span of the
-// selector.
+// alone returns the expression around a selector without its other operands. Only the time span of the selector is computed
+// from it.
 func alone(vs *parser.VectorSelector, path []parser.Node) parser.Expr {
 	var e parser.Expr = vs
 	for i := len(path) - 1; i >= 0; i-- {

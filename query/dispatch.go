@@ -27,15 +27,13 @@ import (
 // dispatcher is a query engine that evaluates supported expressions with columnar operators and leaves the rest to
 // Prometheus's engine.
 type dispatcher struct {
-	*promql.Engine
+	engine   *promql.Engine
 	parser   *preparedParser
 	options  operator.Options
 	rollups  *rollups.Reader // nil if there are none
 	lookback time.Duration
 	logger   *slog.Logger
 }
-
-var _ promql.QueryEngine = (*dispatcher)(nil)
 
 // concurrencyMax bounds the CPUs that one query uses.
 const concurrencyMax = 4
@@ -44,7 +42,7 @@ func newDispatcher(opts promql.EngineOpts) *dispatcher {
 	p := &preparedParser{Parser: opts.Parser, prepared: map[string]parser.Expr{}}
 	opts.Parser = p
 	return &dispatcher{
-		Engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
+		engine: promql.NewEngine(opts), parser: p, lookback: opts.LookbackDelta, logger: opts.Logger,
 		options: operator.Options{
 			SamplesMax: opts.MaxSamples, DelayedNames: opts.EnableDelayedNameRemoval, StartTimes: opts.UseStartTimestamps,
 			SubqueryStepMs: opts.NoStepSubqueryIntervalFn,
@@ -64,31 +62,17 @@ func (d *dispatcher) with(t operator.Tiers, statistics bool) *dispatcher {
 	return &with
 }
 
-// NewInstantQuery implements promql.QueryEngine.
-func (d *dispatcher) NewInstantQuery(
-	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, ts time.Time,
-) (promql.Query, error) {
-	return d.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: ts, End: ts})
-}
-
-// NewRangeQuery implements promql.QueryEngine.
-func (d *dispatcher) NewRangeQuery(
-	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time,
-	interval time.Duration,
-) (promql.Query, error) {
-	return d.newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: start, End: end, Step: interval, IsRange: true})
-}
-
-// engineQuery makes a query of Prometheus's engine. text may refer to a prepared expression.
+// engineQuery makes a query of Prometheus's engine. text is an expression or refers to a prepared one.
 func (d *dispatcher) engineQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression, text string,
 ) (promql.Query, error) {
 	if s.IsRange {
-		return d.Engine.NewRangeQuery(ctx, q, opts, text, s.Start, s.End, s.Step)
+		return d.engine.NewRangeQuery(ctx, q, opts, text, s.Start, s.End, s.Step)
 	}
-	return d.Engine.NewInstantQuery(ctx, q, opts, text, s.Start)
+	return d.engine.NewInstantQuery(ctx, q, opts, text, s.Start)
 }
 
+// newQuery makes a query that operators evaluate as far as they can. Prometheus's engine evaluates the rest.
 func (d *dispatcher) newQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
 ) (promql.Query, error) {
@@ -118,7 +102,8 @@ func (d *dispatcher) newQuery(
 	}, nil
 }
 
-// plan parses and plans. It returns nil if Prometheus's engine must evaluate the query or report its error.
+// plan parses an expression and plans its evaluation. It returns nil if Prometheus's engine must evaluate the query or report
+// its error.
 func (d *dispatcher) plan(
 	ctx context.Context, r *read.Reader, opts promql.QueryOpts, s expression.Expression,
 ) (*columnar.Plan, error) {
@@ -200,7 +185,7 @@ func (q *columnarQuery) Exec(ctx context.Context) *promql.Result {
 		result = q.askEngine(ctx, q.queryable, q.Text)
 	}
 	if q.explained {
-		q.explain.fill(q.plan, run, q.session, q.rollups, q.planning, time.Since(began))
+		q.explainRun(run, time.Since(began))
 	}
 	return result
 }
@@ -215,7 +200,7 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 		defer forget()
 		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
-			return &promql.Result{Err: operator.ErrUndecided} // each path has its own count
+			return &promql.Result{Err: operator.ErrUndecided} // operators and engine count separately
 		}
 		if result.Err == nil {
 			run.CountSamples(q.Stats().Samples)
@@ -324,10 +309,11 @@ func (q *engineOnly) Close() {
 func (d *dispatcher) alone(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
 ) (promql.Query, error) {
-	held := newBudget(q)
-	if held == nil {
+	reader := readerOf(q)
+	if reader == nil {
 		return d.engineQuery(ctx, q, opts, s, s.Text)
 	}
+	held := reader.BudgetOf(ctx)
 	qry, err := d.engineQuery(ctx, withBudget(q, held), opts, s, s.Text)
 	if err != nil {
 		return nil, err

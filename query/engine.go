@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/prometheus/prometheus/util/annotations"
 
-	"halite/query/column"
 	"halite/query/columnar/operator"
 	"halite/query/expression"
 	"halite/query/limits"
@@ -31,7 +30,7 @@ type Engine struct {
 	cache   *resultcache.Cache // nil if results are not cached
 }
 
-// New makes an Engine over opts.Queryable.
+// New returns an Engine over opts.Queryable. It fails if Options.Validate does, or if a metric is registered twice.
 func New(opts Options) (*Engine, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
@@ -112,23 +111,26 @@ func (e *Engine) ParseSelector(selector string) ([]*labels.Matcher, error) {
 
 // Instant evaluates an expression at one time. The error is an *Error.
 func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error) {
-	at := time.UnixMilli(r.TimeMs)
+	began, at := e.opts.Now(), time.UnixMilli(r.TimeMs)
 	s := expression.Expression{Text: r.Query, Parsed: new(expression.Parsed), Start: at, End: at}
-	return e.answer(ctx, request{
-		kind: kindInstant, Expression: s, Params: r.Params,
-		check: func() error { return e.opts.checkQuery(r.Query, r.Params) },
-	})
+	q := request{kind: kindInstant, Expression: s, Params: r.Params, fault: e.opts.checkQuery(r.Query, r.Params)}
+	var used consumed
+	result, err := e.answer(ctx, q, &used)
+	e.record(ctx, q, began, used, err)
+	return result, err
 }
 
 // Range evaluates an expression at every step of a range. The error is an *Error.
 func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
+	began := e.opts.Now()
 	s := expression.Expression{
 		Text: r.Query, Parsed: new(expression.Parsed), Start: r.Start, End: r.End, Step: r.Step, IsRange: true,
 	}
-	return e.answer(ctx, request{
-		kind: kindRange, Expression: s, Params: r.Params,
-		check: func() error { return e.opts.checkRange(r) },
-	})
+	q := request{kind: kindRange, Expression: s, Params: r.Params, fault: e.opts.checkRange(r)}
+	var used consumed
+	result, err := e.answer(ctx, q, &used)
+	e.record(ctx, q, began, used, err)
+	return result, err
 }
 
 // columns decides whether to use columnar operators.
@@ -150,7 +152,7 @@ func (e *Engine) tiers(p Params) operator.Tiers {
 	return operator.TiersAuto
 }
 
-// prepare makes the query for a request or for a part of its range.
+// prepare makes the engine's query for a request, or for a part of its range.
 func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params) (promql.Query, error) {
 	var (
 		opts = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
@@ -171,11 +173,8 @@ func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params)
 	return qry, nil
 }
 
-// recorded records the duration and outcome of an answer.
-func (e *Engine) recorded(ctx context.Context, q request, answer func(*consumed) (*Result, error)) (*Result, error) {
-	began := e.opts.Now()
-	var used consumed
-	result, err := answer(&used)
+// record records the duration and outcome of an answer. err is the error of the answer; nil means success.
+func (e *Engine) record(ctx context.Context, q request, began time.Time, used consumed, err error) {
 	took := e.opts.Now().Sub(began)
 	e.metrics.duration.WithLabelValues(q.kind).Observe(took.Seconds())
 	outcome := querylog.Outcome{
@@ -187,43 +186,41 @@ func (e *Engine) recorded(ctx context.Context, q request, answer func(*consumed)
 		e.metrics.errors.WithLabelValues(string(typed.Type)).Inc()
 		outcome.Status, outcome.Error = string(typed.Type), err.Error()
 	}
-	timedOut, exceeded := failedFor(err)
-	e.opts.Limits.Ended(ctx, took, used.peakBytes, timedOut, exceeded)
+	usage := limits.Usage{Took: took, PeakBytes: used.peakBytes}
+	usage.TimedOut, usage.ExceededBytes = failedFor(err)
+	e.opts.Limits.Ended(ctx, usage)
 	e.opts.Log.Finished(q.record(began), outcome)
 	e.opts.Top.Add(q.costs(ctx, began, outcome), func() (text, fingerprint string) { return e.normalise(q) })
-	return result, err
 }
 
-// answer evaluates a request, or takes its answer from the result cache.
-func (e *Engine) answer(ctx context.Context, q request) (*Result, error) {
-	return e.recorded(ctx, q, func(used *consumed) (*Result, error) {
-		if err := q.check(); err != nil {
-			return nil, err
-		}
-		ex := newExplainer(q)
-		if err := e.checkWork(q); err != nil {
-			return nil, err
-		}
-		rule, err := e.opts.Limits.Match(ctx, q.Text, func() string { return e.fingerprint(q.Text) })
-		if err != nil {
-			return nil, &Error{Type: ErrorExecution, Err: err}
-		}
-		in, err := e.lookUp(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		if value := in.Find(); value != nil {
-			return e.finish(ctx, q, &Result{Value: value}, in, ex)
-		}
-		run := &evaluation{engine: e, request: q, rule: rule, explainer: ex, consumed: used}
-		ctx, end := run.begin(ctx)
-		defer end()
-		result, err := run.do(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return e.finish(ctx, q, result, in, ex)
-	})
+// answer evaluates a request, or takes its answer from the result cache. It adds the work and memory of the request to used.
+func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result, error) {
+	if q.fault != nil {
+		return nil, q.fault
+	}
+	ex := newExplainer(q)
+	if err := e.checkWork(q); err != nil {
+		return nil, err
+	}
+	rule, err := e.opts.Limits.Match(ctx, q.Text, func() string { return e.fingerprint(q.Text) })
+	if err != nil {
+		return nil, &Error{Type: ErrorExecution, Err: err}
+	}
+	in, err := e.lookUp(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if value := in.Find(); value != nil {
+		return e.finish(ctx, q, &Result{Value: value}, in, ex)
+	}
+	run := &evaluation{engine: e, request: q, rule: rule, explainer: ex, consumed: used}
+	ctx, end := run.begin(ctx)
+	defer end()
+	result, err := run.do(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return e.finish(ctx, q, result, in, ex)
 }
 
 // fingerprint returns the fingerprint of an expression; "" if the expression cannot be parsed.
@@ -248,8 +245,8 @@ func (e *Engine) normalise(q request) (text, fingerprint string) {
 	return text, limits.FingerprintOf(text)
 }
 
-// finish turns a value into the requested result. The client waits, so the cache gets the value only after the result is
-// written. With an explanation the cache gets the value first, because the explanation describes the use of the cache.
+// finish turns a value into the requested result. The cache gets the value only after the result is written, because the
+// client waits. With an explanation the cache gets it first, because the explanation describes the use of the cache.
 func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
 	if err := r.reserve(ctx, e.opts); err != nil {
 		return nil, err
@@ -269,15 +266,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	}
 	settle()
 	r.Explain = ex.finish(in)
-	reader := readerOf(e.opts.Queryable)
-	widen := func(fromMs, toMs int64, matchers []*labels.Matcher) []string {
-		if reader == nil {
-			return nil
-		}
-		return reader.ExplainAliases(ctx, column.TimeRange{MinMs: fromMs, MaxMs: toMs}, matchers...)
-	}
-	planning := e.inner.planOptions(ctx, reader)
-	r.Explain.Selectors, r.Explain.Engine = describe(e.parser, planning, e.opts.Lookback, e.columns(q.Params), widen, q)
+	r.Explain.Selectors, r.Explain.Engine = e.describe(ctx, q)
 	return r, nil
 }
 
@@ -313,13 +302,13 @@ func (e *Engine) checkWork(q request) error {
 	return l.check(expr, q.End.Sub(q.Start).Milliseconds(), steps)
 }
 
-// lookUp looks up a request in the result cache; nil if the cache is off.
+// lookUp looks up a request in the result cache. It returns nil if the cache is off.
 func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil
 	case q.NoCache, q.Stats, q.StatsPerStep, !e.columns(q.Params), q.Tiers != Default:
-		// Statistics need an evaluation. Requests for the engine alone or for samples alone serve to compare results.
+		// Statistics need an evaluation. Clients turn operators or rollups off to compare evaluations.
 		return e.cache.Bypass(q.Expression), nil
 	}
 	lookback := q.Lookback

@@ -12,7 +12,7 @@ import (
 	"halite/storage/principal"
 )
 
-// evaluation evaluates a request, as a whole or only the parts that are missing in the cache.
+// evaluation evaluates a request, as a whole or only the parts that the result cache lacks.
 type evaluation struct {
 	engine *Engine
 	request
@@ -58,7 +58,7 @@ func (ev *evaluation) begin(ctx context.Context) (running context.Context, end f
 func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
 	e := ev.engine
 	kind := e.opts.kindOf(ctx, e.parser, in.Uncached(ev.Expression))
-	// An expression that cannot be evaluated fails without a wait.
+	// prepare comes before the wait for a slot, so that a bad expression fails at once.
 	qry, err := e.prepare(ctx, ev.Expression, ev.Params)
 	if err != nil {
 		return nil, err
@@ -121,7 +121,7 @@ func (ev *evaluation) acquireSlot(ctx context.Context, kind costKind) (release f
 	}, nil
 }
 
-// evaluate runs a query. The result closes it; after an error evaluate has closed it.
+// evaluate runs a query. Result.Close closes the query. After an error, evaluate has closed it.
 func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, error) {
 	h, columns := qry.(*columnarQuery)
 	if columns {
@@ -153,8 +153,8 @@ func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, 
 	return out, nil
 }
 
-// parts evaluates the missing parts and joins them to the cached ones. The result is nil if they cannot be joined; then the
-// caller evaluates the whole range.
+// parts evaluates the missing parts and joins them to the cached parts. It returns nil if it cannot join them, and the caller
+// then evaluates the whole range.
 func (ev *evaluation) parts(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
 	joined := &Result{}
 	matrices := make([]promql.Matrix, 0, len(in.Parts))

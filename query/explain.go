@@ -87,14 +87,9 @@ func (x *explainer) add(part *Explain) {
 	e.Operators = part.Operators
 	e.Undecided = e.Undecided || part.Undecided
 	e.UndecidedReason = cmp.Or(e.UndecidedReason, part.UndecidedReason)
-	e.Reading.Series = max(e.Reading.Series, r.Series)
-	e.Reading.Ranges += r.Ranges
-	e.Reading.Scans = append(e.Reading.Scans, r.Scans...)
-	e.Reading.Rows += r.Rows
-	e.Reading.RowsUsed += r.RowsUsed
-	e.Reading.RowsCached += r.RowsCached
-	e.Reading.BytesPeak = max(e.Reading.BytesPeak, r.BytesPeak)
-	e.Reading.Samples += r.Samples
+	series := max(e.Reading.Series, r.Series) // each part selects the same series
+	e.Reading.Add(r)
+	e.Reading.Series, e.Reading.BytesPeak = series, max(e.Reading.BytesPeak, r.BytesPeak)
 	e.Tiers = append(e.Tiers, part.Tiers...)
 	e.PlanTime += part.PlanTime
 	e.SelectTime += part.SelectTime
@@ -102,7 +97,7 @@ func (x *explainer) add(part *Explain) {
 	e.EvaluateTime += part.EvaluateTime
 }
 
-// finish completes the explanation; in may be nil.
+// finish completes the explanation. in may be nil.
 func (x *explainer) finish(in *resultcache.Lookup) *Explain {
 	e := &x.explain
 	e.Cache = cacheUse(in)
@@ -111,7 +106,7 @@ func (x *explainer) finish(in *resultcache.Lookup) *Explain {
 	return e
 }
 
-// cacheUse describes the use of the cache for a query; q is nil if the cache is off.
+// cacheUse describes the use of the cache for a query. q is nil if the cache is off.
 func cacheUse(q *resultcache.Lookup) CacheUse {
 	if q == nil {
 		return CacheUse{Outcome: resultcache.OutcomeOff}
@@ -128,15 +123,15 @@ func cacheUse(q *resultcache.Lookup) CacheUse {
 	return u
 }
 
-func (e *Explain) fill(
-	plan *columnar.Plan, run *columnar.Run, session *read.Session, states *rollups.Session, planning, total time.Duration,
-) {
-	e.Operators = plan.Operators()
-	e.Reading = session.Figures()
-	e.Tiers = states.Uses()
-	e.PlanTime = planning
+// explainRun explains a run that took a time, without the planning.
+func (q *columnarQuery) explainRun(run *columnar.Run, took time.Duration) {
+	e := &q.explain
+	e.Operators = q.plan.Operators()
+	e.Reading = q.session.Figures()
+	e.Tiers = q.rollups.Uses()
+	e.PlanTime = q.planning
 	e.SelectTime, e.ReadTime = run.Times()
-	e.EvaluateTime = total - e.SelectTime - e.ReadTime
+	e.EvaluateTime = took - e.SelectTime - e.ReadTime
 }
 
 // String prints the tree and the figures.

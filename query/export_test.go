@@ -8,19 +8,21 @@ import (
 
 	"github.com/prometheus/prometheus/promql"
 	promstorage "github.com/prometheus/prometheus/storage"
+
+	"halite/query/expression"
 )
 
 // Tally counts how queries were evaluated.
 type Tally struct{ Whole, Mixed, Undecided, Engine atomic.Int64 }
 
-// TalliedEngine is the engine inside an Engine, for Prometheus' own tests, with a count of what it did.
+// TalliedEngine is the dispatcher of an Engine for Prometheus's own tests. It counts the kinds of evaluations.
 type TalliedEngine struct {
 	*dispatcher
 	withoutStarts *dispatcher
 	Tally
 }
 
-// NewTallied makes an engine with any of Prometheus' options.
+// NewTallied returns an engine with Prometheus's options.
 func NewTallied(opts promql.EngineOpts) *TalliedEngine {
 	t := &TalliedEngine{dispatcher: newDispatcher(opts)}
 	opts.UseStartTimestamps = false
@@ -30,11 +32,11 @@ func NewTallied(opts promql.EngineOpts) *TalliedEngine {
 
 // Close closes both engines.
 func (t *TalliedEngine) Close() error {
-	return errors.Join(t.dispatcher.Close(), t.withoutStarts.Close())
+	return errors.Join(t.engine.Close(), t.withoutStarts.engine.Close())
 }
 
 // engineFor returns the engine for a Queryable. Operators leave rates to Prometheus's engine if start timestamps are on, so a
-// Queryable that has none says so.
+// Queryable without start timestamps turns them off.
 func (t *TalliedEngine) engineFor(q promstorage.Queryable) *dispatcher {
 	if s, ok := q.(interface{ NoStartTimes() bool }); ok && s.NoStartTimes() {
 		return t.withoutStarts
@@ -50,7 +52,7 @@ type talliedQuery struct {
 func (t *TalliedEngine) NewInstantQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, ts time.Time,
 ) (promql.Query, error) {
-	query, err := t.engineFor(q).NewInstantQuery(ctx, q, opts, qs, ts)
+	query, err := t.engineFor(q).newQuery(ctx, q, opts, expression.Expression{Text: qs, Start: ts, End: ts})
 	return talliedQuery{query, &t.Tally}, err
 }
 
@@ -58,7 +60,9 @@ func (t *TalliedEngine) NewRangeQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, qs string, start, end time.Time,
 	step time.Duration,
 ) (promql.Query, error) {
-	query, err := t.engineFor(q).NewRangeQuery(ctx, q, opts, qs, start, end, step)
+	query, err := t.engineFor(q).newQuery(ctx, q, opts, expression.Expression{
+		Text: qs, Start: start, End: end, Step: step, IsRange: true,
+	})
 	return talliedQuery{query, &t.Tally}, err
 }
 

@@ -79,9 +79,9 @@ func shuffled(rng *rand.Rand, list []ingest.Sample) []ingest.Sample {
 	return append(onTime, late...)
 }
 
-// newHistograms makes series of counters of integers and floats, of gauges, with custom buckets, and one that has integers,
-// floats and histograms by turns. They have resets, stale markers, gaps, and change buckets, schema and bounds. Each series is
-// in order of time.
+// newHistograms makes histograms: integer and float counters, gauges, custom buckets, and a series that alternates between
+// integers, float histograms and floats. They have resets, stale markers and gaps, and change buckets, schema and bounds. The
+// samples of each series are in order of time.
 func newHistograms(rng *rand.Rand) (list []ingest.Sample) {
 	for _, metric := range histogramMetrics {
 		for inst := range 4 {
@@ -106,7 +106,7 @@ type histogramSource struct {
 	*rand.Rand
 	metric string
 	now    *histogram.Histogram
-	turn   int // 0 integers, 1 float histograms, 2 floats
+	kind   int // 0 integers, 1 float histograms, 2 floats
 }
 
 // reset begins with an empty histogram of a random layout.
@@ -131,9 +131,9 @@ func (g *histogramSource) reset() {
 // next returns the next sample; its time and labels are not set.
 func (g *histogramSource) next() (s ingest.Sample) {
 	switch {
-	case g.IntN(150) == 0 && g.turn < 2:
+	case g.IntN(150) == 0 && g.kind < 2:
 		stale := math.Float64frombits(value.StaleNaN)
-		if g.turn == 1 || g.metric == "hf" {
+		if g.kind == 1 || g.metric == "hf" {
 			return ingest.Sample{FH: &histogram.FloatHistogram{Sum: stale}}
 		}
 		return ingest.Sample{H: &histogram.Histogram{Sum: stale}}
@@ -141,14 +141,14 @@ func (g *histogramSource) next() (s ingest.Sample) {
 		g.reset()
 	}
 	if g.metric == "turns" && g.IntN(20) == 0 {
-		g.turn = g.IntN(3)
+		g.kind = g.IntN(3)
 	}
-	if g.turn == 2 {
+	if g.kind == 2 {
 		return ingest.Sample{Value: g.Float64()}
 	}
 	g.observe()
 	h := g.now.Copy()
-	if g.metric == "hf" || g.turn == 1 {
+	if g.metric == "hf" || g.kind == 1 {
 		return ingest.Sample{FH: h.ToFloat(nil)}
 	}
 	return ingest.Sample{H: h}
@@ -177,7 +177,7 @@ func (g *histogramSource) observe() {
 	}
 }
 
-// nearHistogram compares two histograms, counts to 1e-12. Prometheus's chunks add empty buckets, so it leaves out buckets that
+// nearHistogram compares two histograms, counts to 1e-12. Prometheus's chunks add empty buckets, so it ignores buckets that
 // are 0, or NaN as a product of 0.
 func nearHistogram(a, b *histogram.FloatHistogram) bool {
 	if a.Schema != b.Schema || a.ZeroThreshold != b.ZeroThreshold || !near(a.Count, b.Count) || !near(a.Sum, b.Sum) {

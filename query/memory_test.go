@@ -18,8 +18,8 @@ import (
 
 const memoryCases = 120
 
-// TestMemoryOfQueriesComesBack runs queries that succeed, fail, are cancelled, or find no memory. After their end they
-// hold no memory.
+// TestMemoryOfQueriesComesBack runs queries that succeed, fail, are cancelled, or exceed the memory. After its end a query
+// holds no memory.
 func TestMemoryOfQueriesComesBack(t *testing.T) {
 	w := newRandomStack(t)
 	var request []ingest.Sample
@@ -71,7 +71,7 @@ func TestMemoryOfQueriesComesBack(t *testing.T) {
 	require.Positive(t, most)
 }
 
-// heldBytes is what tsdb_query_memory_bytes says.
+// heldBytes returns tsdb_query_memory_bytes.
 func heldBytes(t *testing.T, g prometheus.Gatherer) float64 {
 	t.Helper()
 	families, err := g.Gather()
@@ -85,7 +85,51 @@ func heldBytes(t *testing.T, g prometheus.Gatherer) float64 {
 	return 0
 }
 
-// unchanged says that no sample ever changes.
+// TestMemoryLimitOfPrincipals: the limit of a principal holds for operators, for the engine, and for both together.
+func TestMemoryLimitOfPrincipals(t *testing.T) {
+	s := newStack(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var request []ingest.Sample
+	for i := range 100 {
+		for k := range int64(120) {
+			request = append(request, ingest.Sample{
+				Labels: labels.FromStrings("__name__", "many", "i", fmt.Sprint(i)), TsMs: dataFrom + k*30_000, Value: float64(k),
+			})
+		}
+	}
+	s.write(request)
+	type limitKey struct{}
+	options := s.options
+	options.BytesLimit = func(ctx context.Context) int64 {
+		most, _ := ctx.Value(limitKey{}).(int64)
+		return most
+	}
+	limited, err := newSource(options)
+	require.NoError(t, err)
+	e := newQueryEngine(t, limited, query.On)
+	for _, c := range []struct {
+		text     string
+		columnar query.Switch
+	}{
+		{"many", query.On}, {"many", query.Off}, {"double_exponential_smoothing(many[5m], 0.5, pi()/9)", query.On},
+		{"many + on (i) double_exponential_smoothing(many[3m], 0.5, pi()/9)", query.On},
+	} {
+		for limit, refused := range map[int64]bool{0: false, 32 << 10: true} {
+			r, err := e.Range(context.WithValue(t.Context(), limitKey{}, limit), query.RangeRequest{
+				Query: c.text, Start: time.UnixMilli(dataFrom), End: time.UnixMilli(dataFrom + hourMs), Step: time.Minute,
+				Params: query.Params{Columnar: c.columnar},
+			})
+			if refused {
+				require.ErrorContains(t, err, "32768", c.text)
+				continue
+			}
+			require.NoError(t, err, c.text)
+			r.Close()
+		}
+	}
+}
+
+// unchanged reports no changes of samples.
 type unchanged struct{}
 
 func (unchanged) Generation() uint64 { return 1 }
@@ -94,8 +138,8 @@ func (unchanged) ChangedSince(uint64, int64, int64) (fromMs, toMs int64, changed
 	return 0, 0, false
 }
 
-// TestResultsAreCountedUntilClose: a result counts until it is closed, whether operators, the engine, both or the result
-// cache have made it. When results hold all memory, the next query is refused.
+// TestResultsAreCountedUntilClose: the memory of a result counts until Close, whether operators, the engine, both or the
+// result cache have made it. If results hold all memory, the next query is refused.
 func TestResultsAreCountedUntilClose(t *testing.T) {
 	s := newStack(t)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })

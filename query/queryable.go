@@ -23,19 +23,10 @@ func readerOf(q promstorage.Queryable) *read.Reader {
 	return nil
 }
 
-// withBudget returns q with a budget that reserves the memory of all its reads. It returns a Queryable that is not readable
-// unchanged.
+// withBudget returns q with a budget that reserves the memory of all its reads. It returns q itself if q is not readable.
 func withBudget(q promstorage.Queryable, b *budget.Budget) promstorage.Queryable {
 	if ours, ok := q.(readable); ok {
 		return ours.WithBudget(b)
 	}
 	return q
-}
-
-// newBudget makes the budget of a query; nil if the Queryable counts no memory.
-func newBudget(q promstorage.Queryable) *budget.Budget {
-	if r := readerOf(q); r != nil {
-		return r.Budget()
-	}
-	return nil
 }

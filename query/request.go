@@ -19,7 +19,7 @@ type Params struct {
 	Timeout time.Duration
 	// Lookback replaces the lookback of the Engine.
 	Lookback time.Duration
-	// Limit cuts the result to this number of series, with a warning.
+	// Limit truncates the result to this number of series, with a warning.
 	Limit int
 	// Stats fills Result.Stats; StatsPerStep adds the samples of each step.
 	Stats, StatsPerStep bool
@@ -62,7 +62,7 @@ type request struct {
 	kind string
 	expression.Expression
 	Params
-	check func() error
+	fault error // of the parameters; nil if they are valid
 }
 
 // record returns the record of the request for the query log.

@@ -27,10 +27,11 @@ func (r *Result) reserve(ctx context.Context, o Options) error {
 		}
 	}
 	if r.held == nil {
-		r.held = newBudget(o.Queryable)
-	}
-	if r.held == nil {
-		return nil
+		reader := readerOf(o.Queryable)
+		if reader == nil {
+			return nil // the Queryable counts no memory
+		}
+		r.held = reader.BudgetOf(ctx)
 	}
 	if err := r.held.Reset(valueBytes(r.Value)); err != nil {
 		r.Close()

@@ -19,7 +19,7 @@ type Work struct {
 	Kind, Text string
 	// StartMs and EndMs are the requested range.
 	StartMs, EndMs int64
-	// Selectors select the series that it reads. They serve to estimate its cost.
+	// Selectors select the series that the work reads. The Engine estimates the cost from them.
 	Selectors [][]*labels.Matcher
 	// Client names the client in the list of active queries.
 	Client string
@@ -32,8 +32,8 @@ type Reading struct {
 	held       int
 }
 
-// Hold reserves memory for samples that the query keeps, or fails if there are too many. The session's budget releases the
-// memory.
+// Hold reserves memory for samples that the query keeps. It fails if they exceed a limit. The budget of the session releases
+// the memory.
 func (r *Reading) Hold(samples int) error {
 	if r.held += samples; r.held > r.samplesMax {
 		return promql.ErrTooManySamples("query execution")
@@ -51,38 +51,50 @@ var errNoReader = errors.New("the store has no columns to read")
 func (e *Engine) Do(ctx context.Context, w Work, compute func(context.Context, *Reading) (answerBytes int64, err error)) (
 	*Result, error,
 ) {
+	began := e.opts.Now()
 	q := request{
 		kind:       w.Kind,
 		Expression: expression.Expression{Text: w.Text, Start: time.UnixMilli(w.StartMs), End: time.UnixMilli(w.EndMs)},
 		Params:     Params{Client: w.Client},
 	}
-	return e.recorded(ctx, q, func(used *consumed) (*Result, error) {
-		reader := readerOf(e.opts.Queryable)
-		if reader == nil {
-			return nil, &Error{Type: ErrorInternal, Err: errNoReader}
-		}
-		rule, err := e.opts.Limits.Match(ctx, q.Text, func() string { return "" })
-		if err != nil {
-			return nil, &Error{Type: ErrorExecution, Err: err}
-		}
-		run := &evaluation{engine: e, request: q, rule: rule, consumed: used}
-		ctx, end := run.begin(ctx)
-		defer end()
-		release, err := run.acquireSlot(ctx, e.opts.kindOfWork(ctx, w))
-		if err != nil {
-			return nil, e.opts.limited(classify(ctx, err), run.timeout)
-		}
-		defer release()
-		defer e.opts.Log.Begin(q.record(run.listed.Start))()
-		b, err := run.compute(ctx, reader, compute)
-		if err != nil {
-			return nil, e.opts.limited(classify(ctx, err), run.timeout)
-		}
-		return &Result{held: b}, nil
-	})
+	run := &evaluation{engine: e, request: q, consumed: new(consumed)}
+	b, err := run.work(ctx, w, compute)
+	e.record(ctx, q, began, *run.consumed, err)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{held: b}, nil
 }
 
-// compute runs a computation. The budget that it returns holds the answer.
+// work waits for a slot and runs a computation. The budget that it returns holds the answer. The error is an *Error.
+func (ev *evaluation) work(
+	ctx context.Context, w Work, compute func(context.Context, *Reading) (int64, error),
+) (*budget.Budget, error) {
+	e := ev.engine
+	reader := readerOf(e.opts.Queryable)
+	if reader == nil {
+		return nil, &Error{Type: ErrorInternal, Err: errNoReader}
+	}
+	var err error
+	if ev.rule, err = e.opts.Limits.Match(ctx, ev.Text, func() string { return "" }); err != nil {
+		return nil, &Error{Type: ErrorExecution, Err: err}
+	}
+	ctx, end := ev.begin(ctx)
+	defer end()
+	release, err := ev.acquireSlot(ctx, e.opts.kindOfWork(ctx, w))
+	if err != nil {
+		return nil, e.opts.limited(classify(ctx, err), ev.timeout)
+	}
+	defer release()
+	defer e.opts.Log.Begin(ev.record(ev.listed.Start))()
+	b, err := ev.compute(ctx, reader, compute)
+	if err != nil {
+		return nil, e.opts.limited(classify(ctx, err), ev.timeout)
+	}
+	return b, nil
+}
+
+// compute runs a computation. It returns the budget that accounts for the answer.
 func (ev *evaluation) compute(
 	ctx context.Context, reader *read.Reader, compute func(context.Context, *Reading) (int64, error),
 ) (*budget.Budget, error) {

@@ -10,9 +10,10 @@ import (
 // hour.
 type Window struct {
 	MinMs, MaxMs int64
+	Kind         keyschema.SampleKind // Floats or StartTimes
 	Newest       bool
-	// FromMs is nil or has a time for each series. The reader already knows the samples of that hour before the time, so
-	// reads omit them. If the reader cannot know them, reads set the time to −1 and omit none. That is so if the hour has
+	// FromMs is nil or has a time for each series, which replaces MinMs in the hour of that time. The reader may already know
+	// earlier samples of the hour. If it cannot know them, reads set the time to −1 and use MinMs. That is so if the hour has
 	// several rows, a late sample, or a row that is about to be flushed.
 	FromMs []int64
 }
@@ -23,7 +24,6 @@ const batchGroup = 64
 // batch is the state of a Reader that copies several series.
 type batch struct {
 	Window
-	kind keyschema.SampleKind
 	// order has the positions of the series, sorted by stripe. starts has the end of each stripe's part, and later its
 	// start.
 	order  []uint32
@@ -53,8 +53,8 @@ func (h *Head) AppendSamples(
 func (h *Head) AppendStartTimes(
 	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
-	w := Window{MinMs: mintMs, MaxMs: maxtMs}
-	tsMs, values, _, err := h.appendBatch([]uint32{ref}, keyschema.StartTimes, w, tsMs, values, nil)
+	w := Window{MinMs: mintMs, MaxMs: maxtMs, Kind: keyschema.StartTimes}
+	tsMs, values, _, err := h.AppendBatch([]uint32{ref}, w, tsMs, values, nil)
 	return tsMs, values, err
 }
 
@@ -63,18 +63,12 @@ func (h *Head) AppendStartTimes(
 func (h *Head) AppendBatch(
 	refs []uint32, w Window, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
-	return h.appendBatch(refs, keyschema.Floats, w, tsMs, values, ends)
-}
-
-func (h *Head) appendBatch(
-	refs []uint32, kind keyschema.SampleKind, w Window, tsMs []int64, values []float64, ends []int,
-) ([]int64, []float64, []int, error) {
 	d := readers.Get().(*Reader)
 	defer d.putBatch()
 	d.reset()
 	b := &d.batch
-	b.Window, b.kind = w, kind
-	if w.MinMs <= w.MaxMs && h.HasKind(kind) {
+	b.Window = w
+	if w.MinMs <= w.MaxMs && h.HasKind(w.Kind) {
 		d.copyBatch(h, refs)
 	} else {
 		b.extents = append(b.extents[:0], make([]extent, len(refs))...)
@@ -122,7 +116,7 @@ func (d *Reader) appendSeries(e extent, tsMs []int64, values []float64) ([]int64
 // from returns the first requested time of an hour.
 func (w *Window) from(hour, fromMs int64) int64 {
 	if keyschema.HourOf(fromMs) == hour {
-		return max(w.MinMs, fromMs)
+		return fromMs
 	}
 	return w.MinMs
 }
@@ -210,7 +204,7 @@ func (d *Reader) copyGroup(s *stripe, chunks []*slotChunk, refs, positions []uin
 		for n := first[i]; n != 0; {
 			r := s.row(n)
 			startMs := keyschema.HourStartMs(r.hour())
-			if startMs <= d.batch.MaxMs && startMs+keyschema.HourMs > d.batch.MinMs && r.kind() == d.batch.kind {
+			if startMs <= d.batch.MaxMs && startMs+keyschema.HourMs > d.batch.MinMs && r.kind() == d.batch.Kind {
 				if e.fromMs >= 0 && keyschema.HourOf(e.fromMs) == r.hour() && r.is(flagUnsorted|flagHasOlder|flagFrozen) {
 					e.fromMs, d.batch.FromMs[position] = -1, -1 // older rows of the hour follow in the list
 				}
@@ -227,13 +221,16 @@ func (d *Reader) copyGroup(s *stripe, chunks []*slotChunk, refs, positions []uin
 func (d *Reader) copyRecent(s *stripe, r *row, fromMs int64) {
 	offset := d.batch.needs(r.hour(), fromMs)
 	c := rowCopy{hour: r.hour(), floats: true, unsorted: r.is(flagUnsorted), packedFrom: len(d.packed), tailFrom: len(d.tailMs)}
+	skip := 0
 	switch {
 	case c.unsorted:
 		d.packed = s.appendPacked(d.packed, r)
 	case !s.tailReaches(r, offset):
 		d.packed = s.appendRecent(d.packed, r, offset, &d.decoder)
+	default:
+		skip = s.tail(r).upTo(offset, r.tailLen()) - 1
 	}
-	d.tailMs, d.tailValues = s.appendTail(r, d.tailMs, d.tailValues)
+	d.tailMs, d.tailValues = s.appendTail(r, skip, d.tailMs, d.tailValues)
 	c.packed, c.tail = len(d.packed), len(d.tailMs)
 	d.rows = append(d.rows, c)
 }
@@ -254,8 +251,9 @@ func (d *Reader) prefetch(s *stripe, first []uint32, fromMs []int64) {
 	}
 	for _, n := range first {
 		if n != 0 && s.row(n).tail != 0 {
-			t := s.tail(s.row(n))
-			prefetched += t[0] + t[len(t)-1]
+			r := s.row(n)
+			t := s.tail(r)
+			prefetched += t[valueBytes*max(0, min(r.tailLen(), t.places())-1)] + t[len(t)-1]
 		}
 	}
 	var chains [batchGroup]chainWalk

@@ -205,26 +205,7 @@ func (h *Head) Append(
 		return opened, segmentFault(segment)
 	}
 	s := &h.stripes[stripe]
-	bytes, rows, count := s.bytes, s.count, s.samples
-	opened, err := h.appendLocked(s, kind, samples, segment, opened)
-	h.addTotals(s, bytes, rows, count)
-	return opened, err
-}
-
-func segmentFault(segment uint64) error {
-	return fmt.Errorf("head: log segment %d has more than 32 bits", segment)
-}
-
-// addTotals adds the change of a stripe's totals to the totals of the head. The arguments are the stripe's earlier totals.
-func (h *Head) addTotals(s *stripe, bytes, rows, samples int64) {
-	h.bytes.Add(s.bytes - bytes)
-	h.rows.Add(s.count - rows)
-	h.samples.Add(s.samples - samples)
-}
-
-func (h *Head) appendLocked(
-	s *stripe, kind keyschema.SampleKind, samples []Sample, segment uint64, opened []OpenedRow,
-) ([]OpenedRow, error) {
+	defer h.addTotals(s, s.bytes, s.count, s.samples)
 	tick, usable := h.tick.Load(), uint32(kind)<<kindShift
 	chunks := *h.slots.Load()
 	for i := range samples {
@@ -257,6 +238,17 @@ func (h *Head) appendLocked(
 		}
 	}
 	return opened, nil
+}
+
+func segmentFault(segment uint64) error {
+	return fmt.Errorf("head: log segment %d has more than 32 bits", segment)
+}
+
+// addTotals adds the change of a stripe's totals to the totals of the head. The arguments are the stripe's earlier totals.
+func (h *Head) addTotals(s *stripe, bytes, rows, samples int64) {
+	h.bytes.Add(s.bytes - bytes)
+	h.rows.Add(s.count - rows)
+	h.samples.Add(s.samples - samples)
 }
 
 // packPreviousRow packs the row of the same kind before r if r begins a later hour. Rows of other kinds may lie between them.

@@ -229,17 +229,19 @@ func (m *model) checkBatch(mintMs, maxtMs int64) {
 	require.Len(m.t, ends, 1+len(refs))
 	require.Len(m.t, values, len(tsMs))
 	for i, ref := range refs {
-		wantMs, want, err := m.h.AppendSamples(ref, mintMs, maxtMs, nil, nil)
+		wantMs, want, err := m.h.AppendSamples(ref, keyschema.HourStartMs(keyschema.HourOf(mintMs)), maxtMs, nil, nil)
 		require.NoError(m.t, err)
 		if w.Newest {
 			wantMs, want = newestOfHours(wantMs, want)
 		}
+		replacedMs := int64(-1)
 		if fromMs != nil && w.FromMs[i] >= 0 {
 			require.Equal(m.t, fromMs[i], w.FromMs[i])
 			hour := keyschema.HourOf(fromMs[i])
 			require.False(m.t, m.flushing(ref, hour) && keyschema.HourStartMs(hour) >= mintMs && keyschema.HourStartMs(hour) <= maxtMs)
-			wantMs, want = withoutEarlier(fromMs[i], wantMs, want)
+			replacedMs = fromMs[i]
 		}
+		wantMs, want = since(mintMs, replacedMs, wantMs, want)
 		from, end := ends[i], ends[i+1]
 		require.Equal(m.t, append([]int64{}, wantMs...), append([]int64{}, tsMs[from:end]...), "series %d, %+v", ref, w)
 		for k := range want {
@@ -260,10 +262,10 @@ func (m *model) flushing(ref uint32, hour int64) bool {
 	return false
 }
 
-// withoutEarlier omits the samples of the hour of a time that are before it.
-func withoutEarlier(fromMs int64, tsMs []int64, values []float64) (keptMs []int64, kept []float64) {
+// since returns the samples from a time on. In the hour of fromMs, fromMs replaces that time.
+func since(minMs, fromMs int64, tsMs []int64, values []float64) (keptMs []int64, kept []float64) {
 	for i, ts := range tsMs {
-		if ts >= fromMs || keyschema.HourOf(ts) != keyschema.HourOf(fromMs) {
+		if from := map[bool]int64{false: minMs, true: fromMs}[keyschema.HourOf(ts) == keyschema.HourOf(fromMs)]; ts >= from {
 			keptMs, kept = append(keptMs, ts), append(kept, values[i])
 		}
 	}

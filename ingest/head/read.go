@@ -53,7 +53,7 @@ func (d *Reader) copyRow(s *stripe, r *row) {
 	d.packed = s.appendPacked(d.packed, r)
 	c.packed = len(d.packed)
 	if c.floats {
-		d.tailMs, d.tailValues = s.appendTail(r, d.tailMs, d.tailValues)
+		d.tailMs, d.tailValues = s.appendTail(r, 0, d.tailMs, d.tailValues)
 	}
 	c.tail = len(d.tailMs)
 	d.rows = append(d.rows, c)

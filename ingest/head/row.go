@@ -178,7 +178,7 @@ func (s *stripe) addSlow(r *row, offset uint32, value float64) error {
 // pack turns the tail into a chunk at the end of the chain. The length of the chunk follows the chunk, see
 // appendChunkLength.
 func (s *stripe) pack(r *row) error {
-	tsMs, values := s.appendTail(r, s.tsMs[:0], s.values[:0])
+	tsMs, values := s.appendTail(r, 0, s.tsMs[:0], s.values[:0])
 	if r.is(flagUnsorted) {
 		tsMs, values = s.sorter.sortDedup(tsMs, values)
 	}

@@ -151,24 +151,39 @@ func (s *stripe) changeTail(r *row, flags uint32) tail {
 	return to
 }
 
-// appendTail appends the tail to two columns of equal length, in the order of arrival.
-func (s *stripe) appendTail(r *row, tsMs []int64, values []float64) ([]int64, []float64) {
-	t, startMs, from, n := s.tail(r), keyschema.HourStartMs(r.hour()), len(tsMs), r.tailLen()
+// upTo returns the number of the tail's samples up to an offset. There are n samples, whose offsets ascend.
+func (t tail) upTo(offset uint32, n int) int {
+	if !t.fixedInterval() {
+		for n > 0 && t.offset(n-1) > offset {
+			n--
+		}
+		return n
+	}
+	first, interval := t.firstAndInterval()
+	if offset < first {
+		return 0
+	}
+	return min(n, int((offset-first)/max(1, interval))+1)
+}
+
+// appendTail appends the tail, without its first samples, to two columns of equal length, in the order of arrival.
+func (s *stripe) appendTail(r *row, skip int, tsMs []int64, values []float64) ([]int64, []float64) {
+	t, startMs, from, n := s.tail(r), keyschema.HourStartMs(r.hour()), len(tsMs), r.tailLen()-skip
 	tsMs, values = slices.Grow(tsMs, n)[:from+n], slices.Grow(values, n)[:from+n]
 	if t.fixedInterval() {
 		first, interval := t.firstAndInterval()
-		atMs := startMs + int64(first)
+		atMs := startMs + int64(first) + int64(skip)*int64(interval)
 		for i := range tsMs[from:] {
 			tsMs[from+i] = atMs
 			atMs += int64(interval)
 		}
 	} else {
 		for i := range tsMs[from:] {
-			tsMs[from+i] = startMs + int64(t.offset(i))
+			tsMs[from+i] = startMs + int64(t.offset(skip+i))
 		}
 	}
 	for i := range values[from:] {
-		values[from+i] = t.value(i)
+		values[from+i] = t.value(skip + i)
 	}
 	return tsMs, values
 }

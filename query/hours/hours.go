@@ -6,8 +6,8 @@ import (
 	"halite/storage/index"
 )
 
-// Hull returns the smallest span that holds all hours of spans within [from, to]; ok is false if there are none.
-func Hull(spans []index.HourSpan, from, to int64) (first, last int64, ok bool) {
+// Bounds returns the first and the last hour of spans within [from, to]. ok is false if there are none.
+func Bounds(spans []index.HourSpan, from, to int64) (first, last int64, ok bool) {
 	for at := Search(spans, from); at < len(spans) && spans[at].First <= to; at++ {
 		if !ok {
 			first, ok = max(spans[at].First, from), true

@@ -38,7 +38,7 @@ func (l *Limit) warnAt() int64 {
 	return int64(min(warn, float64(l.Max)))
 }
 
-// enforced returns the limit, or 0 if it refuses nothing.
+// enforced returns the limit, or 0 for a dry run.
 func (l *Limit) enforced() int64 {
 	if l.DryRun {
 		return 0
@@ -148,7 +148,7 @@ func (c *Control) Set(o Options) {
 	c.keepCounts()
 }
 
-// keepCounts makes counts for the present rules, and drops all other counts. The caller holds mu.
+// keepCounts makes counts for new rules, and drops the counts of removed ones. The caller holds mu.
 func (c *Control) keepCounts() {
 	former := c.rules
 	c.rules = make(map[string]*ruleCounts)
@@ -349,13 +349,21 @@ func (c *Control) BytesMax(ctx context.Context) (least int64) {
 	return least
 }
 
-// Ended counts a query of a principal that has ended. timedOut means that it ran out of time. exceeded is the memory limit
-// that it exceeded, otherwise 0.
-func (c *Control) Ended(ctx context.Context, took time.Duration, peakBytes int64, timedOut bool, exceeded int64) {
+// Usage is the use of limits by a query that has ended.
+type Usage struct {
+	Took      time.Duration
+	PeakBytes int64
+	// TimedOut says that a time limit ended the query. ExceededBytes is the memory limit that it exceeded, 0 if none.
+	TimedOut      bool
+	ExceededBytes int64
+}
+
+// Ended counts the usage of a query by the principal in ctx.
+func (c *Control) Ended(ctx context.Context, u Usage) {
 	var some [4]*Options // keeps the list out of the heap for a few tenants
 	for _, o := range c.appendConcerned(ctx, some[:0]) {
-		c.use(kindTime, &o.TimeMs, took.Milliseconds(), timedOut && took.Milliseconds() >= o.TimeMs.Max)
-		c.use(kindBytes, &o.Bytes, peakBytes, exceeded > 0 && exceeded == o.Bytes.Max)
+		c.use(kindTime, &o.TimeMs, u.Took.Milliseconds(), u.TimedOut && u.Took.Milliseconds() >= o.TimeMs.Max)
+		c.use(kindBytes, &o.Bytes, u.PeakBytes, u.ExceededBytes > 0 && u.ExceededBytes == o.Bytes.Max)
 	}
 }
 

@@ -35,7 +35,7 @@ func TestFingerprint(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestRules: the first rule that matches decides, and each is counted by its id over a change of rules.
+// TestRules: the first matching rule decides. The counts of a rule survive a change of rules by its id.
 func TestRules(t *testing.T) {
 	c := New(nil)
 	rules := []Rule{
@@ -130,19 +130,20 @@ func TestTimeAndBytes(t *testing.T) {
 	require.Equal(t, time.Second, c.Timeout(t.Context(), time.Minute))
 	require.Equal(t, time.Millisecond, c.Timeout(t.Context(), time.Millisecond))
 	require.Zero(t, c.BytesMax(t.Context()), "a dry run ends no query")
-	c.Ended(t.Context(), 799*time.Millisecond, 79, true, 200) // its own timeout, and a limit of another
-	c.Ended(t.Context(), 800*time.Millisecond, 101, false, 0)
-	c.Ended(t.Context(), 1001*time.Millisecond, 80, true, 0)
+	// The request's own timeout and the limit of another tenant end this query.
+	c.Ended(t.Context(), Usage{Took: 799 * time.Millisecond, PeakBytes: 79, TimedOut: true, ExceededBytes: 200})
+	c.Ended(t.Context(), Usage{Took: 800 * time.Millisecond, PeakBytes: 101})
+	c.Ended(t.Context(), Usage{Took: 1001 * time.Millisecond, PeakBytes: 80, TimedOut: true})
 	s := c.Status()
 	require.Equal(t, LimitStatus{Max: 1000, Warn: 800, LimitCounts: LimitCounts{Warnings: 2, Refused: 1}}, s.TimeMs)
 	require.Equal(t, LimitStatus{Max: 100, Warn: 80, DryRun: true, LimitCounts: LimitCounts{Warnings: 2, DryRuns: 1}}, s.Bytes)
 	c.Set(Options{Bytes: Limit{Max: 100, Warn: 90}})
 	require.Equal(t, int64(100), c.BytesMax(t.Context()))
-	c.Ended(t.Context(), time.Millisecond, 70, false, 100)
+	c.Ended(t.Context(), Usage{Took: time.Millisecond, PeakBytes: 70, ExceededBytes: 100})
 	require.Equal(t, LimitCounts{Warnings: 3, Refused: 1, DryRuns: 1}, c.Status().Bytes.LimitCounts)
 }
 
-// as is a context of a token that acts for tenants.
+// as returns the context of a token that acts for tenants.
 func as(t *testing.T, token string, tenants ...string) context.Context {
 	return principal.With(t.Context(), &principal.Principal{Name: token, Tenants: tenants})
 }
@@ -168,7 +169,8 @@ func TestRulesOfTokens(t *testing.T) {
 	require.Empty(t, match(t.Context(), "up"), "the server itself")
 }
 
-// TestLimitsOfTenants: the queries of a tenant meet its limits and the limits of all, and count for no other tenant.
+// TestLimitsOfTenants: the limits of a tenant and the limits of all apply to its queries, which do not count for other
+// tenants.
 func TestLimitsOfTenants(t *testing.T) {
 	c := New(nil)
 	c.Set(Options{

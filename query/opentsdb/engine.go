@@ -35,7 +35,7 @@ type Options struct {
 // Engine answers queries. It is safe for concurrent use.
 type Engine struct{ opts Options }
 
-// New makes an Engine.
+// New returns an Engine. It fails if an option is missing.
 func New(o Options) (*Engine, error) {
 	if o.Runner == nil || o.Names == nil {
 		return nil, errors.New("opentsdb: Runner and Names are required")
@@ -43,7 +43,7 @@ func New(o Options) (*Engine, error) {
 	return &Engine{opts: o}, nil
 }
 
-// Client is the client and the text of its query, for the list of active queries.
+// Client describes a client and its query in the list of active queries.
 type Client struct{ Address, Text string }
 
 // Answer is the answer to a query. Close it once it is written.
@@ -78,7 +78,7 @@ func (f *Figures) Add(other Figures) {
 	f.Points += other.Points
 }
 
-// warningInterpolated explains why another system may show other values.
+// warningInterpolated says that another system may return other values, and why.
 const warningInterpolated = "some values are interpolated: at their time a series of the group has no sample"
 
 // Run answers a query. The error is a *query.Error.
@@ -131,8 +131,10 @@ func (s *Series) sizeBytes() int64 {
 	for _, t := range s.Tags {
 		bytes += int64(len(t.Name) + len(t.Value) + 32)
 	}
-	for _, id := range s.TSUIDs {
-		bytes += int64(len(id) + 16)
+	for _, ids := range [][]string{s.TSUIDs, s.FormerTSUIDs} {
+		for _, id := range ids {
+			bytes += int64(len(id) + 16)
+		}
 	}
 	return bytes
 }

@@ -58,6 +58,7 @@ func (r *subRun) aggregate(members []member) Series {
 	s.Tags, s.AggregateTags = commonTags(members)
 	if r.query.ShowTSUIDs {
 		s.TSUIDs = ids(members)
+		s.FormerTSUIDs = r.formerIDs(s.TSUIDs)
 	}
 	return s
 }
@@ -92,4 +93,12 @@ func ids(members []member) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// formerIDs returns the other tsuids of series.
+func (r *subRun) formerIDs(ids []string) (former []string) {
+	for _, id := range ids {
+		former = append(former, r.former[id]...)
+	}
+	return former
 }

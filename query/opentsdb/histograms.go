@@ -168,6 +168,7 @@ func (r *subRun) named(group []member, suffix string) Series {
 	s.Tags, s.AggregateTags = commonTags(group)
 	if r.query.ShowTSUIDs {
 		s.TSUIDs = ids(group)
+		s.FormerTSUIDs = r.formerIDs(s.TSUIDs)
 	}
 	return s
 }

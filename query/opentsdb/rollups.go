@@ -115,7 +115,7 @@ func (r *subRun) readRollups(
 		return nil, err
 	}
 	defer selection.Close()
-	r.metric = run.metric
+	r.metric, r.former = run.metric, run.former
 	if err := run.checkFill(selection.Len()); err != nil {
 		return nil, err
 	}

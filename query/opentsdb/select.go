@@ -47,6 +47,9 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 			return keep
 		})
 	}
+	if r.query != nil && r.query.ShowTSUIDs { // queries of last points have no annotations
+		r.noteFormer(selection)
+	}
 	if sub.ExplicitTags && len(sub.Filters) > 0 {
 		keys := map[string]bool{}
 		for _, f := range sub.Filters {
@@ -54,7 +57,7 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 				keys[f.Key] = true
 			}
 		}
-		// Every selected series has all of these keys, and the metric's name. In an answer for several tenants it has its tenant.
+		// Every selected series has all of these keys and the metric's name, and its tenant in an answer for several tenants.
 		selection.Keep(func(i int) bool {
 			more := 1
 			if selection.Labels(i).Has(keyschema.TenantLabel) {
@@ -66,6 +69,19 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 	return selection, r.engine.checkNames(ctx, &sub, selection)
 }
 
+// noteFormer notes the tsuids of renamed series by their stored names.
+func (r *subRun) noteFormer(selection *read.Selection) {
+	r.former = map[string][]string{}
+	for i := range selection.Len() {
+		id := tsuid.Text(r.shown(selection.Labels(i)))
+		selection.Stored(i, func(stored labels.Labels) {
+			if former := tsuid.Text(r.shown(withoutTenant(stored))); former != id {
+				r.former[id] = append(r.former[id], former)
+			}
+		})
+	}
+}
+
 // withoutTenant returns stored labels with the name that the tenant gives the metric.
 func withoutTenant(stored labels.Labels) labels.Labels {
 	prefix, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
@@ -75,7 +91,7 @@ func withoutTenant(stored labels.Labels) labels.Labels {
 	return labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels()
 }
 
-// metricOf returns the metric of tsuids. They may have its UID of before an alias renamed it.
+// metricOf returns the metric of tsuids. They may have the UID of its name before an alias renamed it.
 func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 	var first tsuid.UID
 	for i, id := range ids {

@@ -23,6 +23,7 @@ type subRun struct {
 	reading *query.Reading
 	within  aggregation.Range
 	metric  string
+	former  map[string][]string // other tsuids of renamed series, by the tsuids of the answer
 	figures Figures
 	rollup  string // interval of the stored rollups to read; "" for samples
 }
@@ -193,7 +194,8 @@ type cleaned struct {
 	values []float64
 }
 
-// numbers returns the samples without stale markers, laterMs later. The result is valid until the next call.
+// numbers returns the samples without stale markers, with laterMs added to their times. The result is valid until the next
+// call.
 func (c *cleaned) numbers(s *column.Samples, laterMs int64) ([]int64, []float64) {
 	if s.NoStale && laterMs == 0 && s.TsMs != nil {
 		return s.TsMs, s.Values

@@ -13,14 +13,14 @@ import (
 	"halite/query/read"
 )
 
-// Exemplars returns the exemplars of the series that match one of several sets of matchers, sorted by series and time. Series
-// without exemplars are left out. If the Queryable has a budget, the result stays in it.
+// Exemplars returns the exemplars of the series that match one of several sets of matchers, sorted by series and time. It
+// omits series without exemplars. If the Queryable has a budget, the result stays in it.
 func (q *Queryable) Exemplars(
 	ctx context.Context, minMs, maxMs int64, sets ...[]*labels.Matcher,
 ) ([]promexemplar.QueryResult, error) {
 	b := q.budget
 	if b == nil {
-		b = q.reader.Budget()
+		b = q.reader.BudgetOf(ctx)
 		defer b.Close()
 	}
 	session := q.reader.SessionWith(b)

@@ -59,14 +59,14 @@ const clientBytesMax = 256
 func (q Query) bounded(textMax int) Query {
 	if len(q.Query) > textMax {
 		q.QueryBytes = max(q.QueryBytes, len(q.Query))
-		q.Query = cut(q.Query, textMax)
+		q.Query = truncate(q.Query, textMax)
 	}
-	q.Client = cut(q.Client, clientBytesMax)
+	q.Client = truncate(q.Client, clientBytesMax)
 	return q
 }
 
-// cut shortens a text to bytesMax without splitting a character.
-func cut(text string, bytesMax int) string {
+// truncate shortens a text to bytesMax without splitting a character.
+func truncate(text string, bytesMax int) string {
 	if len(text) <= bytesMax {
 		return text
 	}
@@ -85,7 +85,8 @@ func encode(record any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// appendJSON appends a query as JSON with a line end, as encode does. It is quicker, because each query needs it.
+// appendJSON appends a query as JSON with a line end, as encode does. It is faster than encode, which matters because each
+// query starts with it.
 func (q Query) appendJSON(dst []byte) []byte {
 	dst = append(dst, `{"time":"`...)
 	dst = q.Time.AppendFormat(dst, time.RFC3339Nano)
@@ -122,7 +123,7 @@ func appendText(dst []byte, text string) []byte {
 
 // encodeLine encodes the line of a query that ended.
 func encodeLine(q Query, o Outcome) ([]byte, error) {
-	l := line{Query: q.bounded(textBytesMax), Status: o.Status, Error: cut(o.Error, textBytesMax), PeakBytes: o.PeakBytes}
+	l := line{Query: q.bounded(textBytesMax), Status: o.Status, Error: truncate(o.Error, textBytesMax), PeakBytes: o.PeakBytes}
 	if o.Status != StatusUnfinished {
 		seconds := o.Duration.Seconds()
 		l.DurationSeconds, l.Samples = &seconds, &o.Samples

@@ -7,8 +7,7 @@ import (
 	"halite/query/rowcache"
 )
 
-// Batch is the columns of adjacent series within a span of time. Its samples stay in the query's budget until it is
-// released.
+// Batch has the columns of adjacent series within a span of time. Its samples stay in the query's budget until it is released.
 type Batch struct {
 	// First is the index of the first column's series in the Selection.
 	First   int
@@ -20,7 +19,8 @@ type Batch struct {
 	session *Session
 	data    []*column.Buffer // memory of the samples
 	head    *column.Buffer   // samples of the head that are not joined with rows; may be nil
-	pins    *rowcache.Pins   // of samples in the row cache; may be nil
+	// pins and headPins are of samples of the tables and of the head in the row cache; they may be nil.
+	pins, headPins *rowcache.Pins
 
 	recordsBytes int64 // of the columns' records
 }
@@ -40,8 +40,9 @@ func (b *Batch) Release() {
 	b.session.putBuffer(&r.heads, b.head)
 	b.session.budget.Release(b.recordsBytes)
 	b.pins.Release(b.session.budget)
+	b.headPins.Release(b.session.budget)
 	r.columns.PutColumns(b.Columns)
-	b.data, b.head, b.Columns, b.pins = nil, nil, nil, nil
+	b.data, b.head, b.Columns, b.pins, b.headPins = nil, nil, nil, nil, nil
 }
 
 // putBuffer ends the use of a buffer, and releases its samples.

@@ -47,7 +47,7 @@ func planReads(prefixes []RowPrefix, hoursOf func(series int) []index.HourSpan, 
 			from, to := max(r.FromHour, dayFrom), min(r.ToHour, dayTo)
 			if apart {
 				read.addEach(r, hoursOf(r.Series), from, to)
-			} else if from, to, ok := hours.Hull(hoursOf(r.Series), from, to); ok {
+			} else if from, to, ok := hours.Bounds(hoursOf(r.Series), from, to); ok {
 				read.add(r, from, to)
 			}
 		}
@@ -143,7 +143,7 @@ func (c *coalescer) coalesce(ctx context.Context, r *dayRead) error {
 func (c *coalescer) commonHours(first, last int64) (from, to int64, ok bool) {
 	from, to = last+1, first-1
 	for i := range c.series {
-		if a, b, some := hours.Hull(c.missingOf(i), first, last); some {
+		if a, b, some := hours.Bounds(c.missingOf(i), first, last); some {
 			from, to = min(from, a), max(to, b)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"halite/keyschema"
 	"halite/keyschema/histchunk"
 	"halite/query/column"
+	"halite/query/hours"
 	"halite/query/rowcache"
 	"halite/storage/index"
 	"halite/storage/tombstone"
@@ -23,8 +24,13 @@ type BatchReader struct {
 	head     *column.Buffer
 	headEnds []int // end of each series' samples in head; nil if the head has none at all
 	rowsHour int64 // the hour whose rows of the head the row cache may hold, decoded; 0 if there is none
-	// headProperties are the properties of each series' samples in head; nil if they are not known.
+	// headProperties are the properties of the first series' samples in head, as far as they are known.
 	headProperties []column.Properties
+	// pin allows samples of the head that stay in the row cache. columns hold such samples of each series; nil if there are
+	// none. A series with pinned samples has none in head.
+	pin     bool
+	columns []column.Column
+	pins    *rowcache.Pins // nil if the row cache was not used
 	// headRecords are the histograms, start timestamps and exemplars of each series in the head, from the start of the
 	// window's first hour on. It is nil if only floats are read.
 	headRecords  []column.Records
@@ -40,6 +46,11 @@ type BatchReader struct {
 
 // ReadHead copies the unflushed samples of the series [first, end) of a selection. The caller closes the BatchReader.
 func (s *Selection) ReadHead(ctx context.Context, first, end int) (*BatchReader, error) {
+	return s.readHead(ctx, first, end, false)
+}
+
+// readHead is ReadHead. If pin is set, samples may stay in the row cache. Then the batch is read as a whole.
+func (s *Selection) readHead(ctx context.Context, first, end int, pin bool) (*BatchReader, error) {
 	if yield := s.session.yield; yield != nil {
 		if err := yield(ctx); err != nil {
 			return nil, err
@@ -47,6 +58,7 @@ func (s *Selection) ReadHead(ctx context.Context, first, end int) (*BatchReader,
 	}
 	b := &BatchReader{sel: s, first: first}
 	b.series, b.owners = expand(s.series[first:end])
+	b.pin = pin && s.pin && b.owners == nil && s.cutoffs(s.window) == nil
 	read := func() error { return b.copyHead(ctx) }
 	var err error
 	if set := s.session.reader.opts.Tombstones; set != nil {
@@ -70,7 +82,9 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 	if b.sel.kinds.records() {
 		b.headRecords = make([]column.Records, len(b.series))
 	}
-	b.rowsHour = b.cachedHeadHour()
+	if b.rowsHour = b.cachedHeadHour(); b.rowsHour > 0 {
+		b.pins = b.sel.cache.NewPins()
+	}
 	refs := make([]uint32, 0, min(len(b.series), headBatchMax))
 	b.headEnds = make([]int, 0, len(b.series))
 	for first, n := 0, 1; first < len(b.series); {
@@ -92,7 +106,10 @@ func (b *BatchReader) copyHead(ctx context.Context) error {
 		}
 		first, n = first+n, nextHeadBatch(n, b.head.Len()-before)
 	}
-	b.sel.session.figures.samples.Add(int64(b.head.Len()))
+	b.sel.session.figures.samples.Add(int64(b.HeadSamples()))
+	if b.columns == nil {
+		b.releasePins()
+	}
 	return nil
 }
 
@@ -142,7 +159,7 @@ func (b *BatchReader) copyHeadSamples(refs []uint32) (err error) {
 		return err
 	}
 	b.head.TsMs, b.head.Values, b.headEnds = tsMs[:kept], values[:kept], ends
-	return nil
+	return b.pins.Reserve(b.sel.session.budget)
 }
 
 // appendHead appends the samples of the next series to head, and their ends to headEnds. It returns the ends.
@@ -163,8 +180,6 @@ const (
 	// headWindowMinMs is the part of an hour above which rows of the head are looked up in the row cache. A shorter part is
 	// decoded as fast.
 	headWindowMinMs = 10 * 60_000
-	// headRowSamples is the number of decoded samples above which a row goes into the row cache.
-	headRowSamples = 36
 )
 
 // cachedHeadHour returns the one of the latest two hours from which the query needs more samples, if the head holds some of
@@ -186,55 +201,110 @@ func (b *BatchReader) cachedHeadHour() (hour int64) {
 }
 
 // appendHeadRows is appendHead, but it takes samples from the row cache where possible, and stores decoded rows there. It
-// returns false, and appends nothing, if the cached rows became invalid meanwhile.
+// returns false and appends nothing if the cached rows have become invalid.
 func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err error) {
-	r, w, startMs := b.sel.session.reader, b.sel.window, keyschema.HourStartMs(b.rowsHour)
+	r, w := b.sel.session.reader, b.sel.window
 	deletions := uint64(0)
 	if set := r.opts.Tombstones; set != nil {
 		deletions = set.NextID()
 	}
-	rows := b.sel.cache.HeadRows(b.rowsHour, deletions)
+	rows := b.sel.cache.HeadRows(b.rowsHour, deletions, b.pins)
 	defer rows.Release()
-	series := b.series[len(b.headEnds) : len(b.headEnds)+len(refs)]
-	fromMs, found := rows.Find(series)
-	rest := r.rests.Get(0)
-	defer r.rests.Put(rest)
-	restEnds := make([]int, 0, len(refs))
-	// The cache stores whole rows, so the row is read from the start of its hour.
-	rest.TsMs, rest.Values, restEnds, err = r.opts.Head.AppendBatch(
-		refs, min(w.MinMs, startMs), w.MaxMs, false, fromMs, rest.TsMs, rest.Values, restEnds)
+	fromMs, found := rows.Find(b.series[len(b.headEnds):len(b.headEnds)+len(refs)], w.MinMs)
+	since := headSamples{Buffer: r.rests.Get(0), ends: make([]int, 0, len(refs)), startMs: keyschema.HourStartMs(b.rowsHour)}
+	defer r.rests.Put(since.Buffer)
+	since.TsMs, since.Values, since.ends, err = r.opts.Head.AppendBatch(
+		refs, w.MinMs, w.MaxMs, false, fromMs, since.TsMs, since.Values, since.ends)
 	if err != nil || !rows.Unchanged() {
 		return nil, false, err
 	}
-	b.sel.session.figures.rowsCached.Add(int64(found))
-	ends = b.headEnds
-	var put []rowcache.HeadRow
-	start := 0
-	for i, end := range restEnds {
-		first := b.head.Len()
-		before, from := column.Points{TsMs: rest.TsMs[start:end], Values: rest.Values[start:end]}.Split(startMs)
-		start = end
-		b.head.Append(before.TsMs, before.Values)
-		p, at := column.PropertiesOf(before), b.head.Len()
-		grows := fromMs[i] >= 0 // otherwise the head has returned all samples
-		if grows {
-			p = b.head.Join(p, rows.AppendTo(b.head, i, w), first, at)
-			at = b.head.Len()
+	for i := range refs {
+		if _, of, _ := since.of(i); fromMs[i] >= 0 && !rows.Compare(i, of, w.MaxMs) {
+			return nil, false, nil
 		}
-		inWindow := w.Clip(from)
-		b.head.Append(inWindow.TsMs, inWindow.Values)
-		ends = append(ends, b.head.Len())
-		b.headProperties = append(b.headProperties, b.head.Join(p, column.PropertiesOf(inWindow), first, at))
-		if of, _ := from.Split(startMs + keyschema.HourMs); grows && len(of.TsMs) >= headRowSamples {
-			put = append(put, rowcache.HeadRow{Series: &series[i], Points: rows.Extended(i, of)})
+	}
+	rows.Extend()
+	b.sel.session.figures.rowsCached.Add(int64(found))
+	var put []rowcache.HeadRow
+	for i := range refs {
+		cached := fromMs[i] >= 0 // otherwise the head has returned all samples
+		if !cached || !b.pinHeadRow(rows, i, &since) {
+			b.appendHeadRow(rows, i, &since, cached)
+		}
+		b.headEnds = append(b.headEnds, b.head.Len())
+		if _, of, _ := since.of(i); cached && rows.WorthCaching(i, of) {
+			put = append(put, rowcache.HeadRow{Series: i, Since: of})
 		}
 	}
 	rows.Put(put)
-	return ends, true, nil
+	return b.headEnds, true, nil
 }
 
-// keepHours removes samples whose hour was not selected, because they came after the query had begun. Older samples of that
-// hour may have been flushed since, and would be missing. It moves the remaining samples to the front of p.
+// headSamples are samples of the head of a few series.
+type headSamples struct {
+	*column.Buffer
+	ends    []int
+	startMs int64 // of the hour whose rows the row cache may hold
+}
+
+// of returns the samples of series i before, in and after the hour.
+func (s *headSamples) of(i int) (before, in, after column.Points) {
+	start := 0
+	if i > 0 {
+		start = s.ends[i-1]
+	}
+	in = column.Points{TsMs: s.TsMs[start:s.ends[i]], Values: s.Values[start:s.ends[i]]}
+	if n := len(in.TsMs); n > 0 && in.TsMs[0] < s.startMs {
+		before, in = in.Split(s.startMs)
+	}
+	if n := len(in.TsMs); n > 0 && in.TsMs[n-1] >= s.startMs+keyschema.HourMs {
+		in, after = in.Split(s.startMs + keyschema.HourMs)
+	}
+	return before, in, after
+}
+
+// pinHeadRow leaves the samples of series i of rows in the row cache if it has all of them.
+func (b *BatchReader) pinHeadRow(rows *rowcache.HeadRows, i int, since *headSamples) bool {
+	next := len(b.headEnds)
+	if _, _, selected := hours.Bounds(b.series[next].Hours, b.rowsHour, b.rowsHour); !b.pin || !selected {
+		return false
+	}
+	if before, _, after := since.of(i); len(before.TsMs)+len(after.TsMs) > 0 {
+		return false
+	}
+	pinned, ok := rows.Pin(i, b.sel.window)
+	if !ok || pinned.Len() == 0 {
+		return ok
+	}
+	if b.columns == nil {
+		b.columns = b.sel.session.reader.columns.Columns(len(b.series))
+	}
+	b.columns[next].Samples = pinned
+	return true
+}
+
+// appendHeadRow appends the samples of series i of rows to head. cached means that they may follow samples of the row cache.
+func (b *BatchReader) appendHeadRow(rows *rowcache.HeadRows, i int, since *headSamples, cached bool) {
+	first := b.head.Len()
+	before, in, after := since.of(i)
+	b.head.Append(before.TsMs, before.Values)
+	p, at := column.PropertiesOf(before), b.head.Len()
+	if cached {
+		p = b.head.Join(p, rows.AppendTo(b.head, i, b.sel.window), first, at)
+	}
+	for _, of := range []column.Points{b.sel.window.Clip(in), after} {
+		at = b.head.Len()
+		b.head.Append(of.TsMs, of.Values)
+		p = b.head.Join(p, column.PropertiesOf(of), first, at)
+	}
+	for len(b.headProperties) < len(b.headEnds) {
+		b.headProperties = append(b.headProperties, column.Properties{}) // pinned series have none
+	}
+	b.headProperties = append(b.headProperties, p)
+}
+
+// keepHours removes samples of hours that were not selected, because these samples came after the query had begun. The result
+// would lack older samples of such an hour if a flush has moved them. keepHours moves the remaining samples to the front of p.
 func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	if len(p.TsMs) == 0 {
 		return p
@@ -260,8 +330,19 @@ func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	return column.Points{TsMs: p.TsMs[:kept], Values: p.Values[:kept]}
 }
 
+// pinnedOf returns the samples of a series in the head if they stay in the row cache, or nil.
+func (b *BatchReader) pinnedOf(series int) *column.Samples {
+	if b.columns == nil || b.columns[series].Len() == 0 {
+		return nil
+	}
+	return &b.columns[series].Samples
+}
+
 // headOf returns the samples of a series in the head.
 func (b *BatchReader) headOf(series int) column.Points {
+	if p := b.pinnedOf(series); p != nil {
+		return column.Points{TsMs: p.Times(nil), Values: p.Values}
+	}
 	if b.headEnds == nil {
 		return column.Points{}
 	}
@@ -275,7 +356,7 @@ func (b *BatchReader) headOf(series int) column.Points {
 
 // propertiesOf returns the properties of a series' samples in the head.
 func (b *BatchReader) propertiesOf(series int, head column.Points) column.Properties {
-	if b.headProperties == nil {
+	if series >= len(b.headProperties) || b.pinnedOf(series) != nil {
 		return column.PropertiesOf(head)
 	}
 	return b.headProperties[series]
@@ -299,6 +380,7 @@ func (b *BatchReader) Deletions() *tombstone.View { return b.view }
 func (b *BatchReader) Close() {
 	b.sel.session.putBuffer(&b.sel.session.reader.heads, b.head)
 	b.head = nil
+	b.releasePins()
 	b.sel.session.budget.Release(b.recordsBytes)
 	b.headRecords, b.recordsBytes = nil, 0
 	if b.view != nil {
@@ -307,8 +389,17 @@ func (b *BatchReader) Close() {
 	}
 }
 
+// releasePins ends the use of samples in the row cache.
+func (b *BatchReader) releasePins() {
+	if b.columns != nil {
+		b.sel.session.reader.columns.PutColumns(b.columns)
+	}
+	b.pins.Release(b.sel.session.budget)
+	b.pins, b.columns = nil, nil
+}
+
 // HeadSamples returns the number of samples from the head.
-func (b *BatchReader) HeadSamples() int { return b.head.Len() }
+func (b *BatchReader) HeadSamples() int { return b.head.Len() + b.pins.Samples() }
 
 // RowPrefixes lists the row prefixes of the series that have hours, sorted by key.
 func (b *BatchReader) RowPrefixes(hoursOf func(series int) []index.HourSpan) []RowPrefix {

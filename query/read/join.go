@@ -33,6 +33,9 @@ func (t *timeSlice) join() (*Batch, error) {
 			}
 			unfinished = unfinished[1:]
 		}
+		if pinned := t.batch.pinnedOf(i); pinned != nil && t.appendPinned(c, i, pinned) {
+			continue
+		}
 		head := t.headOf(i)
 		rows, properties, ok := t.contiguous(i)
 		if ok && len(head.TsMs) == 0 {
@@ -62,6 +65,7 @@ func (t *timeSlice) join() (*Batch, error) {
 		batch.Release()
 		return nil, err
 	}
+	batch.headPins, t.batch.pins = t.batch.pins, nil
 	if len(apart) < len(t.batch.series) || batch.pins.Any() {
 		batch.data = append(batch.data, t.parts...)
 		t.parts = nil
@@ -84,22 +88,47 @@ func (t *timeSlice) onlyHead() bool {
 	return !slices.ContainsFunc(t.batch.series, func(s index.Series) bool { return len(s.Hours) > 0 && s.Hours[0].First <= last })
 }
 
+// appendPinned appends rows of a series and its pinned samples of the head to a column. It returns false if they have to be
+// joined in memory: they overlap, or a block of the rows must be cached.
+func (t *timeSlice) appendPinned(c *column.Column, series int, pinned *column.Samples) bool {
+	rows, properties, ok := t.contiguous(series)
+	n := len(rows.TsMs)
+	if !ok || n > 0 && rows.TsMs[n-1] >= pinned.Time(0) || t.lookup != nil && t.lookup.AnyToPut(series) {
+		return false
+	}
+	if n > 0 {
+		c.Append(rows, properties)
+	}
+	if c.Len() == 0 {
+		c.Samples = *pinned
+	} else {
+		c.Segments = append(c.Segments, *pinned)
+	}
+	return true
+}
+
 // takeHead makes the batch from the samples of the head, and takes over their memory.
 func (t *timeSlice) takeHead() *Batch {
 	session := t.batch.sel.session
 	batch := &Batch{First: t.batch.first, ToMs: t.window.MaxMs, session: session}
 	batch.refs.Store(1)
-	batch.Columns = session.reader.columns.Columns(len(t.batch.series))
+	if batch.Columns = t.batch.columns; batch.Columns == nil {
+		batch.Columns = session.reader.columns.Columns(len(t.batch.series))
+	}
 	for i := range t.batch.series {
 		c := &batch.Columns[i]
 		c.Series = &t.batch.series[i]
 		c.Labels, c.Group = c.Series.Labels, c.Series.Group
+		if t.batch.pinnedOf(i) != nil {
+			continue
+		}
 		if head := t.batch.headOf(i); len(head.TsMs) > 0 {
 			c.Append(head, t.batch.propertiesOf(i, head))
 		}
 	}
 	t.hideOld(batch)
 	batch.head, t.batch.head, t.batch.headEnds = t.batch.head, nil, nil
+	batch.headPins, t.batch.pins, t.batch.columns = t.batch.pins, nil, nil
 	return batch
 }
 

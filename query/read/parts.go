@@ -14,7 +14,7 @@ import (
 	"halite/storage/principal"
 )
 
-// aliases is an Index that gives series alias names.
+// aliases is an Index with aliases of metrics and labels.
 type aliases interface {
 	// Stored returns all stored names of a metric for the principal.
 	Stored(ctx context.Context, metric string) []string
@@ -72,10 +72,10 @@ func (r *Reader) ExplainAliases(ctx context.Context, within column.TimeRange, ma
 	return a.ExplainAliases(ctx, window.MinMs, window.MaxMs, matchers...)
 }
 
-// cut reports whether a series, or a part, has other labels in other hours.
-func cut(s index.Series) bool {
+// relabelled reports whether a series, or a part, has other labels in other hours.
+func relabelled(s index.Series) bool {
 	if parts := s.Parts(); parts != nil {
-		return slices.ContainsFunc(parts, cut)
+		return slices.ContainsFunc(parts, relabelled)
 	}
 	return s.Alias != nil && (s.Alias.FirstHour > 0 || s.Alias.LastHour < keyschema.HourMax)
 }

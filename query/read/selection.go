@@ -34,26 +34,25 @@ type request struct {
 	// steps is the number of values that each series is evaluated to; 0 if series are read one after the other.
 	steps int
 	kinds kinds // of samples to read; setSeries adds histograms
-	// pin allows columns without TsMs in the memory of the row cache. latest says that the last sample of a window almost
-	// suffices.
+	// pin allows columns without TsMs in the memory of the row cache. latest is Windows.Latest.
 	pin, latest bool
 }
 
 // Selection is the series that answer a selector, sorted by labels and divided into batches of neighbours.
 type Selection struct {
 	request
-	session  *Session
-	series   []index.Series
-	bounds   []boundary
-	reserved int             // series in the budget
-	joined   bool            // a series consists of several stored ones
-	cut      bool            // a series has other labels in other hours of the window
-	metric   string          // a metric that may have histograms, if kinds has them
-	omitted  int             // series that SelectJoin has omitted
-	cache    *rowcache.Cache // nil if it is not used
-	merge    bool            // the row cache may merge rows
-	version  uint64          // version of the row cache before the look-up in the index
-	// neighbours is nil if series that match the matchers are not in the selection.
+	session    *Session
+	series     []index.Series
+	bounds     []boundary
+	reserved   int             // series in the budget
+	joined     bool            // a series consists of several stored ones
+	relabelled bool            // a series has other labels in other hours of the window
+	metric     string          // a metric that may have histograms, if kinds has them
+	omitted    int             // series that SelectJoin has omitted
+	cache      *rowcache.Cache // nil if it is not used
+	merge      bool            // the row cache may merge rows
+	version    uint64          // version of the row cache before the look-up in the index
+	// neighbours is nil if the selection omits series that match the matchers.
 	neighbours *neighbours
 }
 
@@ -110,7 +109,7 @@ func newSelection(ctx context.Context, session *Session, r request, matchers []*
 	return s, nil
 }
 
-// restrictHours restricts the hours of each series to those needed, and omits series without any.
+// restrictHours restricts each series to the needed hours, and omits series without such hours.
 func restrictHours(series []index.Series, needed []index.HourSpan) []index.Series {
 	out := series[:0:0]
 	for _, s := range series {
@@ -193,7 +192,7 @@ func (s *Selection) setSeries(series []index.Series) error {
 	}
 	s.reserved, s.series = len(series), series
 	s.joined = slices.ContainsFunc(series, func(one index.Series) bool { return one.Parts() != nil })
-	s.cut = slices.ContainsFunc(series, cut)
+	s.relabelled = slices.ContainsFunc(series, relabelled)
 	s.pin = s.pin && !s.joined
 	s.findHistograms()
 	if !s.kinds.has(keyschema.Histograms) {
@@ -204,10 +203,9 @@ func (s *Selection) setSeries(series []index.Series) error {
 }
 
 const (
-	// streamShare is the part of BatchRowsMax from which a series is streamed if other series are evaluated with it.
+	// streamShare: a series with more than 1/streamShare of BatchRowsMax is streamed if other series are evaluated with it.
 	streamShare = 4
-	// batchValuesMax is the number of results (series × steps) of a streamed batch: they stay in memory until its last slice
-	// has been read.
+	// batchValuesMax bounds the results (series × steps) of a streamed batch, which stay in memory until its last slice is read.
 	batchValuesMax = 1 << 20
 )
 
@@ -255,7 +253,7 @@ func (s *Selection) divide() {
 	s.UseCache(all)
 }
 
-// rows is the number of rows of all series.
+// rows returns the number of rows of all series.
 func (s *Selection) rows() (n int) {
 	for i := range s.series {
 		n += hours.Count(s.series[i].Hours)
@@ -263,11 +261,11 @@ func (s *Selection) rows() (n int) {
 	return n
 }
 
-// UseCache decides whether the row cache is used, given the number of rows.
+// UseCache decides whether the selection uses the row cache. rows is the number of rows to read.
 func (s *Selection) UseCache(rows int) {
 	s.cache, s.merge = nil, false
-	if s.kinds.records() || s.cut {
-		return // it holds only floats, and blocks of all hours of a stored series
+	if s.kinds.records() || s.relabelled {
+		return // the cache holds only floats, and only stored series
 	}
 	if c := s.session.reader.opts.Cache; c.Admits(rows) {
 		s.cache = c
@@ -275,7 +273,7 @@ func (s *Selection) UseCache(rows int) {
 	}
 }
 
-// hoursPerDay returns the largest number of hours of one day that are read.
+// hoursPerDay returns the largest number of hours that are read of one day.
 func (s *Selection) hoursPerDay() int {
 	if s.hours == nil {
 		return keyschema.DayHours

@@ -35,7 +35,10 @@ type timeSlice struct {
 	// read.
 	records      []column.Records
 	recordsBytes atomic.Int64
-	hourly       [][]histchunk.Sample // retired histograms of each series, from rollup states; nil if there are none
+	// spanMs and spanValues are memory for headSpan.
+	spanMs     [2]int64
+	spanValues [2]float64
+	hourly     [][]histchunk.Sample // retired histograms of each series, from rollup states; nil if there are none
 }
 
 // hoursOf returns the hours of a series within the slice.
@@ -54,8 +57,17 @@ func (t *timeSlice) missingOf(series int) []index.HourSpan {
 	return t.lookup.Missing(series)
 }
 
-// headOf returns the samples that the head had of a series within the slice.
+// headOf returns the samples of a series within the slice that ReadHead has copied.
 func (t *timeSlice) headOf(series int) column.Points { return t.window.Clip(t.batch.headOf(series)) }
+
+// headSpan is headOf for a caller that needs only the bounds of samples in the row cache, which lie in one hour.
+func (t *timeSlice) headSpan(series int) column.Points {
+	if p := t.batch.pinnedOf(series); p != nil {
+		t.spanMs = [2]int64{p.Time(0), p.Time(p.Len() - 1)}
+		return column.Points{TsMs: t.spanMs[:], Values: t.spanValues[:]}
+	}
+	return t.headOf(series)
+}
 
 // read reads the rows of all series and joins them with the head.
 func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
@@ -87,8 +99,8 @@ func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
 
 // lookUp looks up rows in the row cache.
 //
-// The head was read before. A sample that had left the head by then was already in the table. So the version of its hour, which
-// is read now, reflects that sample.
+// The head was read before. A sample that had left the head at that moment was already in the table. So the version of its
+// hour, which lookUp reads now, reflects the sample.
 func (t *timeSlice) lookUp(ctx context.Context) error {
 	sel := t.batch.sel
 	if sel.cache == nil {
@@ -97,7 +109,7 @@ func (t *timeSlice) lookUp(ctx context.Context) error {
 	r := sel.session.reader
 	l := sel.cache.Lookup(rowcache.Request{
 		Series: t.batch.series, Hours: t.hours, Range: t.window, Version: sel.version, NowMs: r.opts.Now().UnixMilli(),
-		Sparse: sel.hours != nil, OldestHour: t.oldestHour, Head: t.headOf, Steps: sel.steps, Latest: sel.latest,
+		Sparse: sel.hours != nil, OldestHour: t.oldestHour, Head: t.headSpan, Steps: sel.steps, Latest: sel.latest,
 		Pin:   sel.pin && t.hours == nil && sel.cutoffs(t.window) == nil,
 		Merge: sel.merge, Rows: t.rows, Buffers: &r.buffers, Columns: &r.columns, Budget: sel.session.budget,
 	})
@@ -152,7 +164,7 @@ func (t *timeSlice) readRows(ctx context.Context) error {
 	return group.Wait()
 }
 
-// prefixes returns the row prefixes of missing rows, or of all rows if those are known or needed anyway.
+// prefixes returns the row prefixes of missing rows, or of all rows if the batch knows or needs them.
 func (t *timeSlice) prefixes() []RowPrefix {
 	b := t.batch
 	switch {
@@ -165,7 +177,7 @@ func (t *timeSlice) prefixes() []RowPrefix {
 	return b.prefixes
 }
 
-// rowDecoder is the state with which a worker decodes rows.
+// rowDecoder is the state of a worker that decodes rows.
 type rowDecoder struct {
 	part  int
 	row   chunk.Row
@@ -250,7 +262,7 @@ func (t *timeSlice) addRow(owner RowPrefix, stored storage.Row, d *rowDecoder) (
 	}
 	at := t.rows.At(owner.Series, t.hoursOf(owner.Series), hour)
 	if at < 0 {
-		// The series did not have the hour when it was selected: the row is newer than the query.
+		// The series did not have the hour when it was selected, so the row is newer than the query.
 		return 0, nil
 	}
 	if t.rows.All[at].Found {

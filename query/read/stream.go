@@ -10,7 +10,7 @@ import (
 	"halite/storage/index"
 )
 
-// ErrClosed is the error of reads after Close.
+// ErrClosed is the error of a read after Close.
 var ErrClosed = errors.New("read was closed")
 
 // Stream reads the series of a batch slice by slice: spans of whole hours, of whole days if possible, ascending and without
@@ -28,7 +28,7 @@ func (s *Selection) Open(ctx context.Context, i int) (*Stream, error) {
 	if i+1 < len(s.bounds) {
 		end = s.bounds[i+1].first
 	}
-	b, err := s.ReadHead(ctx, first, end)
+	b, err := s.readHead(ctx, first, end, !s.bounds[i].streamed)
 	if err != nil {
 		return nil, err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// stored is a result in the cache: series with a value at each step from their first to their last, or a stale marker at a
-// step without a value. Its values stay encoded until a query needs them.
+// stored is a result in the cache. Each series has a value for each step from its first to its last; a stale marker stands for
+// a missing value. Values stay encoded until a query needs them.
 type stored struct {
 	generation      uint64
 	startMs, stepMs int64
@@ -28,7 +28,8 @@ func (s *stored) at(k int) int64 { return s.startMs + int64(k)*s.stepMs }
 
 func (s *stored) lastMs() int64 { return s.at(s.steps - 1) }
 
-// appendStored encodes a matrix whose points lie on the steps of the grid; ok is false if the cache cannot hold it.
+// appendStored encodes a matrix. ok is false if a point does not lie on a step of the grid, or if the matrix has histograms or
+// stale markers.
 func appendStored(
 	dst []byte, generation uint64, startMs, stepMs int64, steps int, m promql.Matrix,
 ) (_ []byte, ok bool) {
@@ -81,7 +82,7 @@ func appendText(dst []byte, s string) []byte {
 // storedHeaderBytes is the size of the part before the series.
 const storedHeaderBytes = 3*8 + 2*4
 
-// reader decodes a result. Entries come from this process only, so a short entry is a fault and counts as missing.
+// storedReader decodes a result. Only this process writes entries, so it treats a short entry as missing.
 type storedReader struct {
 	b   []byte
 	bad bool
@@ -121,7 +122,7 @@ func (r *storedReader) text() string {
 	return string(r.take(int(n)))
 }
 
-// parseStored parses an encoded result and keeps b; ok is false if b is not a result.
+// parseStored parses an encoded result, which keeps b. ok is false if b is not a result.
 func parseStored(b []byte) (*stored, bool) {
 	r := storedReader{b: b}
 	s := &stored{generation: r.u64(), startMs: int64(r.u64()), stepMs: int64(r.u64()), steps: r.u32()}
@@ -149,8 +150,8 @@ func parseStored(b []byte) (*stored, bool) {
 	return s, true
 }
 
-// cut copies the values of the steps [from, to). It leaves out series without values.
-func (s *stored) cut(from, to int) promql.Matrix {
+// slice copies the values of the steps [from, to). It omits series without values.
+func (s *stored) slice(from, to int) promql.Matrix {
 	total := 0
 	for i := range s.series {
 		c := &s.series[i]
@@ -174,8 +175,8 @@ func (s *stored) cut(from, to int) promql.Matrix {
 	return out
 }
 
-// Merged joins matrices that follow each other in time, each sorted by labels, into one sorted matrix. It copies the points
-// unless a series is in one part only.
+// Merged joins matrices of consecutive ranges, each sorted by labels, into one sorted matrix. It copies the points of series
+// that are in several matrices.
 func Merged(parts []promql.Matrix) promql.Matrix {
 	if len(parts) == 1 {
 		return parts[0]
@@ -214,7 +215,7 @@ func Merged(parts []promql.Matrix) promql.Matrix {
 	}
 }
 
-// within cuts a matrix to the points from fromMs to toMs. It copies no points.
+// within returns the points of a matrix from fromMs to toMs, without a copy.
 func within(m promql.Matrix, fromMs, toMs int64) promql.Matrix {
 	out := make(promql.Matrix, 0, len(m))
 	for _, s := range m {

@@ -11,7 +11,8 @@ import (
 	"halite/query/expression"
 )
 
-// Find searches the cache for a query and decides which steps the caller evaluates.
+// Find looks a query up. It returns the whole result, or nil; then Parts lists the steps that the cache has and those that the
+// caller evaluates.
 func (q *Lookup) Find() (value parser.Value) {
 	if q == nil || q.Outcome != "" {
 		return nil
@@ -32,7 +33,7 @@ func (q *Lookup) Find() (value parser.Value) {
 		}
 		q.Outcome, q.Reused = outcomeHit, q.Steps
 		if q.IsRange {
-			return s.cut(0, s.steps)
+			return s.slice(0, s.steps)
 		}
 		return s.vector()
 	}
@@ -57,13 +58,13 @@ func (q *Lookup) wholeHit() parser.Value {
 	return Merged(matrices)
 }
 
-// Partial reports whether the caller evaluates only a part.
+// Partial reports whether the cache has some of the steps, so that the caller evaluates the others.
 func (q *Lookup) Partial() bool { return q != nil && q.Outcome == outcomePartial }
 
-// EvaluateAll discards the steps that Find has found.
+// EvaluateAll discards the cached steps, so that the caller evaluates all.
 func (q *Lookup) EvaluateAll() { q.Outcome, q.Parts, q.Reused = outcomeMiss, nil, 0 }
 
-// Demote records that the expression is not sliding after all. The current result can still answer the same query.
+// Demote records that the expression is not sliding. The current result can still answer the same query.
 func (q *Lookup) Demote(why SkipReason) {
 	if q == nil || !q.sliding() {
 		return
@@ -76,8 +77,8 @@ func (q *Lookup) Demote(why SkipReason) {
 // beyond the query.
 type validSteps struct{ from, to int }
 
-// divide splits the steps of the query into those that the entry has and those to evaluate. It does not use steps of the entry
-// outside the query; extend copies them.
+// divide splits the steps of the query into those that the entry has and those to evaluate. extend handles the steps of the
+// entry outside the query.
 func (q *Lookup) divide(s *stored) {
 	kept := q.validOf(s)
 	parts := make([]part, 0, 2*len(kept)+1)
@@ -92,7 +93,7 @@ func (q *Lookup) divide(s *stored) {
 			parts = append(parts, part{From: next, To: from})
 			evaluated += from - next
 		}
-		parts = append(parts, part{From: from, To: to, Cached: true, Matrix: s.cut(from-offset, to-offset)})
+		parts = append(parts, part{From: from, To: to, Cached: true, Matrix: s.slice(from-offset, to-offset)})
 		q.Reused += to - from
 		next = to
 	}
@@ -100,7 +101,7 @@ func (q *Lookup) divide(s *stored) {
 		parts = append(parts, part{From: next, To: q.Steps})
 		evaluated += q.Steps - next
 	}
-	// Each evaluated part finds and reads the series again. That pays only if it saves most of the steps.
+	// Each evaluated part selects and reads the series again. That pays only if the cache saves a quarter of the steps.
 	if evaluated > 0 && 4*q.Reused < q.Steps {
 		q.Reused = 0
 		return
@@ -111,7 +112,7 @@ func (q *Lookup) divide(s *stored) {
 	}
 }
 
-// validOf returns the steps of an entry that are still valid: the steps before and after all changes.
+// validOf returns the steps of an entry that are still valid: those whose samples lie before or after all changes.
 func (q *Lookup) validOf(s *stored) []validSteps {
 	offset := int((s.startMs - q.startMs) / q.stepMs)
 	all := validSteps{offset, offset + s.steps}
@@ -142,7 +143,7 @@ func stepsUpTo(ms, stepMs int64) int {
 	return int(max(math.MinInt32, min(math.MaxInt32, n))) + 1
 }
 
-// Keep stores the value of a query that was evaluated as a whole or in parts, unless it has warnings.
+// Keep stores the joined value of a query. clean is false if the value has warnings; Keep then stores nothing.
 func (q *Lookup) Keep(value parser.Value, clean bool) {
 	if q == nil || q.Outcome != outcomeMiss && q.Outcome != outcomePartial {
 		return
@@ -213,8 +214,8 @@ func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) SkipReason {
 
 func tooLarge(bytes, cacheBytes int64) bool { return bytes > cacheBytes/entryShareMax }
 
-// extend joins the steps of the entry before and after a result to the result. So dashboards with different lengths, or
-// dashboards that move back and forth, share an entry. If the entry becomes too large, extend drops the most distant steps.
+// extend joins the entry's steps before and after a result to the result. So dashboards of different lengths share an entry.
+// If the entry becomes too large, extend drops the most distant steps.
 func (q *Lookup) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps int) {
 	startMs, steps = q.startMs, q.Steps
 	b := q.cache.entries.GetBig(nil, q.key[:])
@@ -232,14 +233,14 @@ func (q *Lookup) extend(m promql.Matrix) (_ promql.Matrix, startMs int64, steps 
 		if k.from < 0 && k.to >= 0 {
 			n := min(spare, -k.from)
 			spare -= n
-			parts = append([]promql.Matrix{s.cut(-n-offset, -offset)}, parts...)
+			parts = append([]promql.Matrix{s.slice(-n-offset, -offset)}, parts...)
 			startMs -= int64(n) * q.stepMs
 			steps += n
 		}
 		if k.to > q.Steps && k.from <= q.Steps {
 			n := min(spare, k.to-q.Steps)
 			spare -= n
-			parts = append(parts, s.cut(q.Steps-offset, q.Steps+n-offset))
+			parts = append(parts, s.slice(q.Steps-offset, q.Steps+n-offset))
 			steps += n
 		}
 	}
@@ -288,7 +289,7 @@ func (q *Lookup) Finish() {
 	}
 }
 
-// Uncached shortens a span by the steps that the result cache has.
+// Uncached shortens the range of an expression by the cached steps, to estimate the cost of the others.
 func (in *Lookup) Uncached(s expression.Expression) expression.Expression {
 	if !in.Partial() {
 		return s

@@ -2,6 +2,7 @@ package rowcache
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 	"sort"
 	"unsafe"
@@ -19,8 +20,8 @@ type layout struct {
 const (
 	layoutMonotonic = 1 << 31
 	layoutNoStale   = 1 << 30
-	// layoutResetsShift is the position of the number of counter resets. The number is resetsMany if there are more, or if
-	// they were not counted.
+	// layoutResetsShift is the position of the number of counter resets. The number is resetsMany if the values have more resets,
+	// or if nothing has counted them.
 	layoutResetsShift = 26
 	resetsMany        = 1<<4 - 1
 	// resetsPerWord is the number of positions in a word.
@@ -48,7 +49,7 @@ func layoutOf(startMs int64, c column.Points, t column.Properties) layout {
 	return s
 }
 
-// appendResets appends the positions of values below the previous value, at most most positions.
+// appendResets appends the positions of values below the previous value, up to a maximum of most positions.
 func appendResets(to []uint16, values []float64, most int) []uint16 {
 	for i := 1; i < len(values) && len(to) < most; i++ {
 		if values[i] < values[i-1] {
@@ -60,7 +61,27 @@ func appendResets(to []uint16, values []float64, most int) []uint16 {
 
 func (s layout) len() int { return int(s.samples & (1<<layoutResetsShift - 1)) }
 
-// resets returns the number of values that are less than the one before; known is false if there are many.
+// room is the number of words of a row of the head that is evenly spaced, with those for later samples.
+func (s layout) room() int { return 1 << bits.Len(uint(s.len()-1)) }
+
+// grow adds samples at the end. p are the properties of their values, from the last earlier one on.
+func (s *layout) grow(samples int, p column.Properties) {
+	*s = s.truncated(samples)
+	if !p.Monotonic {
+		s.samples &^= layoutMonotonic
+	}
+	if !p.NoStale {
+		s.samples &^= layoutNoStale
+	}
+}
+
+// truncated is the layout of another number of samples.
+func (s layout) truncated(samples int) layout {
+	s.samples = s.samples&^(1<<layoutResetsShift-1) | uint32(samples)
+	return s
+}
+
+// resets returns the number of counter resets. known is false if the entry does not have it.
 func (s layout) resets() (n int, known bool) {
 	n = int(s.samples >> layoutResetsShift & resetsMany)
 	return n, n < resetsMany
@@ -99,7 +120,7 @@ func (s layout) write(words []uint64, startMs int64, c column.Points) {
 	}
 }
 
-// resetsIn returns the positions of resets, which are the last words of an entry; nil if they are not known.
+// resetsIn returns the positions of counter resets from the end of an entry, or nil if the entry does not have them.
 func (s layout) resetsIn(words []uint64) []uint16 {
 	n, known := s.resets()
 	if !known {

@@ -11,27 +11,28 @@ import (
 	"halite/storage/index"
 )
 
-// Request describes the rows that a query wants to read of some series.
+// Request describes the rows that a query reads.
 type Request struct {
 	Series []index.Series
 	// Hours are the hours to read of each series; nil means Series[i].Hours.
 	Hours [][]index.HourSpan
 	// Range bounds the samples.
 	Range column.TimeRange
-	// Version is Cache.Version from before the series were selected.
+	// Version is the value of Cache.Version before the series were selected.
 	Version uint64
 	NowMs   int64
-	// Sparse says that only some hours of the range are read. Blocks of hours are not put into the cache then.
+	// Sparse says that the query reads only some hours of the range. Then the cache takes no blocks of hours.
 	Sparse bool
-	// OldestHour returns the first hour with all rows of a series selected; retention may hide older rows.
+	// OldestHour returns the first hour of a series whose rows are all selected. Retention may hide older rows.
 	OldestHour func(series int) int64
-	// Head returns the samples of a series that the head has within the range.
+	// Head returns the samples of a series that the head has within the range. If they lie in one hour, the first and the last one
+	// suffice. The result is valid until the next call.
 	Head func(series int) column.Points
-	// Steps is the number of values that each series is evaluated to. Latest says that only the last sample of a series is
-	// needed. Both decide what is prefetched.
+	// Steps is the number of values that the query computes for each series. Latest says that it needs only the last sample of a
+	// series. Both decide what Find prefetches.
 	Steps  int
 	Latest bool
-	// Pin allows columns whose samples stay in the cache; Merge also puts rows that were found apart into the cache as one
+	// Pin allows columns whose samples stay in the memory of the cache. Merge also caches rows that were found one by one as one
 	// entry.
 	Pin, Merge bool
 
@@ -41,15 +42,15 @@ type Request struct {
 	Budget  *budget.Budget
 }
 
-// Lookup finds the rows of a request in the cache, and later puts rows into it. It belongs to one goroutine; each Writer
-// belongs to one of its own.
+// Lookup finds the rows of a request in the cache. Later it puts rows into the cache. A Lookup belongs to one goroutine, and
+// so does each of its Writers.
 type Lookup struct {
 	Request
 	cache    *Cache
 	keys     keyMaker
 	versions hourVersions // of whole days
-	// days are the blocks of hours that may be cached, from firstDay on. foundBlocks has a bit set for each block that was
-	// found, series by series.
+	// days are the blocks of hours that may be cached, from firstDay on. foundBlocks has bits for the blocks found, by series and
+	// day.
 	days        []dayBlocks
 	firstDay    int64
 	foundBlocks []uint8
@@ -59,7 +60,7 @@ type Lookup struct {
 	columns []column.Column // columns of pinned samples are complete; nil if nothing may be pinned
 	pins    *Pins
 
-	// What follows is of the series at hand.
+	// The following fields are about the current series.
 	series int
 	number uint64 // the beginning of the keys of the series
 	known  bool   // the series has a number
@@ -73,7 +74,8 @@ type Lookup struct {
 	rowsFound, rowsTried int
 }
 
-// Lookup begins a look-up. It takes the versions of the hours: a row that is written later is not found. Release it.
+// Lookup begins a look-up and takes the versions of the hours, so that it finds no row that is written later. The caller
+// releases it.
 func (c *Cache) Lookup(r Request) *Lookup {
 	l, ok := c.lookups.Get().(*Lookup)
 	if !ok {
@@ -83,7 +85,7 @@ func (c *Cache) Lookup(r Request) *Lookup {
 		Request: r, cache: c, keys: keyMaker{cache: c, buf: l.keys.buf}, foundBlocks: l.foundBlocks, missing: l.missing,
 		hits: l.hits[:0], merging: merging{list: l.merging.list[:0]},
 	}
-	first, last := l.hull()
+	first, last := l.hourBounds()
 	if last >= 0 {
 		l.firstDay = first / keyschema.DayHours
 		l.versions = c.watch.versionsOf(
@@ -95,7 +97,7 @@ func (c *Cache) Lookup(r Request) *Lookup {
 	return l
 }
 
-// Release ends the look-up, and releases what it still holds.
+// Release ends the look-up. It frees memory and pins that nothing has taken.
 func (l *Lookup) Release() {
 	l.pins.Release(l.Budget)
 	if l.columns != nil {
@@ -113,14 +115,14 @@ func (l *Lookup) Release() {
 	}
 }
 
-// pooledMax is the number of hits beyond which the memory of a look-up is left to the collector.
+// pooledMax is the number of hits up to which the memory of a look-up is reused.
 const pooledMax = 1 << 16
 
-// Find looks for all rows. Their samples are copied into the part, or pinned. Call it once.
+// Find looks all rows up. It copies their samples into the part, or pins them. Call it once.
 func (l *Lookup) Find(ctx context.Context) error {
 	defer func() { l.cache.count(l.rowsFound, l.rowsTried) }()
 	if l.Pin {
-		l.columns, l.pins = l.Columns.Columns(len(l.Series)), l.cache.newPins()
+		l.columns, l.pins = l.Columns.Columns(len(l.Series)), l.cache.NewPins()
 		if l.Merge {
 			l.merging.nowHour, l.merging.on, l.merging.found = keyschema.HourOf(l.NowMs), true, true
 		}
@@ -147,10 +149,10 @@ func (l *Lookup) findAll(ctx context.Context) error {
 	return l.takeHits(l.part)
 }
 
-// Missing returns the hours of a series that have to be read from the table.
+// Missing returns the hours of a series that the caller reads from the table.
 func (l *Lookup) Missing(series int) []index.HourSpan { return l.missing[series] }
 
-// AnyMissing reports whether anything has to be read from the table.
+// AnyMissing reports whether the caller has to read the table.
 func (l *Lookup) AnyMissing() bool {
 	return slices.ContainsFunc(l.missing, func(h []index.HourSpan) bool { return len(h) > 0 })
 }
@@ -160,18 +162,18 @@ func (l *Lookup) Found() (rows, samples int) {
 	if l.part == nil {
 		return 0, 0
 	}
-	return l.rowsFound, l.part.Len() + l.pins.samples()
+	return l.rowsFound, l.part.Len() + l.pins.Samples()
 }
 
-// TakePart passes on the samples that were copied, as part 0 of the rows.
+// TakePart passes on the copied samples, as part 0 of the rows.
 func (l *Lookup) TakePart() *column.Buffer {
 	part := l.part
 	l.part = nil
 	return part
 }
 
-// TakeColumns hands over the columns and their pins. Both are nil if nothing may be pinned. Columns of pinned samples are
-// complete. unfinished lists the series, ascending, whose columns lack their last samples.
+// TakeColumns returns the columns and their pins, and the caller then owns both. Both are nil without Request.Pin. Columns of
+// pinned samples are complete, except that unfinished series lack their last samples. unfinished is ascending.
 func (l *Lookup) TakeColumns() (columns []column.Column, pins *Pins, unfinished []int) {
 	columns, pins = l.columns, l.pins
 	l.columns, l.pins = nil, nil
@@ -186,8 +188,8 @@ func (l *Lookup) hoursOf(series int) []index.HourSpan {
 	return l.Hours[series]
 }
 
-// hull returns the first and the last hour of all series; last is negative if there are no hours.
-func (l *Lookup) hull() (first, last int64) {
+// hourBounds returns the first and the last hour of all series. last is negative if the series have no hours.
+func (l *Lookup) hourBounds() (first, last int64) {
 	first, last = keyschema.HourMax, -1
 	for i := range l.Series {
 		if hours := l.hoursOf(i); len(hours) > 0 {
@@ -210,7 +212,7 @@ type Writer struct {
 // Writer returns a writer of rows that the look-up has not found.
 func (l *Lookup) Writer() *Writer { return &Writer{lookup: l, keys: keyMaker{cache: l.cache}} }
 
-// Put caches a row as a whole, unless its hour is cached in a block with others.
+// Put caches a whole row, unless its hour becomes a part of a block.
 func (w *Writer) Put(series int, hour int64, row column.Points, p column.Properties) {
 	l := w.lookup
 	if l.cachedInBlock(hour) {
@@ -222,7 +224,7 @@ func (w *Writer) Put(series int, hour int64, row column.Points, p column.Propert
 	}
 }
 
-// PutMissing caches that the missing rows which were not read either do not exist.
+// PutMissing caches an empty row for each missing row that the table does not have either.
 func (l *Lookup) PutMissing() {
 	w := l.Writer()
 	none := column.PropertiesOf(column.Points{})
@@ -237,7 +239,7 @@ func (l *Lookup) PutMissing() {
 	}
 }
 
-// PutBlocks caches the blocks of hours that were read as a whole, given the columns of all series.
+// PutBlocks caches the blocks of hours that were read as a whole. columns has the samples of all series.
 func (l *Lookup) PutBlocks(columns []column.Column) {
 	if !slices.ContainsFunc(l.days, func(d dayBlocks) bool {
 		return slices.ContainsFunc(d.quarters[:], func(q block) bool { return q.cacheable() })
@@ -267,7 +269,7 @@ func (l *Lookup) putBlocksOf(series int, c, head column.Points) {
 	})
 }
 
-// eachNewBlock visits the days of a series that were not found as a whole, until visit returns false.
+// eachNewBlock visits the days of a series that the look-up did not find as a whole, until visit returns false.
 func (l *Lookup) eachNewBlock(series int, visit func(d *dayBlocks, found uint8) bool) {
 	spans := l.hoursOf(series)
 	for n := range l.days {
@@ -281,8 +283,8 @@ func (l *Lookup) eachNewBlock(series int, visit func(d *dayBlocks, found uint8) 
 	}
 }
 
-// anyToPut reports whether PutBlocks would cache a block of a series.
-func (l *Lookup) anyToPut(series int) (any bool) {
+// AnyToPut reports whether PutBlocks would cache a block of a series.
+func (l *Lookup) AnyToPut(series int) (any bool) {
 	l.eachNewBlock(series, func(d *dayBlocks, found uint8) bool {
 		any = d.day.cacheable()
 		for i := range d.quarters {
@@ -293,7 +295,7 @@ func (l *Lookup) anyToPut(series int) (any bool) {
 	return any
 }
 
-// putBlock caches a block of a series, unless the head had some of it. It returns false if the block is too large.
+// putBlock caches a block of a series, unless the head has some of its samples. It returns false if the block is too large.
 func (l *Lookup) putBlock(series int, b *block, c, head column.Points) (ok bool) {
 	rows, ok := b.of(c, head)
 	return !ok || l.keys.put(&l.Series[series], b.firstHour, b.hours, b.version, rows, column.PropertiesOf(rows))
@@ -310,7 +312,7 @@ func (l *Lookup) putQuarter(series int, q *block, c, head column.Points) {
 	}
 }
 
-// of returns the part of a column that lies in the block, and false if the head had some of it.
+// of returns the part of a column that lies in the block. ok is false if the head has some of its samples.
 func (b *block) of(c, head column.Points) (_ column.Points, ok bool) {
 	r := hoursRange(index.HourSpan{First: b.firstHour, Last: b.lastHour()})
 	if len(r.Clip(head).TsMs) > 0 {

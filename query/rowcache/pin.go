@@ -4,12 +4,12 @@ import (
 	"halite/query/column"
 )
 
-// pinSamplesMin is the number of samples from which an entry becomes a segment of a column without a copy: each segment costs
-// the evaluation some time.
+// pinSamplesMin is the least number of samples of an entry that is pinned as a segment of a column. Shorter entries are
+// copied, because each segment costs the evaluation some time.
 const pinSamplesMin = 512
 
-// pin makes the column of a series from its hits if all or some of their samples can be pinned. It reports whether it did.
-// Samples that have to be copied go to the part.
+// pin makes the column of a series from its hits if it can pin some of their samples. It copies the others to the part. It
+// reports whether it made the column.
 func (l *Lookup) pin(part *column.Buffer, hits []hit) bool {
 	series := int(hits[0].series)
 	if !l.Pin || l.missing[series] != nil {
@@ -22,7 +22,7 @@ func (l *Lookup) pin(part *column.Buffer, hits []hit) bool {
 	return l.pinSegments(part, hits, head)
 }
 
-// pinOnly makes a column of a single entry that is evenly spaced, or of none.
+// pinOnly makes a column from a single evenly spaced entry, or an empty column if there is no entry.
 func (l *Lookup) pinOnly(hits []hit) bool {
 	var only *hit
 	for i := range hits {
@@ -50,11 +50,12 @@ func (l *Lookup) markFound(hits []hit) {
 	}
 }
 
-// worthPinning reports whether the samples of a hit may stay where they are.
+// worthPinning reports whether the samples of a hit are worth a segment of their own.
 func (h *hit) worthPinning() bool { return h.layout.stepMs > 0 && h.end-h.from >= pinSamplesMin }
 
-// pinSegments makes a column of several segments. Long entries are pinned, samples between them are copied. Samples that
-// overlap with the head are left to the caller. It makes nothing if blocks or merged entries have to be put first.
+// pinSegments makes a column of several segments. It pins long entries and copies the samples between them. It copies samples
+// that overlap with the head to the part, and the caller joins them. It makes no column if the look-up still has to cache
+// blocks or merged entries of the series.
 func (l *Lookup) pinSegments(part *column.Buffer, hits []hit, head column.Points) bool {
 	series := int(hits[0].series)
 	before := len(hits) // these hits end before the head
@@ -67,7 +68,7 @@ func (l *Lookup) pinSegments(part *column.Buffer, hits []hit, head column.Points
 	for i := range hits[:before] {
 		any = any || hits[i].worthPinning()
 	}
-	if !any || l.mergeableOf(hits) != nil || l.anyToPut(series) {
+	if !any || l.mergeableOf(hits) != nil || l.AnyToPut(series) {
 		return false
 	}
 	segments := l.pins.newSegments(len(hits) + 1)
@@ -121,7 +122,7 @@ func (l *Lookup) copySegment(part *column.Buffer, hits []hit) column.Samples {
 	return out
 }
 
-// pinned returns the samples of a hit, which are evenly spaced, in the memory of the cache.
+// pinned returns the evenly spaced samples of a hit, in the memory of the cache.
 func (h *hit) pinned(words []uint64) column.Samples {
 	t := h.layout.properties()
 	return column.Samples{

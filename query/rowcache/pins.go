@@ -5,21 +5,22 @@ import (
 	"halite/query/column"
 )
 
-// Pins keep memory of the cache unchanged while columns of a batch lie in it. Pinned samples are reserved in the budget as if
-// they were copied, so that a limit does not depend on what is cached. A nil Pins pins nothing.
+// Pins keep memory of the cache unchanged while columns of a batch lie in it. They reserve pinned samples in the budget as if
+// the samples were copied, so that the limit of a query does not depend on the cache. A nil Pins pins nothing.
 type Pins struct {
 	cache    *Cache
 	regions  []*region
 	pinned   []uint64 // a bit for each region
-	count    int      // samples that are pinned
-	reserved int      // samples that are in the budget
+	count    int      // pinned samples
+	reserved int      // samples in the budget
 	// segments is the memory of Column.Segments.
 	segments []column.Samples
 	// unfinished are the series, ascending, whose columns lack their last samples.
 	unfinished []int
 }
 
-func (c *Cache) newPins() *Pins {
+// NewPins returns an empty Pins. The caller releases it.
+func (c *Cache) NewPins() *Pins {
 	p, ok := c.pins.Get().(*Pins)
 	if !ok {
 		p = new(Pins)
@@ -31,7 +32,7 @@ func (c *Cache) newPins() *Pins {
 // newSegments returns memory for n segments of a column.
 func (p *Pins) newSegments(n int) []column.Samples {
 	if len(p.segments)+n > cap(p.segments) {
-		p.segments = make([]column.Samples, 0, max(n, 2*cap(p.segments))) // segments in use stay where they are
+		p.segments = make([]column.Samples, 0, max(n, 2*cap(p.segments))) // columns still use the former segments
 	}
 	at := len(p.segments)
 	p.segments = p.segments[:at+n]
@@ -61,8 +62,8 @@ func (p *Pins) add(place uint32, samples int) {
 	}
 }
 
-// samples returns the number of pinned samples.
-func (p *Pins) samples() int {
+// Samples returns the number of pinned samples.
+func (p *Pins) Samples() int {
 	if p == nil {
 		return 0
 	}
@@ -70,21 +71,21 @@ func (p *Pins) samples() int {
 }
 
 // Any reports whether samples are pinned.
-func (p *Pins) Any() bool { return p.samples() > 0 }
+func (p *Pins) Any() bool { return p.Samples() > 0 }
 
-// reserve adds the pinned samples to the budget. Call it once, after the last add.
-func (p *Pins) reserve(b *budget.Budget) error {
-	if p.samples() == 0 {
+// Reserve adds the samples pinned since the last call to the budget.
+func (p *Pins) Reserve(b *budget.Budget) error {
+	if p.Samples() == 0 || p.count == p.reserved {
 		return nil
 	}
-	if err := b.Reserve(int64(p.count) * column.SampleBytes); err != nil {
+	if err := b.Reserve(int64(p.count-p.reserved) * column.SampleBytes); err != nil {
 		return err
 	}
 	p.reserved = p.count
 	return nil
 }
 
-// Release unpins everything: the samples must not be used any more.
+// Release unpins everything. The caller no longer uses the samples.
 func (p *Pins) Release(b *budget.Budget) {
 	if p == nil {
 		return

@@ -9,7 +9,7 @@ import (
 	"halite/query/budget"
 )
 
-// putNumbered puts an entry whose words are all its key.
+// putNumbered puts an entry and fills it with its key.
 func putNumbered(t *table, key uint64, words int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -20,7 +20,7 @@ func putNumbered(t *table, key uint64, words int) {
 	})
 }
 
-// TestPinnedWordsStay pins entries and puts many times as many others as there is room for.
+// TestPinnedWordsStay pins entries and then puts many times more entries than fit.
 func TestPinnedWordsStay(t *testing.T) {
 	const words = 100
 	cache := &Cache{table: newTable(1 << 18)}
@@ -32,7 +32,7 @@ func TestPinnedWordsStay(t *testing.T) {
 		key    uint64
 		pinned [][]uint64
 		keys   []uint64
-		l      = cache.newPins()
+		l      = cache.NewPins()
 	)
 	put := func() { key++; putNumbered(table, key, words) }
 	turnover := 4 * table.regionsMax * table.regionWords() / words
@@ -44,7 +44,7 @@ func TestPinnedWordsStay(t *testing.T) {
 		pinned, keys = append(pinned, table.words(s.place, words)), append(keys, key)
 		table.mu.RUnlock()
 	}
-	require.NoError(t, l.reserve(memory))
+	require.NoError(t, l.Reserve(memory))
 	for range turnover {
 		put()
 	}
@@ -56,7 +56,7 @@ func TestPinnedWordsStay(t *testing.T) {
 	}
 	require.NotNil(t, table.get(key, 1))
 
-	all := cache.newPins() // nothing can be put now
+	all := cache.NewPins() // nothing can be put now
 	for n := range table.regions {
 		all.add(uint32(n<<table.regionBits), 0)
 	}

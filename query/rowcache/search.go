@@ -6,7 +6,7 @@ import (
 	"halite/storage/index"
 )
 
-// hit is an entry that was found for a row or block: its samples [from, end) lie in the range of the request.
+// hit is an entry that a look-up found for a row or block. Its samples [from, end) lie in the range of the request.
 type hit struct {
 	layout    layout
 	place     uint32
@@ -17,8 +17,8 @@ type hit struct {
 	hours     index.HourSpan // for which the entry was looked up
 }
 
-// prefetchSlots reads the slots where the rows of the series [first, end) probably are, one right after the other. The
-// processor then fetches them side by side, where a look-up would wait for each.
+// prefetchSlots reads the slots where the rows of the series [first, end) probably are. The processor fetches these slots in
+// parallel; look-ups would wait for one after the other.
 func (l *Lookup) prefetchSlots(first, end int) {
 	for i := first; i < end; i++ {
 		number, known := activeNumber(&l.Series[i])
@@ -35,7 +35,7 @@ func (l *Lookup) prefetchSlots(first, end int) {
 	l.prefetch.read()
 }
 
-// prefetchDays is prefetchSlots for a span: for its days, and for the rows of days that are only partly wanted.
+// prefetchDays is prefetchSlots for the days of a span, and for the rows of days that the span covers only partly.
 func (l *Lookup) prefetchDays(number uint64, span index.HourSpan) {
 	for hour := span.First; hour <= span.Last; {
 		day := &l.days[hour/keyschema.DayHours-l.firstDay].day
@@ -50,7 +50,7 @@ func (l *Lookup) prefetchDays(number uint64, span index.HourSpan) {
 	}
 }
 
-// findRows looks for the rows of a series. It returns the hours of rows that were not found.
+// findRows looks up the rows of a series. It returns the hours of the rows that it does not find.
 func (l *Lookup) findRows(series int) (wanted []index.HourSpan) {
 	l.series, l.wanted = series, nil
 	l.number, l.known = l.keys.number(&l.Series[series])
@@ -64,7 +64,7 @@ func (l *Lookup) findRows(series int) (wanted []index.HourSpan) {
 	return l.wanted
 }
 
-// chargeSamples is the number of samples that are reserved at once.
+// chargeSamples is the number of samples that one call reserves in the budget.
 const chargeSamples = 1 << 12
 
 const (
@@ -75,7 +75,7 @@ const (
 	prefetchWordsMax = 16 * lineWords
 )
 
-// prefetchHits prefetches the samples of hits: the first and the last, and those between them if steps will need them.
+// prefetchHits prefetches the first and the last sample of each hit, and the others if the steps of the query need them.
 func (l *Lookup) prefetchHits(hits []hit) {
 	for i := range hits {
 		if h := &hits[i]; h.from < h.end {
@@ -118,7 +118,7 @@ func (l *Lookup) takeHits(part *column.Buffer) error {
 			charged = part.Len()
 		}
 	}
-	return l.pins.reserve(l.Budget)
+	return l.pins.Reserve(l.Budget)
 }
 
 // copyHits appends the samples of the hits of a series to a part.
@@ -133,7 +133,7 @@ func (l *Lookup) copyHits(part *column.Buffer, hits []hit) {
 	}
 }
 
-// findSpan looks for the hours of a span, whose first row is number at.
+// findSpan looks up the hours of a span. at is the number of its first row.
 func (l *Lookup) findSpan(span index.HourSpan, at int) {
 	for hour := span.First; hour <= span.Last; {
 		end := min(span.Last, hour-hour%keyschema.DayHours+keyschema.DayHours-1)
@@ -143,7 +143,7 @@ func (l *Lookup) findSpan(span index.HourSpan, at int) {
 	}
 }
 
-// findDay looks for the hours [first, last] of a day.
+// findDay looks up the hours [first, last] of a day.
 func (l *Lookup) findDay(first, last int64, at int) {
 	n := int(first/keyschema.DayHours - l.firstDay)
 	d, found := &l.days[n], &l.foundBlocks[l.series*len(l.days)+n]
@@ -176,7 +176,7 @@ func (l *Lookup) findDay(first, last int64, at int) {
 	}
 }
 
-// findRow looks for one row.
+// findRow looks up one row.
 func (l *Lookup) findRow(hour int64, at int) bool {
 	l.rowsTried++
 	if !l.findEntry(hour, 1, l.versions.of(hour), at, index.HourSpan{First: hour, Last: hour}) {
@@ -186,7 +186,7 @@ func (l *Lookup) findRow(hour int64, at int) bool {
 	return true
 }
 
-// findBlock looks for the hours [first, last] of a block, whose first row is number at.
+// findBlock looks up the hours [first, last] of a block. at is the number of the first row.
 func (l *Lookup) findBlock(b *block, first, last int64, at int) bool {
 	if !l.findEntry(b.firstHour, b.hours, b.version, at, index.HourSpan{First: first, Last: last}) {
 		return false

@@ -40,18 +40,18 @@ func (o Options) Validate() error {
 // textsPerQuery is the number of texts that the Tracker recognises for each query without parsing them.
 const textsPerQuery = 4
 
-// forgottenShare is the share of the queries that the Tracker forgets together when it is full. Sorting for each new query would
-// cost too much.
+// forgottenShare: a full Tracker forgets one query in forgottenShare at once, because sorting for each new query would cost
+// too much.
 const forgottenShare = 10
 
-// Tracker counts queries. A nil *Tracker counts none. It is safe for concurrent use.
+// Tracker adds up the cost of queries in bounded memory. A nil *Tracker counts nothing. It is safe for concurrent use.
 type Tracker struct {
 	opts      Options
 	forgotten prometheus.Counter
 
 	mu      sync.Mutex
 	queries map[key]*Query
-	// texts leads from texts as they came to their query, so that only new texts are parsed.
+	// texts maps a text as received to its query, so that only new texts are parsed.
 	texts          map[key]*Query
 	forgottenCount uint64
 }
@@ -93,7 +93,7 @@ type Run struct {
 	Failed    bool
 }
 
-// Slowest is the run of a query that took longest.
+// Slowest is the slowest run of a query.
 type Slowest struct {
 	TimeMs  int64   `json:"timeMs"`
 	Seconds float64 `json:"seconds"`
@@ -123,7 +123,7 @@ type Query struct {
 	Slowest     Slowest `json:"slowest"`
 }
 
-// Add counts a run. normalise returns the normalised text and its fingerprint; "" means that the text is no query, which is not
+// Add counts a run. normalise returns the normalised text and its fingerprint, or "" for a text that is no query and is not
 // counted. Add calls normalise only for texts that it does not know.
 func (t *Tracker) Add(r Run, normalise func() (text, fingerprint string)) {
 	if t == nil {
@@ -146,7 +146,7 @@ func (t *Tracker) Add(r Run, normalise func() (text, fingerprint string)) {
 			t.forget()
 		}
 		q = &Query{
-			Tenant: r.Tenant, Query: cut(text, t.opts.TextBytesMax), Fingerprint: fingerprint, FirstSeenMs: r.Began.UnixMilli(),
+			Tenant: r.Tenant, Query: truncate(text, t.opts.TextBytesMax), Fingerprint: fingerprint, FirstSeenMs: r.Began.UnixMilli(),
 		}
 		if len(q.Query) < len(text) {
 			q.QueryBytes = len(text)
@@ -171,7 +171,8 @@ func (t *Tracker) count(raw key, r Run) bool {
 	return q != nil
 }
 
-// forget drops the queries with the least total time. Texts may lead to dropped queries, so all of them go too.
+// forget drops the queries with the least total time, and the whole map of texts, because some of them lead to dropped
+// queries.
 func (t *Tracker) forget() {
 	type candidate struct {
 		at      key
@@ -210,8 +211,8 @@ func (q *Query) add(r Run) {
 	}
 }
 
-// cut shortens a text to bytesMax without splitting a character.
-func cut(text string, bytesMax int) string {
+// truncate shortens a text to bytesMax without splitting a character.
+func truncate(text string, bytesMax int) string {
 	if len(text) <= bytesMax {
 		return text
 	}
@@ -232,7 +233,7 @@ const (
 	ByMemory  By = "memory" // largest memory of a run
 )
 
-// ErrBadOrder means that there is no such order.
+// ErrBadOrder means that an order is unknown.
 var ErrBadOrder = errors.New("is not an order of queries: use time, max_time, count or memory")
 
 // List returns the first queries of an order, at most limit, and the number of queries that were forgotten. The error is

@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/schema"
 	"github.com/prometheus/prometheus/util/annotations"
 
+	"halite/query/budget"
 	"halite/query/columnar/accumulate"
 	"halite/query/columnar/grid"
 	"halite/query/columnar/window"
@@ -53,7 +55,7 @@ func (g grouping) of(ev *Eval, s grid.Series) []string {
 	return g.labels
 }
 
-// key is the hash of the group of a series.
+// key returns the hash of the group of a series.
 func (g grouping) key(ev *Eval, s grid.Series, buf []byte) (uint64, []byte) {
 	names := g.of(ev, s)
 	switch {
@@ -65,7 +67,7 @@ func (g grouping) key(ev *Eval, s grid.Series, buf []byte) (uint64, []byte) {
 	return s.Labels.HashForLabels(buf, names...)
 }
 
-// result is the labels of the group of a series.
+// result returns the labels of the group of a series.
 func (g grouping) result(ev *Eval, s grid.Series) labels.Labels {
 	names := g.of(ev, s)
 	if !g.without && len(names) == 0 {
@@ -89,7 +91,7 @@ func (g grouping) result(ev *Eval, s grid.Series) labels.Labels {
 type groups[T any] struct {
 	grouping
 	index map[uint64]int
-	// numbered has the groups by the number of a series' labels, plus one.
+	// numbered maps the number of a series' labels to its group plus one.
 	numbered []int
 	buf      []byte
 	list     []T
@@ -182,6 +184,28 @@ func (n *aggregate) Run(ev *Eval, emit emitFunc) error {
 		return err
 	}
 	return n.finishAll(ev, all.list, before, emit)
+}
+
+// runChild runs the operand. A selector of any metric may have more series than the memory holds. If the order of the summands
+// does not matter, runChild runs such a selector metric by metric.
+func (n *aggregate) runChild(ev *Eval, emit emitFunc) error {
+	s, ok := n.child.(*instantSelector)
+	if !ok || s.times || s.names() != grid.AnyName || ev.Opts.DelayedNames || n.op != "count" && n.op != "group" {
+		return n.child.Run(ev, emit)
+	}
+	if !slices.ContainsFunc(s.matchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }) {
+		return s.runByMetric(ev, emit)
+	}
+	emitted := false
+	err := s.Run(ev, func(s grid.Series, values []float64) error {
+		emitted = true
+		return emit(s, values)
+	})
+	var limit *budget.LimitError
+	if !emitted && errors.As(err, &limit) {
+		return s.runByMetric(ev, emit)
+	}
+	return err
 }
 
 func (n *aggregate) accumulator(ev *Eval, s grid.Series, rows *grid.Arena) accumulator {

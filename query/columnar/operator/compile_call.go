@@ -40,7 +40,7 @@ func (c Compiler) call(e *parser.Call) Vector {
 		return c.date(name)
 	}
 	if name == "timestamp" {
-		// For a selector, the result is the time of the sample, not of the step.
+		// timestamp of a selector is the time of the sample, not of the step.
 		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
 			// With @, Prometheus selects series with the offset, but looks up samples without it.
 			if c.selectable(vs, 0) && (vs.Timestamp == nil || vs.OriginalOffset == 0) {
@@ -193,7 +193,7 @@ func (f *overTime) orMissing(n Vector, ls labels.Labels) Vector {
 	return n
 }
 
-// overTime compiles a function of windows. pos is the position in its annotations.
+// overTime compiles a function over time. pos is the position in its annotations.
 func (c Compiler) overTime(e *parser.Call, position int, rangeOf time.Duration, pos posrange.PositionRange) *overTime {
 	name := e.Func.Name
 	if c.StartTimes && UsesStartTimes(name) {
@@ -232,15 +232,15 @@ func (c Compiler) overTime(e *parser.Call, position int, rangeOf time.Duration, 
 func rangeFunction(name string, e *parser.Call, rangeMs int64) window.Func {
 	switch name {
 	case "rate":
-		return window.Increase(rangeMs, true, true)
+		return window.Rate(rangeMs)
 	case "increase":
-		return window.Increase(rangeMs, true, false)
+		return window.Increase(rangeMs)
 	case "delta":
-		return window.Increase(rangeMs, false, false)
+		return window.Delta(rangeMs)
 	case "irate":
-		return window.LastPair(true)
+		return window.IRate()
 	case "idelta":
-		return window.LastPair(false)
+		return window.IDelta()
 	case "count_over_time":
 		return window.CountOverTime()
 	case "present_over_time", "absent_over_time":

@@ -9,34 +9,11 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/query/budget"
 	"halite/query/columnar/grid"
 )
 
 // namePartsMax is the number of parts into which the metrics of a selector are divided.
 const namePartsMax = 64
-
-// runChild runs the operand. A selector of any metric may have more series than the memory holds. If the order of the summands
-// does not matter, runChild runs such a selector metric by metric.
-func (n *aggregate) runChild(ev *Eval, emit emitFunc) error {
-	s, ok := n.child.(*instantSelector)
-	if !ok || s.times || s.names() != grid.AnyName || ev.Opts.DelayedNames || n.op != "count" && n.op != "group" {
-		return n.child.Run(ev, emit)
-	}
-	if !slices.ContainsFunc(s.matchers, func(m *labels.Matcher) bool { return m.Name != model.MetricNameLabel }) {
-		return s.runByMetric(ev, emit)
-	}
-	emitted := false
-	err := s.Run(ev, func(s grid.Series, values []float64) error {
-		emitted = true
-		return emit(s, values)
-	})
-	var limit *budget.LimitError
-	if !emitted && errors.As(err, &limit) {
-		return s.runByMetric(ev, emit)
-	}
-	return err
-}
 
 // runByMetric runs the selector for one part of the metrics after another, and finally for series without a metric. This is
 // the order of labels. If no label sorts before the metric's name, it is also the engine's order of groups.

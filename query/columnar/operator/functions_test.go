@@ -23,8 +23,8 @@ func newRand(t *testing.T) *rand.Rand {
 	return seeds.Rand(t, 0)
 }
 
-// TestFunctionsAgainstPrometheus computes random windows of random samples with each function and with Prometheus' own
-// of that name. All must be equal to the last bit, but for sums made up of blocks.
+// TestFunctionsAgainstPrometheus computes random windows of random samples with each function and with Prometheus's function
+// of that name. All results are equal to the last bit, except sums of blocks.
 func TestFunctionsAgainstPrometheus(t *testing.T) {
 	rng, cases := newRand(t), 15
 	if testing.Short() {
@@ -86,7 +86,7 @@ func compareFunction(t *testing.T, rng *rand.Rand, e *parser.Call, rangeMs int64
 	}
 }
 
-// columnOf makes a column with all properties that its samples allow.
+// columnOf returns a column with all properties of its samples.
 func columnOf(ts []int64, vs []float64) *column.Column {
 	c := &column.Column{Samples: column.Samples{
 		TsMs: ts, Values: vs, StepMs: 1, NoStale: !grid.HasAbsent(vs), Monotonic: len(window.AppendResets(nil, vs)) == 0,
@@ -100,26 +100,26 @@ func columnOf(ts []int64, vs []float64) *column.Column {
 	return c
 }
 
-// checkKnown compares a function on a column with known properties, all at once and section by section, with the same
-// function on the column without them: to the last bit, and with equal statistics.
+// checkKnown compares a function on a column with known properties, as a whole and section by section, with the function on
+// the column without properties. Results are equal to the last bit, and statistics are equal.
 func checkKnown(
 	t *testing.T, n *rangeSelector, params [][]float64, g grid.Grid, c *column.Column, want []float64, counted *Eval, largest int,
 ) {
 	total, fresh := counted.Counts()
-	for _, cut := range []int{g.Steps, g.Steps / 2} {
+	for _, split := range []int{g.Steps, g.Steps / 2} {
 		ev := NewEval(new(State), g)
 		r := &rangeRun{rangeSelector: n, window: window.New(n.windows(g, n.rangeMs), g, params)}
 		row := make([]float64, g.Steps)
 		got := 0
-		if cut > 0 {
-			got = r.section(ev, c, 0, row[:cut])
+		if split > 0 {
+			got = r.section(ev, c, 0, row[:split])
 		}
-		if cut < g.Steps {
-			got = max(got, r.section(ev, c, cut, row[cut:]))
+		if split < g.Steps {
+			got = max(got, r.section(ev, c, split, row[split:]))
 		}
 		require.Equal(t, largest, got)
 		for k := range row {
-			require.True(t, sameValue(want[k], row[k], cut == g.Steps), "%s, step %d of %d", n.name, k, g.Steps)
+			require.True(t, sameValue(want[k], row[k], split == g.Steps), "%s, step %d of %d", n.name, k, g.Steps)
 		}
 		gotTotal, gotFresh := ev.Counts()
 		require.Equal(t, total, gotTotal)
@@ -127,7 +127,8 @@ func checkKnown(
 	}
 }
 
-// TestInstantsOfKnownColumns does so with instant selectors.
+// TestInstantsOfKnownColumns is TestFunctionsAgainstPrometheus for instant selectors: they ignore whether properties are
+// known.
 func TestInstantsOfKnownColumns(t *testing.T) {
 	rng := newRand(t)
 	for range 300 {
@@ -141,13 +142,13 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 		want, plain := make([]float64, g.Steps), NewEval(new(State), g)
 		r.section(plain, &column.Column{Samples: column.Samples{TsMs: ts, Values: vs}}, 0, want)
 		row, ev := make([]float64, g.Steps), NewEval(new(State), g)
-		cut := rng.IntN(g.Steps + 1)
+		split := rng.IntN(g.Steps + 1)
 		c := columnOf(ts, vs)
-		if cut > 0 {
-			r.section(ev, c, 0, row[:cut])
+		if split > 0 {
+			r.section(ev, c, 0, row[:split])
 		}
-		if cut < g.Steps {
-			r.section(ev, c, cut, row[cut:])
+		if split < g.Steps {
+			r.section(ev, c, split, row[split:])
 		}
 		for k := range row {
 			require.Equal(t, math.Float64bits(want[k]), math.Float64bits(row[k]), "step %d of %d", k, g.Steps)
@@ -159,7 +160,7 @@ func TestInstantsOfKnownColumns(t *testing.T) {
 	}
 }
 
-// reference asks Prometheus' function.
+// reference computes a window with Prometheus's function.
 func reference(
 	e *parser.Call, params [][]float64, ts []int64, vs []float64, at, rangeMs int64, k int,
 ) (float64, bool) {
@@ -219,7 +220,7 @@ func sameValue(a, b float64, exact bool) bool {
 	return math.Abs(a-b) <= 1e-12*math.Max(math.Abs(a), math.Abs(b))
 }
 
-// TestBlocksAreNotUsedWhereOrderShows: the large values of these samples cancel out, so the order of additions shows.
+// TestBlocksAreNotUsedWhereOrderShows: large values cancel out, so the result depends on the order of additions.
 func TestBlocksAreNotUsedWhereOrderShows(t *testing.T) {
 	w := window.New(read.Windows{FirstEndMs: 3999, StepMs: 1, RangeMs: 3000, Steps: 2}, grid.New(3999, 4000, 1), nil)
 	var ts []int64

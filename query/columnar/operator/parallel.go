@@ -15,7 +15,7 @@ type batchPool struct {
 	*Eval
 	sel     *read.Selection
 	windows read.Windows
-	results []chan *batchResult // one a batch
+	results []chan *batchResult // one for each batch
 	held    []*batchResult
 	free    chan *batchResult // free elements of held; their number bounds the batches in memory
 	next    atomic.Int64      // batch
@@ -152,7 +152,7 @@ func (p *batchPool) read(own *Eval, e evaluator, i int, s *batchResult) (err err
 // emit waits for a batch and emits its rows.
 func (p *batchPool) emit(i int, e evaluator, row []float64) error {
 	if p.sel.Streamed(i) {
-		return p.batch(p.sel, i, p.windows, e, row)
+		return p.stream(p.sel, i, p.windows, e, row)
 	}
 	var s *batchResult
 	batch, err := p.timed(func() (*read.Batch, error) {
@@ -188,7 +188,7 @@ func (p *batchPool) emit(i int, e evaluator, row []float64) error {
 		if largest < 0 {
 			continue
 		}
-		if err := e.done(p.Eval, &batch.Columns[j], s.rows[j*steps:(j+1)*steps], largest); err != nil {
+		if err := e.done(p.Eval, seriesOf(&batch.Columns[j]), s.rows[j*steps:(j+1)*steps], largest); err != nil {
 			return err
 		}
 	}

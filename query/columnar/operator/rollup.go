@@ -111,13 +111,13 @@ func (t *rollupRun) batch(sel *rollups.Selection, b *rollups.Batch, row []float6
 		c := &b.Columns[j]
 		if !b.Incomplete[j] {
 			largest, ok := t.evaluate(b.Spans[j], c, row)
-			// Where samples are retired, only states remain, even if they are less exact.
+			// If the samples are retired, only states are left, even if they are less exact.
 			if largest == 0 {
 				continue
 			}
 			if ok || sel.Use().Retired != rollups.RawSamples {
 				t.count()
-				if err := t.done(t.ev, c, row, largest); err != nil {
+				if err := t.done(t.ev, seriesOf(c), row, largest); err != nil {
 					return err
 				}
 				continue

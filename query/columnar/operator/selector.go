@@ -33,7 +33,7 @@ func newSelector(vs *parser.VectorSelector) selector {
 
 func (s selector) text() string { return s.parsed.String() }
 
-// names is OneName if the metric is given.
+// names returns OneName if the selector names the metric.
 func (s selector) names() grid.Naming {
 	for _, m := range s.matchers {
 		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual {
@@ -43,7 +43,7 @@ func (s selector) names() grid.Naming {
 	return grid.AnyName
 }
 
-// windows are the spans of length rangeMs that end at the steps, as offset and @ move them.
+// windows returns the windows of length rangeMs that end at the steps, moved by offset and @.
 func (s selector) windows(g grid.Grid, rangeMs int64) read.Windows {
 	first := g.StartMs
 	if s.atMs != nil {
@@ -55,7 +55,7 @@ func (s selector) windows(g grid.Grid, rangeMs int64) read.Windows {
 // partial is a node whose series may lack labels that its parent does not need. It ignores need if it must distinguish its
 // series.
 type partial interface {
-	// need declares that the metric's name and the labels with these names suffice.
+	// need declares that the parent needs only the metric's name and the labels with these names.
 	need(names []string)
 }
 
@@ -64,9 +64,9 @@ type evaluator interface {
 	// section fills row with the values of the steps from first on, given all samples of their windows. It returns the
 	// number of samples in the largest window.
 	section(ev *Eval, c *column.Column, first int, row []float64) (largest int)
-	// done emits the row of a series.
-	done(ev *Eval, c *column.Column, row []float64, largest int) error
-	// fork is an evaluator whose section may be called beside this one's.
+	// done emits the row of a series. The largest window of the series has the given number of samples.
+	done(ev *Eval, s grid.Series, row []float64, largest int) error
+	// fork returns an evaluator whose section may run concurrently with this one's.
 	fork() evaluator
 }
 
@@ -112,7 +112,7 @@ func (s selector) find(ev *Eval, w read.Windows, pushdown *joinPushdown) (*read.
 		if ev.noteTypes(sel); !ev.Typed {
 			return sel, nil
 		}
-		sel.Close() // label sets may be equal without type and unit, so all labels are needed
+		sel.Close() // label sets may be equal without type and unit, so select again with all labels
 	}
 	sel, err := pushdown.selection(ev, w, s.matchers)
 	if err != nil {
@@ -153,27 +153,25 @@ func (s *groupSet) has(group uint32) bool {
 	return had
 }
 
-// batches evaluates a selection batch by batch.
+// batches reads and evaluates a selection batch by batch.
 func (ev *Eval) batches(sel *read.Selection, w read.Windows, e evaluator) error {
 	row := make([]float64, w.Steps)
 	for i := range sel.Batches() {
-		if err := ev.batch(sel, i, w, e, row); err != nil {
+		if sel.Streamed(i) {
+			if err := ev.stream(sel, i, w, e, row); err != nil {
+				return err
+			}
+			continue
+		}
+		batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.Context, i) })
+		if err != nil {
+			return err
+		}
+		if err := ev.whole(batch, e, row); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// batch reads and evaluates one batch.
-func (ev *Eval) batch(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
-	if sel.Streamed(i) {
-		return ev.stream(sel, i, w, e, row)
-	}
-	batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.Context, i) })
-	if err != nil {
-		return err
-	}
-	return ev.whole(batch, e, row)
 }
 
 // timed reads a batch and measures the time.
@@ -198,11 +196,16 @@ func (ev *Eval) whole(b *read.Batch, e evaluator, row []float64) error {
 			continue
 		}
 		largest := e.section(ev, c, 0, row)
-		if err := e.done(ev, c, row, largest); err != nil {
+		if err := e.done(ev, seriesOf(c), row, largest); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// seriesOf returns the series of a column.
+func seriesOf(c *column.Column) grid.Series {
+	return grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series}
 }
 
 // instantSelector returns the latest value at each step, if it is not too old. For timestamp() it returns the time of that
@@ -298,7 +301,7 @@ func (r *instantRun) fixedIntervalSection(ev *Eval, c *column.Column, first int,
 		at += perStep
 	}
 	from = k
-	// Between samples, the latest sample is young enough at all steps or at none.
+	// The latest sample of a step is always young enough.
 	if c.StepMs <= r.windows.RangeMs {
 		for ; k < len(row) && at <= last; k++ {
 			row[k] = c.Values[at]
@@ -323,7 +326,7 @@ func (r *instantRun) fixedIntervalSection(ev *Eval, c *column.Column, first int,
 func (r *instantRun) fork() evaluator { return r }
 
 // done implements evaluator.
-func (r *instantRun) done(ev *Eval, c *column.Column, row []float64, _ int) error {
+func (r *instantRun) done(ev *Eval, s grid.Series, row []float64, _ int) error {
 	present := grid.Count(row)
 	if present == 0 {
 		return nil
@@ -338,14 +341,14 @@ func (r *instantRun) done(ev *Eval, c *column.Column, row []float64, _ int) erro
 			return err
 		}
 	}
-	s := grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series, Dropped: r.times}
+	s.Dropped = r.times
 	if err := r.unique.check(ev, s); err != nil {
 		return err
 	}
 	return r.emit(s, row)
 }
 
-// overTime is a function of the samples in each window.
+// overTime is a function over the samples of each window.
 type overTime struct {
 	name    string
 	rangeMs int64
@@ -439,12 +442,7 @@ func (r *rangeRun) fork() evaluator {
 	return &own
 }
 
-// done implements evaluator.
-func (r *rangeRun) done(ev *Eval, c *column.Column, row []float64, largest int) error {
-	return r.emitRow(ev, grid.Series{Labels: c.Labels, Group: c.Group, All: c.Series}, row, largest)
-}
-
-// windowOutput emits the rows of a function of windows.
+// windowOutput emits the rows of a function over time.
 type windowOutput struct {
 	of       *overTime
 	emit     emitFunc
@@ -452,8 +450,8 @@ type windowOutput struct {
 	handedOn int
 }
 
-// emitRow emits the row of a series. The largest window of the series has the given number of samples.
-func (o *windowOutput) emitRow(ev *Eval, s grid.Series, row []float64, largest int) error {
+// done implements evaluator.
+func (o *windowOutput) done(ev *Eval, s grid.Series, row []float64, largest int) error {
 	if largest == 0 {
 		return nil
 	}

@@ -120,7 +120,7 @@ func (r *streamRun) finish(b *read.Batch) error {
 			return err
 		}
 		if s := &r.series[j]; s.any {
-			if err := r.evaluator.done(r.Eval, &b.Columns[j], s.row, s.largest); err != nil {
+			if err := r.evaluator.done(r.Eval, seriesOf(&b.Columns[j]), s.row, s.largest); err != nil {
 				return err
 			}
 		}

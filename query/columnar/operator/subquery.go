@@ -153,7 +153,7 @@ func (r *subqueryRun) add(s grid.Series, values []float64) error {
 		ev.Annotations.Add(a)
 	}
 	r.window.Annotations = r.window.Annotations[:0]
-	return r.emitRow(ev, s, r.row, largest)
+	return r.done(ev, s, r.row, largest)
 }
 
 // fill makes the column of the values between the first and the last present one.

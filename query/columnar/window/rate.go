@@ -6,16 +6,22 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// Increase returns the function rate, increase or delta: the difference between the last and the first sample of a
-// window. It adds counter resets for a counter, and extrapolates towards the ends of the window like Prometheus.
-func Increase(rangeMs int64, counter, perSecond bool) Func {
-	e := &extrapolation{
-		counter: counter, perSecond: perSecond,
-		rangeSeconds: (time.Duration(rangeMs) * time.Millisecond).Seconds(),
-	}
+// Rate returns the increase of a counter per second in windows of rangeMs milliseconds.
+func Rate(rangeMs int64) Func { return extrapolation{counter: true, perSecond: true}.over(rangeMs) }
+
+// Increase returns the increase of a counter in windows of rangeMs milliseconds.
+func Increase(rangeMs int64) Func { return extrapolation{counter: true}.over(rangeMs) }
+
+// Delta returns the increase of a gauge in windows of rangeMs milliseconds.
+func Delta(rangeMs int64) Func { return extrapolation{}.over(rangeMs) }
+
+// over returns the difference between the last and the first sample of a window. It adds counter resets for a counter, and
+// extrapolates towards the ends of the window like Prometheus.
+func (x extrapolation) over(rangeMs int64) Func {
+	x.rangeSeconds = (time.Duration(rangeMs) * time.Millisecond).Seconds()
 	return func(w *Window, out []float64) {
-		d := difference{Window: w, extrapolation: e}
-		if counter {
+		d := difference{Window: w, extrapolation: &x}
+		if x.counter {
 			w.marks = w.appendResets(w.marks[:0])
 			d.resets = w.marks
 		}
@@ -186,8 +192,13 @@ func (s *windowRate) strides(out, firsts, lasts []float64, stride int) {
 	}
 }
 
-// LastPair returns the function irate or idelta of the last two samples of a window.
-func LastPair(rate bool) Func {
+// IRate returns the increase of a counter per second between the last two samples of a window.
+func IRate() Func { return lastPair(true) }
+
+// IDelta returns the difference between the last two samples of a window.
+func IDelta() Func { return lastPair(false) }
+
+func lastPair(rate bool) Func {
 	return each(2, func(w *Window, k int) float64 {
 		i := w.Hi[k] - 1
 		v := w.Values[i]

@@ -15,6 +15,8 @@ type Series struct {
 	AggregateTags []string
 	// TSUIDs are the ids of the series, sorted; nil unless the query wants them.
 	TSUIDs []string
+	// FormerTSUIDs are other ids of the series, by the names as they are stored; nil unless aliases rename the series.
+	FormerTSUIDs []string
 	aggregation.Answer
 }
 
@@ -26,7 +28,7 @@ func (s *Series) double(i int) float64 {
 	return s.Doubles[i]
 }
 
-// doubles returns all values as doubles. The slice must not be changed.
+// doubles returns all values as doubles. Callers do not change the slice.
 func (s *Series) doubles() []float64 {
 	if s.Integers == nil {
 		return s.Doubles

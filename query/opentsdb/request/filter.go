@@ -1,7 +1,6 @@
 package request
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -146,35 +145,4 @@ func glob(pattern string) string {
 		parts[i] = regexp.QuoteMeta(parts[i])
 	}
 	return strings.Join(parts, ".*")
-}
-
-// FilterHelp describes a type of filter.
-type FilterHelp struct {
-	Examples    string `json:"examples"`
-	Description string `json:"description"`
-}
-
-// FilterTypes describes all types of filters by name.
-func FilterTypes() map[string]FilterHelp {
-	help := func(kind, text, description string) FilterHelp {
-		return FilterHelp{
-			Examples: fmt.Sprintf(`host=%s(%s)  {"type":"%s","tagk":"host","filter":"%s","groupBy":false}`,
-				kind, text, kind, text),
-			Description: description,
-		}
-	}
-	const list, ignores = "web01|web02", " Upper and lower case count as equal."
-	is, isNot := "Selects series whose tag has one of the values between bars.",
-		"Selects series whose tag has none of the values between bars."
-	pattern := "Selects series whose tag matches a pattern. An asterisk stands for any text."
-	return map[string]FilterHelp{
-		literalOr:     help(literalOr, list, is),
-		iLiteralOr:    help(iLiteralOr, list, is+ignores),
-		notLiteralOr:  help(notLiteralOr, list, isNot),
-		notILiteralOr: help(notILiteralOr, list, isNot+ignores),
-		wildcard:      help(wildcard, "web*", pattern),
-		iWildcard:     help(iWildcard, "web*", pattern+ignores),
-		regularExpr:   help(regularExpr, "web[0-9]+", "Selects series whose tag contains a match of the regular expression (RE2)."),
-		notKey:        help(notKey, "", "Selects series that lack the tag."),
-	}
 }

@@ -19,10 +19,10 @@ import (
 
 const dayMs = keyschema.DayMs
 
-// Costs of a series in nanoseconds of processor time: a row of 60 to 240 samples, the hour states of a day, the same joined
-// to one state of the day, and the day states of a month. BenchmarkTierCosts in package query measured 0.2 to 0.9, 0.4, 0.15
-// and 0.5 µs from the cache, and 2 to 3.5, 2.4, 2.4 and 2.6 µs from the table. The plan cannot know what is cached, so the
-// costs are geometric means.
+// Costs for one series in nanoseconds of CPU time: a row of 60 to 240 samples, the hourly states of a day, their join to one
+// state, and the daily states of a month. BenchmarkTierCosts in package query measured 0.2 to 0.9, 0.4, 0.15 and 0.5 µs from
+// the cache, and 2 to 3.5, 2.4, 2.4 and 2.6 µs from the table. The plan cannot know what is cached, so the costs are geometric
+// means.
 const (
 	rowCost       = 1000
 	hoursDayCost  = 1000
@@ -44,8 +44,8 @@ type Plan struct {
 	// RetiredBeforeMs is the time before which samples are retired and only states are left; 0 if no samples are retired.
 	RetiredBeforeMs int64
 
-	// Bounds cut time into intervals. A window contains an interval as a whole or not at all. Interval a is Bounds[a−1] <
-	// time ≤ Bounds[a].
+	// Bounds divide time into intervals. A window contains an interval as a whole or not at all. Interval a is Bounds[a−1] < time
+	// ≤ Bounds[a].
 	Bounds []int64
 	// Lo[k] ≤ interval < Hi[k] is the window of step k.
 	Lo, Hi []int
@@ -75,8 +75,8 @@ const (
 	dayOnly // like dayWhole, but nothing finer exists
 )
 
-// Plan plans how to read windows. It is nil if windows are too short and no samples are retired. If always is set, it uses states
-// wherever they exist, at any cost.
+// Plan plans how to read windows. It returns nil if the windows are too short and no samples are retired. If always is set,
+// the plan uses states wherever they exist, at any cost.
 func (s *Session) Plan(
 	ctx context.Context, w read.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher,
 ) *Plan {
@@ -110,7 +110,7 @@ func (s *Session) agesOf(metrics []string) keyschema.RetentionByTier {
 	return ages
 }
 
-// prepare bounds the plan by retention. It reports whether a plan with states can pay.
+// prepare restricts the plan to the retention. It reports whether states may be cheaper than rows.
 func (p *Plan) prepare(ages keyschema.RetentionByTier) bool {
 	p.RetiredBeforeMs = ages[keyschema.Raw].CutoffMs(p.nowMs)
 	bounds := p.Windows.Bounds()
@@ -125,7 +125,7 @@ func (p *Plan) prepare(ages keyschema.RetentionByTier) bool {
 	return len(p.hours) > 0
 }
 
-// divide finds the intervals.
+// divide computes the intervals.
 func (p *Plan) divide() {
 	w := p.Windows
 	p.Bounds = make([]int64, 0, 2*w.Steps)
@@ -170,7 +170,7 @@ func (p *Plan) Used(interval int) bool { return p.used[interval] }
 // planDays decides how to read each day.
 func (p *Plan) planDays(t Store, hoursFromMs int64) {
 	all := 0
-	cut, cutDays := p.cutBuckets(keyschema.HourMs), p.cutBuckets(dayMs)
+	splitHours, splitDays := p.splitBuckets(keyschema.HourMs), p.splitBuckets(dayMs)
 	firstHour, lastHour := p.hours[0].First, p.hours[len(p.hours)-1].Last
 	p.firstDay = firstHour / keyschema.DayHours
 	p.days = make([]dayPlan, lastHour/keyschema.DayHours-p.firstDay+1)
@@ -179,7 +179,7 @@ func (p *Plan) planDays(t Store, hoursFromMs int64) {
 	for i := range p.days {
 		day := p.firstDay + int64(i)
 		p.months[i] = rollupstore.MonthOfDay(day)
-		hours, cutThere := p.hoursOfDay(day), cut.within(day*keyschema.DayHours, (day+1)*keyschema.DayHours)
+		hours, split := p.hoursOfDay(day), splitHours.within(day*keyschema.DayHours, (day+1)*keyschema.DayHours)
 		all += hours
 		if hours == 0 {
 			continue
@@ -188,7 +188,7 @@ func (p *Plan) planDays(t Store, hoursFromMs int64) {
 		fresh := hoursFromMs <= (day+1)*dayMs-1 // hourly states are still kept
 		hasHours := fresh && t.Has(rollupstore.Hours, day)
 		only := retired && !hasHours
-		whole := only || hours == keyschema.DayHours && cutDays.within(day, day+1) == 0
+		whole := only || hours == keyschema.DayHours && splitDays.within(day, day+1) == 0
 		switch {
 		case whole && t.Has(rollupstore.Days, day):
 			if p.days[i] = dayWhole; only {
@@ -201,10 +201,10 @@ func (p *Plan) planDays(t Store, hoursFromMs int64) {
 		case hasHours && whole:
 			p.days[i] = dayJoined
 			p.joinedDays++
-		case hasHours && (retired || p.always || (hours-cutThere)*rowCost > hoursDayCost):
+		case hasHours && (retired || p.always || (hours-split)*rowCost > hoursDayCost):
 			p.days[i] = dayHours
 			p.hourDays++
-			p.rows += cutThere
+			p.rows += split
 		default:
 			p.days[i] = dayRows
 			p.rows += hours
@@ -231,8 +231,8 @@ func (p *Plan) decide(all int) {
 	}
 }
 
-// cutBuckets lists the hours or days that have a bound between their first and last millisecond, ascending.
-func (p *Plan) cutBuckets(bucketMs int64) bucketList {
+// splitBuckets lists the hours or days that have a bound between their first and last millisecond, ascending.
+func (p *Plan) splitBuckets(bucketMs int64) bucketList {
 	var out bucketList
 	for _, b := range p.Bounds {
 		if b < p.clip.MinMs || b >= p.clip.MaxMs {
@@ -249,7 +249,7 @@ func (p *Plan) cutBuckets(bucketMs int64) bucketList {
 	return out
 }
 
-// bucketList is hours or days, ascending.
+// bucketList is a list of hours or days, ascending.
 type bucketList []int64
 
 // within counts the buckets in [first, end).

@@ -24,7 +24,8 @@ func (r *stateReader) writer(series int, c *rollup.Columns) spanWriter {
 	return spanWriter{r: r, s: &r.series[series], spans: r.batch.Series()[series].Hours, c: c}
 }
 
-// place finds the interval of bucket i. With only, a bucket that does not fit belongs to the interval of its last sample.
+// place finds the interval of bucket i. It returns false if the bucket does not fit into one interval. If only is set, such a
+// bucket belongs to the interval of its last sample.
 func (w *spanWriter) place(i int, only bool, res Resolution) bool {
 	p := w.r.plan
 	interval := p.Interval(w.c.FirstMs[i], w.interval)
@@ -49,7 +50,7 @@ func (r *stateReader) noteRetired(res Resolution) {
 	}
 }
 
-// join merges buckets [i, j), all in one interval, and counts the states used. Without states it does nothing.
+// join merges buckets [i, j), which lie in one interval, and counts the states used. It does nothing if states is 0.
 func (w *spanWriter) join(i, j int, states int64) {
 	if states == 0 || !w.r.plan.used[w.interval] {
 		return
@@ -72,12 +73,12 @@ func (w *spanWriter) day(day int64, i int, only bool) bool {
 	case only:
 		res = DailyStates
 	}
-	cut := first < w.s.aliasFrom || last > w.s.aliasTo
+	partly := first < w.s.aliasFrom || last > w.s.aliasTo
 	switch {
-	case !w.c.Known[i] || w.s.inHead(first, last) || cut && !only:
+	case !w.c.Known[i] || w.s.inHead(first, last) || partly && !only:
 		return false
-	case cut && first < w.s.aliasFrom:
-		// Nothing divides the day. It belongs to the name of its first hour.
+	case partly && first < w.s.aliasFrom:
+		// Only the daily state is left, and it cannot be divided. It belongs to the alias of its first hour.
 		w.open = false
 	case w.c.Count[i] == 0:
 		w.open = w.open && !w.s.meetsOthers(first, last)
