@@ -68,6 +68,7 @@ func (a *admission) admit(
 	defer func() {
 		if err != nil {
 			slot.Leave()
+			slot.Done()
 		}
 	}()
 	if err := a.grow(sizeBytes); err != nil {

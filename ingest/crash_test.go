@@ -211,13 +211,13 @@ func (c *crashRun) wrap() vfs.FS {
 	percent, seed := []int{0, 30, 70, 100}[c.rng.IntN(4)], c.rng.Uint64()
 	return errorfs.Wrap(crashfs.FS{FS: c.fs, Clones: &c.links}, errorfs.InjectorFunc(func(errorfs.Op) error {
 		if c.armed.Load() && c.left.Add(-1) == 0 {
-			c.cut(percent, seed)
+			c.cutPower(percent, seed)
 		}
 		return nil
 	}))
 }
 
-func (c *crashRun) cut(percent int, seed uint64) {
+func (c *crashRun) cutPower(percent int, seed uint64) {
 	c.once.Do(func() {
 		c.acked = c.oracle.snapshot()
 		c.links.Lock()
@@ -250,7 +250,7 @@ func (c *crashRun) run(r *rig) error {
 	}()
 	running.Wait()
 	// Both ended early, so the power goes while nothing runs.
-	c.cut(0, 1)
+	c.cutPower(0, 1)
 	close(errs)
 	for err := range errs {
 		if err != nil {

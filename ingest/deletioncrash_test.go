@@ -75,7 +75,7 @@ func deletionCrashSeed(t *testing.T, seed uint64, cut map[string]int) {
 		for n := 0; n < 150 && !run.ended(); n++ {
 			d.step(run)
 		}
-		run.cut(0, 1)
+		run.cutPower(0, 1)
 		cut[d.during]++
 		require.NoError(t, d.r.Close(context.Background()))
 		require.NoError(t, d.r.store.Close())

@@ -36,8 +36,8 @@ type haModel struct {
 	seenMs  map[string]int64 // of the elected replica
 }
 
-// follow takes the elections after a request that a clock has stamped, and checks that no elected replica lost its cluster before
-// its time. senders has the replicas in the request.
+// follow records the elections after a request at a time, and checks that no elected replica lost its cluster before
+// its lease ended. senders has the replicas in the request.
 func (m *haModel) follow(t *testing.T, r *rig, nowMs int64, senders map[string]bool) {
 	for _, c := range r.HAClusters() {
 		if before := m.elected[c.Cluster]; before != "" && before != c.Elected {
@@ -54,8 +54,8 @@ func (m *haModel) follow(t *testing.T, r *rig, nowMs int64, senders map[string]b
 	}
 }
 
-// mixedReplicas returns random series of a request, their labels as stored, the replica that sends each as cluster/replica, "" if
-// none does, and the set of these.
+// mixedReplicas returns the random series of a request, their labels as stored, the sender of each series as
+// cluster/replica ("" if no replica sends it), and the set of senders.
 func mixedReplicas(
 	rng *rand.Rand, atMs int64, silent string,
 ) (all []prompb.TimeSeries, sets []labels.Labels, pairOf []string, senders map[string]bool) {
@@ -85,8 +85,9 @@ func mixedReplicas(
 	return all, sets, pairOf, senders
 }
 
-// TestMixedReplicas sends random mixes of clusters, replicas and other series by all doors, in random order, while replicas fall
-// silent and the server restarts. The samples of the elected replicas are stored, without the label of the replica.
+// TestMixedReplicas sends random mixes of clusters, replicas and other series by all protocols, in random order, while
+// replicas fall silent and the server restarts. The samples of the elected replicas are stored, without the label of
+// the replica.
 func TestMixedReplicas(t *testing.T) {
 	rng := seeds.Rand(t, 1)
 	c := ingesttest.NewClock()
@@ -110,7 +111,7 @@ func TestMixedReplicas(t *testing.T) {
 		c.Advance(time.Duration(4+rng.IntN(30)) * time.Second)
 		at := c.Now().UnixMilli()
 		all, sets, pairOf, senders := mixedReplicas(rng, at, silent)
-		result, err := doors(t, r)[[]string{"1.0", "2.0", "batch"}[rng.IntN(3)]](all)
+		result, err := protocols(t, r)[[]string{"1.0", "2.0", "batch"}[rng.IntN(3)]](all)
 		require.NoError(t, err)
 		model.follow(t, r, at, senders)
 		var kept, duplicates, dropped int
@@ -149,7 +150,7 @@ func TestPairFailover(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), c, nil)
 	defer r.close()
 	r.electBy("")
-	send := doors(t, r)["2.0"]
+	send := protocols(t, r)["2.0"]
 	replicas := []string{"a", "b"}
 	nextMs := []int64{c.Now().UnixMilli() + 1, c.Now().UnixMilli() + 2 + rng.Int64N(scrapeMs-2)}
 	downUntilMs := make([]int64, len(replicas))
@@ -235,7 +236,7 @@ func TestTooManyClusters(t *testing.T) {
 	for n := range 5 {
 		all = append(all, series([]string{"__name__", "m", "cluster", fmt.Sprint(n), "replica", "a"}, sample(startMs, 1)))
 	}
-	result, err := doors(t, r)["1.0"](all)
+	result, err := protocols(t, r)["1.0"](all)
 	require.NoError(t, err)
 	require.Equal(t, 2, result.Accepted)
 	require.Equal(t, map[string]int{ReasonHAClusters: 3}, result.Reasons)
@@ -280,12 +281,12 @@ func TestElectionFails(t *testing.T) {
 		series([]string{"__name__", "m"}, sample(startMs, 1)),
 	}
 	store.fail = true
-	_, err := doors(t, r)["1.0"](all)
+	_, err := protocols(t, r)["1.0"](all)
 	var overload *OverloadError
 	require.ErrorAs(t, err, &overload)
 	require.Zero(t, r.Stats().Samples)
 	store.fail = false
-	result, err := doors(t, r)["1.0"](all)
+	result, err := protocols(t, r)["1.0"](all)
 	require.NoError(t, err)
 	require.Equal(t, 2, result.Accepted)
 	require.NoError(t, r.Close(context.Background()))

@@ -101,15 +101,15 @@ func (l *lifetime) write() {
 	acknowledge()
 }
 
-// cut returns the state of the store after a power failure at this moment.
-func (l *lifetime) cut() storeCopy {
+// crashCopy returns the state of the store after a power failure at this moment.
+func (l *lifetime) crashCopy() storeCopy {
 	return storeCopy{l.fs.CrashClone(vfs.CrashCloneCfg{}), l.oracle.snapshot()}
 }
 
 // restart ends the server, cleanly or by kill -9, and starts it again.
 func (l *lifetime) restart(clean bool) {
 	if !clean {
-		l.fs = l.cut().fs
+		l.fs = l.crashCopy().fs
 	}
 	l.r.close()
 	l.open()
@@ -196,7 +196,7 @@ func replaceFile(t *testing.T, fs vfs.FS, path string, content []byte) {
 	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
 }
 
-// copies are copies of one store's disk, in the order of time, and of others.
+// copies are copies of one store's disk, in the order of time, and copies of other stores.
 type copies struct {
 	uncut, old, restarted, killed, now, clean storeCopy
 	// diverged has other writes after old; stranger is another store.
@@ -207,34 +207,34 @@ type copies struct {
 func makeCopies(t *testing.T) (l *lifetime, c copies) {
 	l = newLifetime(t)
 	l.write()
-	c.uncut = l.cut()
+	c.uncut = l.crashCopy()
 	l.r.flush()
 	l.write()
-	c.old = l.cut()
+	c.old = l.crashCopy()
 	l.restart(true)
 	l.write()
-	c.restarted = l.cut()
+	c.restarted = l.crashCopy()
 	l.restart(false)
 	l.write()
-	c.killed = l.cut()
+	c.killed = l.crashCopy()
 	l.r.flush()
 	l.write()
-	c.now = l.cut()
+	c.now = l.crashCopy()
 	l.r.close()
-	c.clean = l.cut()
+	c.clean = l.crashCopy()
 	fork := &lifetime{t: t, fs: c.old.fs.CrashClone(vfs.CrashCloneCfg{}), clock: ingesttest.NewClock(), oracle: newOracle(), n: 1000}
 	fork.open()
 	fork.write()
 	fork.r.flush()
 	fork.write()
 	fork.r.flush()
-	c.diverged = fork.cut()
+	c.diverged = fork.crashCopy()
 	fork.r.close()
 	other := newLifetime(t)
 	other.write()
 	other.r.flush()
 	other.write()
-	c.stranger = other.cut()
+	c.stranger = other.crashCopy()
 	other.r.close()
 	return l, c
 }
@@ -289,8 +289,8 @@ func TestIdentityOfPairs(t *testing.T) {
 	}
 }
 
-// requireAccepted opens a pair with the flag of one loss. If that is the loss, every file is kept somewhere, and the pair agrees
-// from then on.
+// requireAccepted opens a pair with the flag of one loss. If the flag matches the loss, every file is kept somewhere,
+// and the pair agrees from then on.
 func requireAccepted(
 	t *testing.T, fs *vfs.MemFS, c *ingesttest.Clock, lost string, accept func(*Options), before map[string]string,
 ) {
@@ -330,9 +330,9 @@ func realStore(t *testing.T) (l *lifetime, crashed, clean storeCopy) {
 		l.restart(false)
 	}
 	l.write()
-	crashed = l.cut()
+	crashed = l.crashCopy()
 	l.r.close()
-	return l, crashed, l.cut()
+	return l, crashed, l.crashCopy()
 }
 
 // TestMissingFiles deletes each file of a store in turn. A start either names the file and changes nothing, or serves every
@@ -437,7 +437,7 @@ func TestCrashWhileStarting(t *testing.T) {
 				}
 			}
 			r.close()
-			run.cut(0, 1)
+			run.cutPower(0, 1)
 			fs = run.crashed
 			r, err = openPair(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, crashTweak)
 			require.NoError(t, err, again)

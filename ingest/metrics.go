@@ -64,6 +64,8 @@ const (
 	ReasonMerged        = "same_millisecond"
 	// ReasonRounded counts whole numbers that are stored rounded, because a float64 cannot hold them exactly.
 	ReasonRounded = "integer_rounded"
+	// ReasonTemporality counts data points of OTLP whose metric has an aggregation temporality that is not stored.
+	ReasonTemporality = "temporality"
 	// Reasons of HA pairs.
 	ReasonHAClusters = "ha_cluster_limit"
 	ReasonHAReplicas = "ha_replica_limit"
@@ -78,7 +80,8 @@ func Reasons() []string {
 		ReasonBefore1970, ReasonBeforeRetention, ReasonTooFarAhead, ReasonUnsupportedHist,
 		ReasonUnsupportedExemplar, ReasonUnsupportedStart, ReasonInvalidReference, ReasonEmptySeries, ReasonHistogramInvalid,
 		ReasonHistogramTooLarge, ReasonExemplarTooLong, ReasonMetadataInvalid, ReasonMetadataLimit,
-		ReasonMalformedLine, ReasonNotNumeric, ReasonMerged, ReasonRounded, ReasonHAClusters, ReasonHAReplicas,
+		ReasonMalformedLine, ReasonNotNumeric, ReasonMerged, ReasonRounded, ReasonTemporality,
+		ReasonHAClusters, ReasonHAReplicas,
 	}
 }
 

@@ -123,6 +123,9 @@ type Limits struct {
 	// SharedConcurrencyMax bounds the requests of one tenant that are decoded and stored at once while other tenants are
 	// active; default three quarters of the CPUs, at least 1.
 	SharedConcurrencyMax int
+	// SharedLogBytesMax bounds the decoded bytes of one tenant's requests that are not durable while other tenants are active;
+	// default SharedLogBytesMaxDefault. A larger request waits until the tenant's others are durable.
+	SharedLogBytesMax int64
 	// QueueWaitMax is the longest time that a request waits for a slot before it is refused; default 5 s.
 	QueueWaitMax time.Duration
 	// MetadataBytesMax bounds type, help and unit of one metric together; default 4096.
@@ -172,6 +175,9 @@ type HeadOptions struct {
 // HistogramBytesMost is the largest Limits.HistogramBytesMax. A log record can hold such a histogram.
 const HistogramBytesMost = 1 << 20
 
+// SharedLogBytesMaxDefault is the default of Limits.SharedLogBytesMax. A sync of this size takes little longer than a small one.
+const SharedLogBytesMaxDefault = 128 << 10
+
 // AheadMaxDefault is the default of Limits.AheadMax.
 const AheadMaxDefault = 10 * time.Minute
 
@@ -202,6 +208,7 @@ func (l Limits) withDefaults(cpus int) Limits {
 	l.InFlightBytesMax = cmp.Or(l.InFlightBytesMax, 256<<20)
 	l.ConcurrencyMax = cmp.Or(l.ConcurrencyMax, 4*cpus)
 	l.SharedConcurrencyMax = cmp.Or(l.SharedConcurrencyMax, max(1, cpus*3/4))
+	l.SharedLogBytesMax = cmp.Or(l.SharedLogBytesMax, SharedLogBytesMaxDefault)
 	l.QueueWaitMax = cmp.Or(l.QueueWaitMax, 5*time.Second)
 	l.MetadataBytesMax = cmp.Or(l.MetadataBytesMax, 4096)
 	l.MetadataMetricsMax = cmp.Or(l.MetadataMetricsMax, 100_000)
@@ -293,7 +300,7 @@ func (l Limits) Validate() error {
 		{"RequestSymbolsMax", int64(l.RequestSymbolsMax)}, {"DecodedHistogramBytesMax", int64(l.DecodedHistogramBytesMax)},
 		{"HistogramBytesMax", int64(l.HistogramBytesMax)}, {"AheadMax", int64(l.AheadMax)}, {"SeriesMax", int64(l.SeriesMax)},
 		{"InFlightBytesMax", l.InFlightBytesMax}, {"ConcurrencyMax", int64(l.ConcurrencyMax)},
-		{"SharedConcurrencyMax", int64(l.SharedConcurrencyMax)},
+		{"SharedConcurrencyMax", int64(l.SharedConcurrencyMax)}, {"SharedLogBytesMax", l.SharedLogBytesMax},
 		{"QueueWaitMax", int64(l.QueueWaitMax)}, {"MetadataBytesMax", int64(l.MetadataBytesMax)},
 		{"MetadataMetricsMax", int64(l.MetadataMetricsMax)}, {"RelabelledSeriesMax", int64(l.RelabelledSeriesMax)},
 	} {

@@ -39,8 +39,8 @@ func (r *rig) relabelBy(text string) {
 	require.NoError(r.t, r.SetRelabelling(context.Background(), rules(r.t, text), nil))
 }
 
-// doors are the ways into the writer.
-func doors(t testing.TB, r *rig) map[string]func(all []prompb.TimeSeries) (Result, error) {
+// protocols are the ways into the writer.
+func protocols(t testing.TB, r *rig) map[string]func(all []prompb.TimeSeries) (Result, error) {
 	ctx := context.Background()
 	return map[string]func(all []prompb.TimeSeries) (Result, error){
 		"1.0": func(all []prompb.TimeSeries) (Result, error) {
@@ -70,11 +70,11 @@ func doors(t testing.TB, r *rig) map[string]func(all []prompb.TimeSeries) (Resul
 	}
 }
 
-// TestRelabellingByAnyDoor: each door keeps, changes and drops the same series, new and known, in any order.
-func TestRelabellingByAnyDoor(t *testing.T) {
+// TestRelabellingByAnyProtocol: each protocol keeps, changes and drops the same series, new and known, in any order.
+func TestRelabellingByAnyProtocol(t *testing.T) {
 	const count = 300
-	for _, door := range []string{"1.0", "2.0", "batch"} {
-		t.Run(door, func(t *testing.T) {
+	for _, protocol := range []string{"1.0", "2.0", "batch"} {
+		t.Run(protocol, func(t *testing.T) {
 			r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 			defer r.close()
 			r.relabelBy(`
@@ -84,7 +84,7 @@ func TestRelabellingByAnyDoor(t *testing.T) {
 - {source_labels: [n], regex: ".*3", action: drop}
 `)
 			rng := seeds.Rand(t, 1)
-			write := doors(t, r)[door]
+			write := protocols(t, r)[protocol]
 			order := rng.Perm(count)
 			want := make([]column, count)
 			const rounds = 5
@@ -160,7 +160,7 @@ func TestRelabellingEqualsPrometheus(t *testing.T) {
 			}
 			want[ls.String()][startMs+int64(round)] = math.Float64bits(all[n].Samples[0].Value)
 		}
-		result, err := doors(t, r)[[]string{"1.0", "2.0", "batch"}[rng.IntN(3)]](all)
+		result, err := protocols(t, r)[[]string{"1.0", "2.0", "batch"}[rng.IntN(3)]](all)
 		require.NoError(t, err)
 		require.Equal(t, dropped, result.Dropped.Samples)
 		require.Equal(t, len(all)-dropped, result.Accepted)

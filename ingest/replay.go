@@ -51,7 +51,7 @@ func (i *Ingester) replayLog(ctx context.Context) error {
 	}
 	until, err := i.log.Rotate()
 	if err != nil {
-		return fmt.Errorf("cut the log: %w", err)
+		return fmt.Errorf("rotate the log: %w", err)
 	}
 	i.flusher.StaleUntil(until)
 	if err := p.cleanIndex(); err != nil {

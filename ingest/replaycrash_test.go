@@ -73,7 +73,7 @@ func replayCrashSeed(t *testing.T, seed uint64) (cuts int) {
 
 // crash ends a run and returns the file system as the power cut leaves it.
 func (d *crashDriver) crash(run *crashRun) *vfs.MemFS {
-	run.cut(0, 1)
+	run.cutPower(0, 1)
 	require.NoError(d.t, d.r.Close(context.Background()))
 	require.NoError(d.t, d.r.store.Close())
 	return run.crashed

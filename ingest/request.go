@@ -149,6 +149,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 		if cpu, err = principal.From(ctx).AcquireCPU(ctx); err != nil {
 			w.admission.leave(sizeBytes)
 			slot.Leave()
+			slot.Done()
 		}
 	}
 	if err != nil {
@@ -206,6 +207,7 @@ func (r *Request) Leave() {
 // Release ends a request. The next request reuses its memory.
 func (r *Request) Release() {
 	r.Leave()
+	r.slot.Done()
 	r.w.Exit()
 	r.w, r.in, r.known, r.rules, r.cursor, r.replicas.ctx = nil, Input{}, nil, nil, head.Cursor{}, nil
 	r.walker.Reset(nil)
@@ -325,9 +327,12 @@ func (r *Request) readBatchSeries(b *batch.Batch) error {
 	return nil
 }
 
-// SamplesInput returns an Input that holds the samples.
-func SamplesInput(samples []Sample) Input {
+// SamplesInput returns an Input that holds the samples and the descriptions of metrics.
+func SamplesInput(samples []Sample, descriptions ...remotewrite.Metadata) Input {
 	return Input{Parse: func(b *batch.Batch) error {
+		for _, m := range descriptions {
+			b.Metadata(m)
+		}
 		var fields []byte
 		for n := range samples {
 			s := &samples[n]
@@ -424,23 +429,13 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	if err := r.w.admission.samples(r.count() + s.Count()); err != nil {
 		return err
 	}
-	searched := guessed && len(guess) == len(s.Labels)
-	if !searched {
+	ref, known := uint32(0), false
+	if !guessed || len(guess) != len(s.Labels) { // otherwise the registry does not have the key
 		key = r.hash(s.Labels)
-	}
-	r.takeSeries(s, key, searched)
-	return nil
-}
-
-// takeSeries finds a series of remote write 1.0 and takes its samples. searched means that the registry does not have the
-// key.
-func (r *Request) takeSeries(s remotewrite.Series, key head.Key, searched bool) {
-	var ref uint32
-	known := false
-	if !searched {
 		ref, known = r.cursor.Find(key)
 	}
 	r.takeValues(&s, key, ref, known)
+	return nil
 }
 
 // takeValues takes the samples of a series. The caller sets s.Labels if the series is new.

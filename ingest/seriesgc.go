@@ -41,7 +41,7 @@ func (i *Ingester) collectSeries(ctx context.Context) error {
 	}
 	until, err := i.log.Rotate()
 	if err != nil {
-		return fmt.Errorf("cut the log: %w", err)
+		return fmt.Errorf("rotate the log: %w", err)
 	}
 	return i.CollectSeries(ctx, i.idleBefore(), func(log uint32) { i.flusher.AddStaleRef(log, 0, until) })
 }
@@ -53,7 +53,7 @@ func (i *Ingester) forgetTenant(ctx context.Context, prefix string) error {
 	defer i.flusher.Unlock()
 	until, err := i.log.Rotate()
 	if err != nil {
-		return fmt.Errorf("cut the log: %w", err)
+		return fmt.Errorf("rotate the log: %w", err)
 	}
 	i.rulesMu.Lock()
 	idle := slices.DeleteFunc(i.index.Idle(math.MaxInt64), func(ref index.Ref) bool {

@@ -17,10 +17,10 @@ import (
 	"halite/keyschema"
 )
 
-// TestDeletedStatesStayDeleted writes samples, deletes, rolls up, sweeps, cleans, and lets time pass so that samples are
-// retired before their states. It cuts the power at a random file system operation, four times a seed. After each cut the
-// ages change, so that another age retires what a shorter one has retired. No sample, state or list ever shows deleted data.
-// All other data within the retention is there.
+// TestDeletedStatesStayDeleted writes samples, deletes, rolls up, sweeps, cleans, and lets time pass so that samples
+// are retired before their states. It cuts the power at a random file system operation, four times a seed. After each
+// cut the ages change, so that a new age applies to samples that a shorter one has retired. No sample, state or list
+// ever shows deleted data. All other data within the retention is there.
 func TestDeletedStatesStayDeleted(t *testing.T) {
 	first, count := crashSeeds(t)
 	cut := map[string]int{}
@@ -80,7 +80,7 @@ func statesSeed(t *testing.T, seed uint64, cut map[string]int) {
 		for n := 0; n < 120 && !run.ended(); n++ {
 			d.step(run)
 		}
-		run.cut(0, 1)
+		run.cutPower(0, 1)
 		cut[d.during]++
 		d.close()
 		fs = run.crashed
@@ -179,7 +179,7 @@ func (d *statesDriver) step(run *crashRun) {
 		d.during, err = "job", d.work()
 	case 12:
 		d.during = "sweep"
-		if d.rng.IntN(2) == 0 { // of what is to be computed nothing is dropped
+		if d.rng.IntN(2) == 0 { // nothing is dropped that still has to be computed
 			err = errors.Join(d.r.Flush(ctx), d.work())
 		}
 		freed, sweepErr := d.r.sweeper.Sweep(ctx)
@@ -209,7 +209,7 @@ func (d *statesDriver) step(run *crashRun) {
 	}
 }
 
-// write sends samples that are kept yet, of values that occur once.
+// write sends samples within the retention. Each value occurs once.
 func (d *statesDriver) write() {
 	nowMs := d.r.clock.Now().UnixMilli()
 	var samples []Sample

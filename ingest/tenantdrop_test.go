@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/prometheus/prometheus/tsdb/tsdbutil"
@@ -136,8 +137,8 @@ func (r *rig) requireNothingOf(tenant string) {
 	}
 }
 
-// TestDropTenant cuts the power somewhere while a tenant is dropped. After the drop is repeated, nothing names the tenant, the
-// others have all of theirs, and the tenant begins again with what it writes then.
+// TestDropTenant cuts the power somewhere while a tenant is dropped. After the drop is repeated, nothing names the
+// tenant, other tenants have all of their data, and the tenant begins again with its later writes.
 func TestDropTenant(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 30, Short: 3})
 	for seed := first; seed < first+count; seed++ {
@@ -175,7 +176,7 @@ func dropTenantSeed(t *testing.T, seed uint64) {
 	_, err = r.DropTenant(ctx, doomed)
 	require.NoError(t, err)
 	whole := run.left.Load() > 0 // the drop was complete when the power went
-	run.cut(0, 1)
+	run.cutPower(0, 1)
 	r.close()
 
 	r, err = deletionRig(t, run.crashed, c, tenantTweak)
@@ -251,5 +252,42 @@ func TestWritesAcquireCPUSlots(t *testing.T) {
 	}
 	require.NoError(t, slot.Acquire(t.Context()), "the slot is free again")
 	slot.Release()
+	r.close()
+}
+
+// TestWritesShareTheLog: while another tenant is active and the disk is slow, a write waits until earlier writes of its tenant
+// are durable. Another tenant's write does not wait.
+func TestWritesShareTheLog(t *testing.T) {
+	disk := &slowDisk{}
+	r := openRig(t, errorfs.Wrap(vfs.NewCrashableMem(), disk), ingesttest.NewClock(), func(o *Options) {
+		tenantTweak(o)
+		o.Limits.SharedLogBytesMax, o.Limits.QueueWaitMax = 1, 10*time.Millisecond
+	})
+	activity := principal.NewActivity(time.Now, 4)
+	req := &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
+		series([]string{"__name__", "m"}, sample(r.clock.Now().UnixMilli(), 1)),
+	}}
+	write := func(tenant string) error {
+		who := activity.Of(&principal.Principal{Name: tenant, Tenants: []string{tenant}})
+		_, err := r.Write(principal.With(t.Context(), who), Input{Body: body(t, req)})
+		return err
+	}
+	require.NoError(t, write("beta"))
+	require.NoError(t, write("acme"))
+	disk.stalled.Lock()
+	results := make(chan error, 2)
+	go func() { results <- write("acme") }()
+	require.Eventually(t, func() bool { return disk.held.Load() > 0 }, time.Minute, time.Millisecond)
+	overload := new(OverloadError)
+	require.ErrorAs(t, write("acme"), &overload)
+	require.Equal(t, 1.0, r.counter("tsdb_ingest_overload_total", "resource", resourceTenant))
+	before := r.log.Stats().FramesAppended
+	go func() { results <- write("beta") }()
+	require.Eventually(t, func() bool { return r.log.Stats().FramesAppended > before }, time.Minute, time.Millisecond)
+	disk.stalled.Unlock()
+	for range cap(results) {
+		require.NoError(t, <-results)
+	}
+	require.NoError(t, write("acme"))
 	r.close()
 }

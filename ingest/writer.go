@@ -106,7 +106,7 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	slots := cap(w.admission.slots)
 	w.tenants = tenantlimits.New(tenantlimits.Options{
 		SlotsMax: max(1, slots-slots/tenantShare), BytesMax: w.limits.InFlightBytesMax - w.limits.InFlightBytesMax/tenantShare,
-		SharedMax:  w.limits.SharedConcurrencyMax,
+		SharedMax: w.limits.SharedConcurrencyMax, SharedLogBytesMax: w.limits.SharedLogBytesMax,
 		EachMetric: func(fn func(metric string, series int)) { w.index.EachMetric(1, fn) }, Now: w.now,
 	})
 	l := &w.seriesLimits
@@ -204,7 +204,7 @@ func (w *Writer) SetRelabelling(ctx context.Context, configs []*promrelabel.Conf
 // HAClusters describes the elections of HA pairs.
 func (w *Writer) HAClusters() []hatracker.ClusterStatus { return w.rules.Load().Tracker().Status() }
 
-// swapRules puts rules into force between two requests.
+// swapRules replaces the rules between two requests.
 func (w *Writer) swapRules(next *relabel.Rules) {
 	w.seriesGCLock.Lock()
 	defer w.seriesGCLock.Unlock()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"math"
 
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest"
@@ -24,7 +25,7 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 		DecodedHistogramBytesMax: int(c.decodedHistMax), RequestSymbolsMax: c.symbolsMax,
 		RelabelledSeriesMax: c.relabelledMax,
 		SeriesMax:           c.seriesMax, SeriesWarn: c.seriesWarn, SeriesDryRun: c.seriesDryRun, AheadMax: c.aheadMax,
-		InFlightBytesMax: c.inFlightBytesMax, SharedConcurrencyMax: c.sharedCPUs(),
+		InFlightBytesMax: c.inFlightBytesMax, SharedConcurrencyMax: c.sharedCPUs(), SharedLogBytesMax: c.sharedLogBytes(),
 	}
 }
 
@@ -35,6 +36,14 @@ func (c *serveConfig) sharedCPUs() int {
 		return sharedUnbounded
 	}
 	return c.web.tenants.sharedCPUs
+}
+
+// sharedLogBytes bounds the writes of a tenant that are not durable while others are active. Mode direct has no log.
+func (c *serveConfig) sharedLogBytes() int64 {
+	if c.web.tenants.sharedLogBytes == 0 || c.direct() {
+		return math.MaxInt64
+	}
+	return c.web.tenants.sharedLogBytes
 }
 
 // sharedUnbounded is above all numbers of CPUs.

@@ -23,11 +23,12 @@ import (
 // passed, and the CPU time of the server, which other processes of the machine do not change. flood/s is the rate of the other
 // tenant, client-cpu the share of a CPU that the clients take.
 //
-// "bound" has the bounds of a tenant while others are active, "free" has none.
+// "bound" has the bounds of a tenant while others are active, "cpus" only the bounds of CPUs, "free" none.
 func BenchmarkTenantFlood(b *testing.B) {
 	b.Run("free", func(b *testing.B) {
-		tenantFlood(b, "--tenants.max-shared-cpus=1000")
+		tenantFlood(b, "--tenants.max-shared-cpus=1000", "--tenants.max-shared-log-bytes=0")
 	})
+	b.Run("cpus", func(b *testing.B) { tenantFlood(b, "--tenants.max-shared-log-bytes=0") })
 	b.Run("bound", func(b *testing.B) { tenantFlood(b) })
 }
 

@@ -58,7 +58,9 @@ type tenantConfig struct {
 	create     bool
 	max        int
 	severalMax int
-	sharedCPUs int // of a tenant while others are active; 0 is the default
+	// sharedCPUs and sharedLogBytes are for a tenant while others are active. 0 CPUs are the default, 0 bytes no bound.
+	sharedCPUs     int
+	sharedLogBytes int64
 }
 
 func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
@@ -72,6 +74,9 @@ func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("tenants.max-shared-cpus", "Maximum number of CPUs that one tenant uses while others are active, for writes, queries "+
 		"and answers together. 0 means three quarters of the CPUs, at least 1, and no bound with Bigtable.").
 		Default("0").IntVar(&c.sharedCPUs)
+	cmd.Flag("tenants.max-shared-log-bytes", "Maximum size of the decoded writes of one tenant that are not durable yet, while "+
+		"other tenants are active. A larger write waits for the tenant's other writes. 0 means no bound.").
+		Default("128KiB").SetValue(program.Bytes(&c.sharedLogBytes))
 	cmd.Flag("tenants.max-in-query", "Maximum number of tenants that one query reads.").Default("16").IntVar(&c.severalMax)
 }
 

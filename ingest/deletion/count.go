@@ -30,6 +30,16 @@ type Count struct {
 	Orphans rollupstore.Orphans
 }
 
+// Add adds the count of another deletion.
+func (c *Count) Add(o *Count) {
+	c.Series += o.Series
+	c.Samples += o.Samples
+	c.Bytes += o.Bytes
+	c.Orphans.Hours += o.Orphans.Hours
+	c.Orphans.Days += o.Orphans.Days
+	c.Orphans.Partial += o.Orphans.Partial
+}
+
 // Count counts the samples that Delete would delete, and deletes none. It reads all these samples.
 func (d *Deleter) Count(ctx context.Context, r Request) (count Count, err error) {
 	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {

@@ -121,7 +121,7 @@ func (d *Deleter) execute(ctx context.Context, t *tombstone.Tombstone, found []i
 		defer drop.Close()
 		clearIndex = func() { drop.Clear(refsOf(found, metrics), hours.First, hours.Last) }
 	}
-	pos, err := d.cut(t, found, clearIndex)
+	pos, err := d.deleteNow(t, found, clearIndex)
 	if err != nil {
 		return err
 	}
@@ -153,19 +153,19 @@ func refsOf(found []index.Series, metrics []string) (refs []index.Ref) {
 	return refs
 }
 
-// add deletes samples in memory with cut and puts the tombstone in force. It runs both within Options.Announce, if that is
+// add deletes samples in memory with deleteSamples and puts the tombstone in force, both within Options.Announce if that is
 // set.
-func (d *Deleter) add(t *tombstone.Tombstone, cut func() error) error {
+func (d *Deleter) add(t *tombstone.Tombstone, deleteSamples func() error) error {
 	return d.opts.Tombstones.Add(t, func(change func() error) error {
 		if d.opts.Announce == nil {
 			return change()
 		}
 		return d.opts.Announce(t.FromMs, t.ToMs, change)
-	}, cut)
+	}, deleteSamples)
 }
 
-// cut deletes samples in memory and puts the tombstone in force. clearIndex runs while no sample arrives.
-func (d *Deleter) cut(t *tombstone.Tombstone, found []index.Series, clearIndex func()) (pos wal.Position, err error) {
+// deleteNow deletes samples in memory and puts the tombstone in force. clearIndex runs while no sample arrives.
+func (d *Deleter) deleteNow(t *tombstone.Tombstone, found []index.Series, clearIndex func()) (pos wal.Position, err error) {
 	type number struct{ ref, log uint32 }
 	var numbers []number
 	for _, s := range found {

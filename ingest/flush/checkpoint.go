@@ -65,16 +65,16 @@ func (f *Flusher) writeCheckpoint(ctx context.Context) (truncated bool, err erro
 	if err := f.opts.Persist(ctx); err != nil {
 		return false, err
 	}
-	// OldestSegment finds the rows of all samples that were logged before the cut.
-	cut, err := f.log.Rotate()
+	// OldestSegment finds the rows of all samples that were logged before the rotation.
+	newest, err := f.log.Rotate()
 	if err != nil {
-		return false, fmt.Errorf("cut the log: %w", err)
+		return false, fmt.Errorf("rotate the log: %w", err)
 	}
-	point := cut
+	point := newest
 	if oldest, ok := f.head.OldestSegment(); ok {
 		point = min(point, oldest)
 	}
-	if err := f.opts.NoteLog(ctx, point, cut); err != nil {
+	if err := f.opts.NoteLog(ctx, point, newest); err != nil {
 		return false, err
 	}
 	if err := f.opts.Store.Sync(ctx); err != nil {
@@ -95,7 +95,7 @@ func (f *Flusher) writeCheckpoint(ctx context.Context) (truncated bool, err erro
 
 // emitCheckpoint writes the state that replay needs before it reads segment point: the numbers of all series, stale ones
 // first, and metadata. A series without labels is a forgotten one. The list may include a series whose record comes after
-// the cut of the log. A repeated number for the same series does no harm.
+// the rotation of the log. A repeated number for the same series does no harm.
 func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []byte) error) error {
 	type number struct{ ref, log uint32 }
 	f.opts.Register.Lock()

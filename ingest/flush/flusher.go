@@ -33,9 +33,9 @@ type Options struct {
 	LowSpace func() bool
 	// Persist durably writes series and metadata that the tables lack.
 	Persist func(ctx context.Context) error
-	// NoteLog records in the tables that the log has reached the segment cut, and that the tables hold all samples before the
+	// NoteLog records in the tables that the log has reached segment newest, and that the tables hold all samples before the
 	// segment point. The record takes effect with the next sync of the tables.
-	NoteLog func(ctx context.Context, point, cut uint64) error
+	NoteLog func(ctx context.Context, point, newest uint64) error
 	// EmitMetadata adds the metadata that the tables lack to a checkpoint of the log.
 	EmitMetadata func(emit func(kind byte, payload []byte) error) error
 	// Register serialises registrations of series in the head.

@@ -11,9 +11,9 @@ import (
 func (f *Flusher) Snapshot(ctx context.Context, logDir string, tables func(ctx context.Context) error) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	cut, err := f.log.Rotate()
+	newest, err := f.log.Rotate()
 	if err != nil {
-		return fmt.Errorf("cut the log: %w", err)
+		return fmt.Errorf("rotate the log: %w", err)
 	}
 	// Rows reach the tables and leave the log only under the lock. So the copied log has all samples that the copied
 	// tables lack.
@@ -22,7 +22,7 @@ func (f *Flusher) Snapshot(ctx context.Context, logDir string, tables func(ctx c
 			return fmt.Errorf("copy the tables: %w", err)
 		}
 	}
-	if err := f.log.Checkpoint(logDir, cut); err != nil {
+	if err := f.log.Checkpoint(logDir, newest); err != nil {
 		return fmt.Errorf("copy the log: %w", err)
 	}
 	return nil

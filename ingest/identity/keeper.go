@@ -65,10 +65,10 @@ func (k *Keeper) Bind(ctx context.Context) (err error) {
 	return k.store.Sync(ctx)
 }
 
-// Advance records that the log has reached the segment cut, and that the tables hold all samples before the segment point.
+// Advance records that the log has reached segment newest, and that the tables hold all samples before segment point.
 // The record takes effect with the next sync of the tables. drained means that no more samples will arrive.
-func (k *Keeper) Advance(ctx context.Context, point, cut uint64, drained bool) (err error) {
-	if k.state.Reached, err = k.log.SegmentID(cut); err != nil {
+func (k *Keeper) Advance(ctx context.Context, point, newest uint64, drained bool) (err error) {
+	if k.state.Reached, err = k.log.SegmentID(newest); err != nil {
 		return err
 	}
 	if point >= k.state.Synced.Segment {
@@ -76,7 +76,7 @@ func (k *Keeper) Advance(ctx context.Context, point, cut uint64, drained bool) (
 			return err
 		}
 	}
-	k.state.Clean = drained && point == cut
+	k.state.Clean = drained && point == newest
 	return k.write(ctx)
 }
 

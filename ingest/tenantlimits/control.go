@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"halite/ingest/ratelimit"
 	"halite/keyschema"
@@ -36,6 +37,8 @@ type Options struct {
 	// SharedMax bounds the concurrent requests while other tenants are active.
 	SharedMax int
 	BytesMax  int64
+	// SharedLogBytesMax bounds the requests that are not durable while other tenants are active. A larger request is alone.
+	SharedLogBytesMax int64
 	// EachMetric calls fn with the stored name of each metric and the number of its active series.
 	EachMetric func(fn func(metric string, series int))
 	// Now is the clock.
@@ -86,7 +89,7 @@ func (c *Control) Of(prefix string) *Tenant {
 	t := c.tenants[prefix]
 	if t == nil {
 		t = &Tenant{Name: keyschema.TenantOf(prefix), control: c, slots: make(chan struct{}, c.opts.SlotsMax),
-			shared: make(chan struct{}, c.opts.SharedMax)}
+			shared: make(chan struct{}, c.opts.SharedMax), undurable: semaphore.NewWeighted(c.opts.SharedLogBytesMax)}
 		c.tenants[prefix] = t
 		c.apply(t)
 	}
@@ -185,7 +188,8 @@ type Tenant struct {
 	seriesLimit atomic.Pointer[ratelimit.Options]
 	samples     atomic.Int64
 	slots       chan struct{}
-	shared      chan struct{} // slots while other tenants are active
+	shared      chan struct{}       // slots while other tenants are active
+	undurable   *semaphore.Weighted // bytes of requests since Enter, while other tenants are active; first come, first served
 	bytes       atomic.Int64
 	closed      atomic.Bool
 
@@ -215,36 +219,43 @@ func (t *Tenant) Add(samples int, over bool, now time.Time) {
 type Slot struct {
 	tenant    *Tenant
 	sizeBytes int
+	logBytes  int64 // of undurable
 	shared    bool
+	entered   bool
 }
 
 // Enter reserves a slot and memory in the tenant's share. The share is smaller if shares is set, because other tenants are
-// active. ok is false if the memory is used up, if no slot becomes free within wait, if ctx ends first, or after Close.
+// active. ok is false if the memory is used up, if no slot becomes free within wait, if ctx ends first, or after Close. The
+// caller calls Leave, then Done.
 func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration, shares bool) (slot Slot, ok bool) {
 	if t == nil {
 		return Slot{}, true
 	}
-	slot = Slot{t, sizeBytes, shares}
-	if t.bytes.Add(int64(sizeBytes)) > t.control.opts.BytesMax {
-		t.bytes.Add(int64(-sizeBytes))
-		return Slot{}, false
+	slot = Slot{tenant: t, sizeBytes: sizeBytes}
+	if t.bytes.Add(int64(sizeBytes)) <= t.control.opts.BytesMax && t.enter(ctx, &slot, wait, shares) {
+		return slot, true
 	}
-	if shares && !enter(ctx, t.shared, wait) {
-		t.bytes.Add(int64(-sizeBytes))
-		return Slot{}, false
-	}
-	if !enter(ctx, t.slots, wait) {
-		if shares {
-			<-t.shared
+	slot.Leave()
+	slot.Done()
+	return Slot{}, false
+}
+
+// enter takes what a request needs besides memory. It returns false if it cannot take all.
+func (t *Tenant) enter(ctx context.Context, slot *Slot, wait time.Duration, shares bool) bool {
+	if shares {
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
+		logBytes := min(int64(slot.sizeBytes), t.control.opts.SharedLogBytesMax)
+		if t.undurable.Acquire(ctx, logBytes) != nil {
+			return false
 		}
-		t.bytes.Add(int64(-sizeBytes))
-		return Slot{}, false
+		slot.logBytes = logBytes
+		if slot.shared = enter(ctx, t.shared, wait); !slot.shared {
+			return false
+		}
 	}
-	if t.closed.Load() {
-		slot.Leave()
-		return Slot{}, false
-	}
-	return slot, true
+	slot.entered = enter(ctx, t.slots, wait)
+	return slot.entered && !t.closed.Load()
 }
 
 // enter takes a slot. It returns false if no slot becomes free within wait, or if ctx ends first.
@@ -265,17 +276,26 @@ func enter(ctx context.Context, slots chan struct{}, wait time.Duration) bool {
 	return false
 }
 
-// Leave frees the slot and its memory.
+// Leave frees the slot and its memory. The request may still wait for the log.
 func (s Slot) Leave() {
 	t := s.tenant
 	if t == nil {
 		return
 	}
-	<-t.slots
+	if s.entered {
+		<-t.slots
+	}
 	if s.shared {
 		<-t.shared
 	}
 	t.bytes.Add(int64(-s.sizeBytes))
+}
+
+// Done frees the tenant's share of the log, once the request is durable or has failed.
+func (s Slot) Done() {
+	if s.tenant != nil {
+		s.tenant.undurable.Release(s.logBytes)
+	}
 }
 
 // Close refuses new requests and waits until all have left. After an error some may still run.

@@ -10,7 +10,7 @@ import (
 )
 
 func testTenant() *Tenant {
-	return New(Options{SlotsMax: 3, SharedMax: 1, BytesMax: 100, Now: time.Now}).Of("&acme&")
+	return New(Options{SlotsMax: 3, SharedMax: 1, BytesMax: 100, SharedLogBytesMax: 20, Now: time.Now}).Of("&acme&")
 }
 
 // TestShare: a tenant takes at most its slots and its memory, and one slot while others are active.
@@ -33,11 +33,45 @@ func TestShare(t *testing.T) {
 		_, ok = enter(0, false)
 		require.False(t, ok, "no slot is left")
 		one.Leave()
+		one.Done()
 		one, ok = enter(10, true)
 		require.True(t, ok)
 		for _, slot := range []Slot{one, two, three} {
 			slot.Leave()
+			slot.Done()
 		}
+		require.Zero(t, a.bytes.Load())
+		require.Empty(t, a.slots)
+		require.Empty(t, a.shared)
+	})
+}
+
+// TestShareOfLog: while others are active, a request waits until enough of the tenant's earlier requests are durable.
+func TestShareOfLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := testTenant()
+		enter := func(sizeBytes int, shares bool) (Slot, bool) {
+			slot, ok := a.Enter(t.Context(), sizeBytes, time.Second, shares)
+			slot.Leave()
+			return slot, ok
+		}
+		first, ok := enter(15, true)
+		require.True(t, ok)
+		_, ok = enter(6, true)
+		require.False(t, ok, "15 of 20 bytes are not durable")
+		second, ok := enter(5, true)
+		require.True(t, ok)
+		_, ok = enter(90, false)
+		require.True(t, ok, "no other tenant is active")
+		time.AfterFunc(time.Second/2, func() { first.Done(); second.Done() })
+		began := time.Now()
+		large, ok := enter(90, true)
+		require.True(t, ok, "a large request waits for the others")
+		require.Equal(t, time.Second/2, time.Since(began))
+		_, ok = enter(1, true)
+		require.False(t, ok, "a large request is alone")
+		large.Done()
+		require.True(t, a.undurable.TryAcquire(20))
 		require.Zero(t, a.bytes.Load())
 		require.Empty(t, a.slots)
 		require.Empty(t, a.shared)

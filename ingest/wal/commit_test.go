@@ -287,10 +287,10 @@ func TestConcurrentUse(t *testing.T) {
 					err = l.Wait(context.Background(), pos)
 				}
 				if err == nil && g == 0 && i%20 == 19 {
-					var cut uint64
-					if cut, err = l.Rotate(); err == nil {
-						highest.Store(cut)
-						err = l.Truncate(cut, func(emit func(byte, []byte) error) error { return emit(2, []byte("x")) })
+					var newest uint64
+					if newest, err = l.Rotate(); err == nil {
+						highest.Store(newest)
+						err = l.Truncate(newest, func(emit func(byte, []byte) error) error { return emit(2, []byte("x")) })
 					}
 				}
 				if err != nil {

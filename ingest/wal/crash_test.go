@@ -61,13 +61,13 @@ func (j *journal) snapshot() uint64 {
 // truncate replaces everything so far by a summary, which holds the last number.
 func (j *journal) truncate() error {
 	j.mu.Lock()
-	cut, err := j.log.Rotate()
+	newest, err := j.log.Rotate()
 	highest := j.next - 1
 	j.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return j.log.Truncate(cut, func(emit func(byte, []byte) error) error {
+	return j.log.Truncate(newest, func(emit func(byte, []byte) error) error {
 		return emit(kindSummary, payloadOf(highest, 5000))
 	})
 }
@@ -98,8 +98,8 @@ func check(frames []replayed) (uint64, error) {
 	return n, nil
 }
 
-// TestCrashLosesNothingAcknowledged cuts the power at a random file system operation under concurrent appenders,
-// keeps a random part of what was not synced, and opens the log again; several times a seed.
+// TestCrashLosesNothingAcknowledged cuts the power at a random file system operation under concurrent appenders, keeps
+// a random part of the unsynced bytes, and opens the log again; several times a seed.
 func TestCrashLosesNothingAcknowledged(t *testing.T) {
 	first, count := crashSeeds(t)
 	var torn, summaries int

@@ -39,9 +39,9 @@ func newSpecimen(t testing.TB, clean bool) *specimen {
 		}
 	}
 	add(12)
-	cut, err := l.Rotate()
+	newest, err := l.Rotate()
 	require.NoError(t, err)
-	require.NoError(t, l.Truncate(cut, func(emit func(byte, []byte) error) error {
+	require.NoError(t, l.Truncate(newest, func(emit func(byte, []byte) error) error {
 		for n := range next - 1 {
 			if err := emit(record.KindSeries, payloadOf(n+1, 100)); err != nil {
 				return err

@@ -131,11 +131,11 @@ func TestNoSpaceIsNamed(t *testing.T) {
 	fault := &failing{kind: errorfs.OpFileWrite, err: syscall.ENOSPC}
 	l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(fs, fault)))
 	appendWait(t, l, 1, payloadOf(1, 10))
-	cut, err := l.Rotate()
+	newest, err := l.Rotate()
 	require.NoError(t, err)
 	pos := appendWait(t, l, 1, payloadOf(2, 10))
 	fault.armed.Store(true)
-	err = l.Truncate(cut, func(emit func(byte, []byte) error) error { return nil })
+	err = l.Truncate(newest, func(emit func(byte, []byte) error) error { return nil })
 	require.ErrorIs(t, err, syscall.ENOSPC)
 	require.NotErrorIs(t, err, ErrFailed)
 	require.NoError(t, l.Wait(context.Background(), pos), "a checkpoint without space does no harm")

@@ -24,9 +24,9 @@ func goldenLog(t *testing.T) vfs.FS {
 	l, _, _ := mustOpen(t, opts)
 	up := record.AppendSeries(nil, 1, labels.FromStrings("__name__", "up", "job", "node"))
 	appendWait(t, l, record.KindSeries, up)
-	cut, err := l.Rotate()
+	newest, err := l.Rotate()
 	require.NoError(t, err)
-	require.NoError(t, l.Truncate(cut, func(emit func(byte, []byte) error) error {
+	require.NoError(t, l.Truncate(newest, func(emit func(byte, []byte) error) error {
 		if err := emit(record.KindSeries, up); err != nil {
 			return err
 		}

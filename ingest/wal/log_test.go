@@ -58,14 +58,14 @@ func TestTruncateReplaysCheckpointThenSegments(t *testing.T) {
 	for i := range uint64(50) {
 		appendWait(t, l, 2, payloadOf(i, 200))
 	}
-	cut, err := l.Rotate()
+	newest, err := l.Rotate()
 	require.NoError(t, err)
 	same, err := l.Rotate()
 	require.NoError(t, err)
-	require.Equal(t, cut, same, "an empty segment needs no cut")
+	require.Equal(t, newest, same, "an empty segment needs no cut")
 	for i := range uint64(3) {
 		pos := appendWait(t, l, 2, payloadOf(100+i, 5))
-		require.Equal(t, cut, pos.Segment)
+		require.Equal(t, newest, pos.Segment)
 	}
 	emitted := 0
 	checkpoint := func(emit func(byte, []byte) error) error {
@@ -77,20 +77,20 @@ func TestTruncateReplaysCheckpointThenSegments(t *testing.T) {
 		}
 		return nil
 	}
-	require.Error(t, l.Truncate(cut+1, checkpoint))
-	require.NoError(t, l.Truncate(cut, checkpoint))
-	require.NoError(t, l.Truncate(cut, checkpoint))
+	require.Error(t, l.Truncate(newest+1, checkpoint))
+	require.NoError(t, l.Truncate(newest, checkpoint))
+	require.NoError(t, l.Truncate(newest, checkpoint))
 	require.Equal(t, 2, emitted, "the second truncation had nothing to do")
 	require.Equal(t, 1, l.Stats().Segments)
 	names, err := fs.List("data/wal")
 	require.NoError(t, err)
-	require.ElementsMatch(t, []string{segmentName(cut), checkpointName(cut), watermarkName, lockName}, names)
+	require.ElementsMatch(t, []string{segmentName(newest), checkpointName(newest), watermarkName, lockName}, names)
 	require.NoError(t, l.Close())
 
 	l, frames, stats := mustOpen(t, testOptions(fs))
 	require.Equal(t, []uint64{1000, 1001, 100, 101, 102}, numbers(frames))
-	require.Equal(t, Position{cut, 0}, frames[0].pos)
-	require.Equal(t, cut, stats.Checkpoint)
+	require.Equal(t, Position{newest, 0}, frames[0].pos)
+	require.Equal(t, newest, stats.Checkpoint)
 	failure := errors.New("no")
 	cut2, err := l.Rotate()
 	require.NoError(t, err)

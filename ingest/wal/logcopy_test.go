@@ -20,12 +20,12 @@ func TestCheckpointOfTheLog(t *testing.T) {
 			appendWait(t, l, 1, payloadOf(next, 200))
 			next++
 		}
-		cut, err := l.Rotate()
+		newest, err := l.Rotate()
 		require.NoError(t, err)
 		first := uint64(1)
 		if round > 0 {
 			first = next // a checkpoint stands for the frames before the cut
-			require.NoError(t, l.Truncate(cut, func(emit func(byte, []byte) error) error { return emit(1, payloadOf(0, 3)) }))
+			require.NoError(t, l.Truncate(newest, func(emit func(byte, []byte) error) error { return emit(1, payloadOf(0, 3)) }))
 		}
 		var stop atomic.Bool
 		var work sync.WaitGroup
@@ -38,7 +38,7 @@ func TestCheckpointOfTheLog(t *testing.T) {
 				}
 			}
 		})
-		require.NoError(t, l.Checkpoint(dir, cut))
+		require.NoError(t, l.Checkpoint(dir, newest))
 		stop.Store(true)
 		work.Wait()
 		opts := testOptions(fs)
@@ -52,7 +52,7 @@ func TestCheckpointOfTheLog(t *testing.T) {
 		require.True(t, stats.Clean)
 		extent, err := ReadExtent(fs, dir)
 		require.NoError(t, err)
-		require.GreaterOrEqual(t, extent.Last, cut)
+		require.GreaterOrEqual(t, extent.Last, newest)
 		appendWait(t, copied, 1, payloadOf(9999, 5))
 		require.NoError(t, copied.Close())
 		next = later
