@@ -269,7 +269,8 @@ func (s *Server) statusEndpoints() map[string]endpoint {
 // tablets is /api/v1/status/tablets. Rows reach tablets when their hour is flushed, so samples in memory are not counted.
 func (s *Server) tablets() endpoint {
 	o := tablets.Options{
-		Keyviz: s.opts.Keyviz, Events: s.opts.TabletEvents, ParseTime: parseTime, KeyText: keyText, Now: s.opts.Now,
+		Keyviz: s.opts.Keyviz, HotTablets: s.opts.HotTablets, Events: s.opts.TabletEvents, ParseTime: parseTime, KeyText: keyText,
+		Now: s.opts.Now,
 	}
 	if s.opts.Tablets != nil {
 		o.Source = s.opts.Tablets

@@ -119,3 +119,14 @@ type Tablet struct {
 	RowsWritten, RowsRead   uint64
 	BytesWritten, BytesRead uint64
 }
+
+// HotTablet is a tablet that took much of the CPU of a node, as the service of an engine reports it.
+type HotTablet struct {
+	Table string
+	// StartKey and EndKey are the first and the last row of the tablet.
+	StartKey, EndKey []byte
+	// FromMs and ToMs bound the time of the load, milliseconds since 1970.
+	FromMs, ToMs int64
+	// CPUPercent is the average share of one node's CPU that the tablet took in that time: 0 to 100.
+	CPUPercent float64
+}

@@ -30,6 +30,8 @@ type Options struct {
 	Source Source
 	// Keyviz has the load of table data; nil leaves it out.
 	Keyviz *keyviz.Collector
+	// HotTablets lists the hot tablets that the service of the engine reports; nil leaves them out.
+	HotTablets func(ctx context.Context, fromMs, toMs int64) ([]storage.HotTablet, error)
 	// Events has the history; nil means that there is none.
 	Events *tabletevents.Log
 	// ParseTime parses a time, and KeyText writes a row key as text.
@@ -52,6 +54,29 @@ type Answer struct {
 	TimesMs []int64 `json:"timesMs"`
 	Tables  []Table `json:"tables"`
 	Events  []Event `json:"events"`
+	// HotTablets are those that the service of the engine reports; nil if it reports none.
+	HotTablets *HotTablets `json:"hotTablets,omitempty"`
+}
+
+// HotTablets is what the service reports, or why it does not.
+type HotTablets struct {
+	// Tablets are in descending order of their load.
+	Tablets []HotTablet `json:"tablets"`
+	// Error says why the list is empty, and what to do.
+	Error string `json:"error,omitempty"`
+}
+
+// HotTablet is a tablet that took much of the CPU of a node.
+type HotTablet struct {
+	Table string `json:"table"`
+	// StartKey and EndKey are the first and the last row.
+	StartKey string `json:"startKey"`
+	EndKey   string `json:"endKey"`
+	// StartMs and EndMs bound the time of the load, milliseconds since 1970.
+	StartMs int64 `json:"startMs"`
+	EndMs   int64 `json:"endMs"`
+	// CPUPercent is the average share of the CPU of a node, 0 to 100.
+	CPUPercent float64 `json:"cpuPercent"`
 }
 
 // Table is a table with its tablets.
@@ -132,7 +157,26 @@ func (h *Handler) Answer(r *http.Request) (any, error) {
 	for _, e := range events {
 		a.Events = append(a.Events, Event{e.TMs, e.Kind, e.Table, h.opts.KeyText(e.Key), e.Reason})
 	}
+	h.addHotTablets(r.Context(), a)
 	return a, nil
+}
+
+// addHotTablets adds the report of the service. Its failure leaves the rest of the answer useful.
+func (h *Handler) addHotTablets(ctx context.Context, a *Answer) {
+	if h.opts.HotTablets == nil {
+		return
+	}
+	a.HotTablets = &HotTablets{Tablets: []HotTablet{}}
+	list, err := h.opts.HotTablets(ctx, a.StartMs, a.EndMs)
+	if err != nil {
+		a.HotTablets.Error = err.Error()
+		return
+	}
+	for _, t := range list {
+		a.HotTablets.Tablets = append(a.HotTablets.Tablets, HotTablet{
+			t.Table, h.opts.KeyText(t.StartKey), h.opts.KeyText(t.EndKey), t.FromMs, t.ToMs, t.CPUPercent,
+		})
+	}
 }
 
 // times returns an answer with the times of a request.

@@ -189,3 +189,32 @@ func TestAnswer(t *testing.T) {
 		require.True(t, errors.Is(err, keyviz.ErrBadRequest), "%s: %v", query, err)
 	}
 }
+
+// TestHotTablets: the answer has the hot tablets of its time, or the reason why there are none. It lacks them if the engine
+// reports none.
+func TestHotTablets(t *testing.T) {
+	rig := newRig(t)
+	ask := func() *Answer {
+		r := httptest.NewRequest(http.MethodGet, "/?end=1763000000&start=1762990000", nil)
+		require.NoError(t, r.ParseForm())
+		a, err := rig.handler.Answer(r)
+		require.NoError(t, err)
+		require.NotEmpty(t, a.(*Answer).Tables)
+		return a.(*Answer)
+	}
+	require.Nil(t, ask().HotTablets)
+	var failure error
+	rig.handler.opts.HotTablets = func(_ context.Context, fromMs, toMs int64) ([]storage.HotTablet, error) {
+		require.Equal(t, []int64{1_762_990_000_000, 1_763_000_000_000}, []int64{fromMs, toMs})
+		if failure != nil {
+			return nil, failure
+		}
+		return []storage.HotTablet{{Table: "data", StartKey: []byte("a"), EndKey: []byte("b"), FromMs: fromMs, ToMs: fromMs + 60_000,
+			CPUPercent: 71.5}}, nil
+	}
+	require.Equal(t, &HotTablets{Tablets: []HotTablet{{
+		Table: "data", StartKey: "a", EndKey: "b", StartMs: 1_762_990_000_000, EndMs: 1_762_990_060_000, CPUPercent: 71.5,
+	}}}, ask().HotTablets)
+	failure = errors.New("the account lacks a role")
+	require.Equal(t, &HotTablets{Tablets: []HotTablet{}, Error: "the account lacks a role"}, ask().HotTablets)
+}

@@ -36,6 +36,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	c.bigtable.AddFlags(cmd)
 	cmd.Flag("bigtable.take-over", "Become the owner of tables that belong to the directory of another server. That server "+
 		"must have stopped for good.").BoolVar(&c.takeOver)
+	cmd.Flag("bigtable.cluster", "Cluster whose hot tablets /api/v1/status/tablets lists, as Bigtable reports them. The account "+
+		"needs roles/bigtable.viewer. Default: none.").StringVar(&c.bigtable.Cluster)
 	c.directMode.addFlags(cmd)
 	cmd.Flag("storage.path", "Directory of all data. The server creates it if it is missing.").Default("./data").
 		StringVar(&c.storagePath)
@@ -80,7 +82,7 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("storage.exit-on-failure", "Exit with an error after a failure of the disk under the log or the tables, so that a "+
 		"service manager restarts the server. Without this flag, reads continue, and writes, /-/ready and /-/healthy get 503.").
 		BoolVar(&c.exitOnFailure)
-	cmd.Flag("storage.accept-wal-loss", "Start although the log is damaged. The server logs the loss and moves damaged "+
+	cmd.Flag("storage.accept-wal-loss", "Start even if the log is damaged. The server logs the loss and moves damaged "+
 		"files to wal/damaged.").
 		BoolVar(&c.acceptWALLoss)
 	cmd.Flag(tables.AcceptTableLossFlag, "Start without the named part of the tables. The error message has the name: "+

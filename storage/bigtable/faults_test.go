@@ -18,28 +18,28 @@ import (
 	"halite/storage/bigtable/emulator"
 )
 
-// faults stands in front of an emulator and injects the faults of networks and services into requests. Each kind hits
-// one request in a hundred. Sometimes nothing works for a while.
+// faults stands in front of an emulator and injects the faults of networks and services into requests. Each kind hits one
+// request in a hundred. Sometimes all requests fail for a while.
 type faults struct {
 	mu     sync.Mutex
 	rng    *rand.Rand
 	on     bool
-	outage int // requests that are yet to fail
+	outage int // number of next requests to fail
 	counts map[string]int
 }
 
-// Kinds of faults, by what they strike.
+// Kinds of faults, by their effect.
 const (
 	unavailable = "unavailable" // not done
 	deadline    = "deadline"    // not done
 	aborted     = "aborted"     // not done
 	lost        = "lost"        // done, but the answer says unavailable
 	partial     = "partial"     // some rows done, others refused
-	omitted     = "omitted"     // some rows done, nothing said about others
+	omitted     = "omitted"     // some rows done, no reply for others
 	cut         = "cut"         // the stream breaks midway
 	slow        = "slow"        // pauses between messages
-	stuck       = "stuck"       // the stream stops, nothing more comes
-	quota       = "quota"       // the stream breaks midway for good
+	stuck       = "stuck"       // the stream stops without an end
+	quota       = "quota"       // the stream breaks midway, and so do its retries
 	outage      = "outage"
 )
 
@@ -57,7 +57,7 @@ func (f *faults) options() emulator.Options {
 	return emulator.Options{Unary: f.unary, Stream: f.stream}
 }
 
-func (f *faults) turn(on bool) {
+func (f *faults) enable(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.on, f.outage = on, 0
@@ -69,7 +69,7 @@ func (f *faults) seen() map[string]int {
 	return maps.Clone(f.counts)
 }
 
-// roll chooses what happens to a request; "" is nothing.
+// roll chooses the fault of a request; "" means none.
 func (f *faults) roll(kinds []string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -35,7 +35,7 @@ func TestFaults(t *testing.T) {
 	if testing.Short() {
 		return // too few steps for all of them
 	}
-	// A fault that never struck proves nothing.
+	// The test proves nothing about a fault that never occurred.
 	for _, kind := range append(append([]string{outage}, writeKinds...), readKinds...) {
 		require.NotZero(t, tally.faults[kind], "no fault of kind %s was injected", kind)
 	}
@@ -44,7 +44,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// faultTally adds up what all seeds met.
+// faultTally adds up the faults and outcomes of all seeds.
 type faultTally struct {
 	mu               sync.Mutex
 	faults, outcomes map[string]int
@@ -75,7 +75,7 @@ func runFaults(t *testing.T, seed uint64, tally *faultTally) {
 	require.NoError(t, err)
 	w := &faultyWorld{t: t, rng: rand.New(rand.NewPCG(seed, 1)), table: table, rows: map[string]map[string]bool{},
 		sums: map[string]map[int64]bool{}, count: map[string]int{}}
-	f.turn(true)
+	f.enable(true)
 	steps := 1500
 	if testing.Short() {
 		steps = 150
@@ -92,8 +92,8 @@ func runFaults(t *testing.T, seed uint64, tally *faultTally) {
 			w.read(false)
 		}
 	}
-	f.turn(false)
-	// Without faults nothing may fail, and how busy the machine is must not count as one.
+	f.enable(false)
+	// Without faults nothing may fail, even on a busy machine.
 	w.table, err = patient.Table(t.Context(), "t")
 	require.NoError(t, err)
 	w.read(true)
@@ -101,7 +101,7 @@ func runFaults(t *testing.T, seed uint64, tally *faultTally) {
 	tally.add(f.seen(), w.count)
 }
 
-// faultyWorld is the test's book.
+// faultyWorld records the possible contents of the table.
 type faultyWorld struct {
 	t     *testing.T
 	rng   *rand.Rand
@@ -109,7 +109,7 @@ type faultyWorld struct {
 	step  int
 	// rows maps each row key to the values its cell may have; "" is no cell.
 	rows map[string]map[string]bool
-	// sums maps each row key to what its sum may be.
+	// sums maps each row key to the possible values of its sum.
 	sums  map[string]map[int64]bool
 	count map[string]int
 }
@@ -214,7 +214,7 @@ func (w *faultyWorld) swap() {
 	}
 }
 
-// read reads some rows and checks each that was asked for; what it learns settles doubts.
+// read reads rows and checks each of them. The value of a row replaces its possible values.
 func (w *faultyWorld) read(all bool) {
 	start, end := w.key(), w.key()
 	if start > end {

@@ -24,6 +24,8 @@ const (
 	WriteTimeoutDefault       = 60 * time.Second
 	ReadStallTimeoutDefault   = 60 * time.Second
 	AdminTimeoutDefault       = 2 * time.Minute
+	HotTabletsMaxDefault      = 100
+	HotTabletsTimeoutDefault  = 10 * time.Second
 
 	// requestBytesHardMax leaves room below the 256 MiB that a message may have.
 	requestBytesHardMax = 200 << 20
@@ -31,6 +33,7 @@ const (
 	requestRowSetBytesHardMax = 500 << 10
 	requestRowSetBytesMin     = 4 * storage.KeyBytesMax
 	inFlightMax               = 64
+	hotTabletsHardMax         = 10_000
 	tablePrefixBytesMax       = 20
 )
 
@@ -40,6 +43,8 @@ type Options struct {
 	Project, Instance string
 	// AppProfile names an app profile with single-cluster routing; empty means the instance's default profile.
 	AppProfile string
+	// Cluster names the cluster whose hot tablets HotTablets lists; empty lists none. An emulator has no hot tablets.
+	Cluster string
 	// TablePrefix is a prefix of all table names, so that several databases can share an instance. It has up to 20 characters
 	// of [a-z0-9_.-].
 	TablePrefix string
@@ -68,6 +73,10 @@ type Options struct {
 	ReadStallTimeout time.Duration
 	// AdminTimeout bounds one call that lists, creates or changes tables or drops rows; 0 is 2 minutes.
 	AdminTimeout time.Duration
+	// HotTabletsMax bounds the hot tablets that HotTablets returns: those with the most load. 0 is 100.
+	HotTabletsMax int
+	// HotTabletsTimeout bounds the call that lists hot tablets, with its retries; 0 is 10 s.
+	HotTabletsTimeout time.Duration
 	// ClientOptions are passed to the client last, for special endpoints or credentials.
 	ClientOptions []option.ClientOption
 	// Now is the clock for GC policies; nil is time.Now.
@@ -82,6 +91,7 @@ type Options struct {
 const (
 	projectPattern  = `^([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]$`
 	instancePattern = `^[a-z][a-z0-9-]{4,31}[a-z0-9]$`
+	clusterPattern  = `^[a-z][a-z0-9-]{4,28}[a-z0-9]$`
 	profilePattern  = `^[_a-zA-Z0-9][-_.a-zA-Z0-9]{0,49}$`
 	prefixPattern   = `^([a-z0-9_][a-z0-9_.-]{0,19})?$`
 )
@@ -106,6 +116,9 @@ func (o *Options) Validate() error {
 	if o.AppProfile != "" {
 		name("AppProfile", o.AppProfile, profilePattern, "halite")
 	}
+	if o.Cluster != "" {
+		name("Cluster", o.Cluster, clusterPattern, "my-instance-c1")
+	}
 	check(!regexp.MustCompile(prefixPattern).MatchString(o.TablePrefix),
 		"TablePrefix %q is not up to %d of [a-z0-9_.-]", o.TablePrefix, tablePrefixBytesMax)
 	between := func(what string, value, least, most int) {
@@ -116,8 +129,9 @@ func (o *Options) Validate() error {
 	between("RequestRowSetBytesMax", o.RequestRowSetBytesMax, requestRowSetBytesMin, requestRowSetBytesHardMax)
 	between("WritesInFlightMax", o.WritesInFlightMax, 1, inFlightMax)
 	between("ReadsInFlightMax", o.ReadsInFlightMax, 1, inFlightMax)
-	check(o.WriteTimeout < 0 || o.ReadStallTimeout < 0 || o.AdminTimeout < 0,
-		"WriteTimeout, ReadStallTimeout or AdminTimeout is negative")
+	between("HotTabletsMax", o.HotTabletsMax, 1, hotTabletsHardMax)
+	check(o.WriteTimeout < 0 || o.ReadStallTimeout < 0 || o.AdminTimeout < 0 || o.HotTabletsTimeout < 0,
+		"WriteTimeout, ReadStallTimeout, HotTabletsTimeout or AdminTimeout is negative")
 	if len(errs) > 0 {
 		return fmt.Errorf("bigtable options: %w", errors.Join(errs...))
 	}
@@ -133,6 +147,8 @@ func (o Options) withDefaults() Options {
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, WriteTimeoutDefault)
 	o.ReadStallTimeout = cmp.Or(o.ReadStallTimeout, ReadStallTimeoutDefault)
 	o.AdminTimeout = cmp.Or(o.AdminTimeout, AdminTimeoutDefault)
+	o.HotTabletsMax = cmp.Or(o.HotTabletsMax, HotTabletsMaxDefault)
+	o.HotTabletsTimeout = cmp.Or(o.HotTabletsTimeout, HotTabletsTimeoutDefault)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -37,6 +37,7 @@ type Store struct {
 	conn    *grpc.ClientConn // connection to an emulator; nil for the service
 	client  *gcp.Client
 	admin   *gcp.AdminClient
+	hot     *hotTablets // nil without a cluster, and for an emulator
 	closed  atomic.Bool
 
 	mu     sync.Mutex // held while tables are created or checked
@@ -92,6 +93,9 @@ func (s *Store) connect(ctx context.Context) error {
 	}, common...)
 	if err == nil {
 		s.admin, err = gcp.NewAdminClient(ctx, s.opts.Project, s.opts.Instance, common...)
+	}
+	if err == nil && s.opts.Cluster != "" {
+		err = s.connectHotTablets(ctx, common)
 	}
 	if err != nil {
 		return fmt.Errorf("bigtable: connect to %s: %w (credentials come from GOOGLE_APPLICATION_CREDENTIALS, from "+
@@ -292,6 +296,9 @@ func (s *Store) Close() error {
 	var errs []error
 	if s.client != nil {
 		errs = append(errs, s.client.Close())
+	}
+	if s.hot != nil {
+		errs = append(errs, s.hot.client.Close())
 	}
 	// Both clients share an emulator's connection, so the second one finds it closed.
 	if s.admin != nil && s.conn == nil {

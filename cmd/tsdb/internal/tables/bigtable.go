@@ -24,7 +24,15 @@ func (c *BigtableFlags) Open(ctx context.Context, o OpenOptions) (storage.Store,
 
 func (c *BigtableFlags) options() bigtable.Options {
 	return bigtable.Options{Project: c.Project, Instance: c.Instance, AppProfile: c.AppProfile, TablePrefix: c.TablePrefix,
-		CheckTablesOnly: c.CheckTablesOnly}
+		CheckTablesOnly: c.CheckTablesOnly, Cluster: c.Cluster}
+}
+
+// HotTablets returns the function that lists the hot tablets of store; nil if its engine reports none.
+func HotTablets(store storage.Store) HotTabletsFunc {
+	if s, ok := store.(*bigtable.Store); ok && s.ListsHotTablets() {
+		return s.HotTablets
+	}
+	return nil
 }
 
 func (c *BigtableFlags) validateNames() error {

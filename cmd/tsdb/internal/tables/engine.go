@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,8 @@ import (
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"halite/storage"
 )
 
 // Modes of a server on Bigtable: the values of --bigtable.mode.
@@ -35,10 +38,15 @@ type OpenOptions struct {
 	Registerer prometheus.Registerer
 }
 
+// HotTabletsFunc lists the hot tablets whose load begins from fromMs to before toMs, milliseconds since 1970.
+type HotTabletsFunc = func(ctx context.Context, fromMs, toMs int64) ([]storage.HotTablet, error)
+
 // BigtableFlags holds the flags that name a Bigtable instance.
 type BigtableFlags struct {
 	Project, Instance, AppProfile, TablePrefix string
 	CheckTablesOnly                            bool
+	// Cluster names the cluster whose hot tablets the server lists; only the server has a flag for it.
+	Cluster string
 }
 
 func (c *BigtableFlags) AddFlags(cmd *kingpin.CmdClause) {

@@ -17,3 +17,6 @@ func (c *BigtableFlags) Open(context.Context, OpenOptions) (storage.Store, error
 }
 
 func (c *BigtableFlags) validateNames() error { return ErrNoBigtable }
+
+// HotTablets returns nil, because this build has no Bigtable.
+func HotTablets(storage.Store) HotTabletsFunc { return nil }

@@ -148,7 +148,7 @@ func ReadOwner(ctx context.Context, meta storage.Table) (Owner, error) {
 func (o *Owner) check() error {
 	switch {
 	case o.Mode != "" && o.Mode != ModeDirect:
-		return ownerCell().Corrupt(fmt.Errorf("mode %q is none that this build knows", o.Mode))
+		return ownerCell().Corrupt(fmt.Errorf("this build does not know mode %q", o.Mode))
 	case o.Mode == "" && o.ID == "":
 		return ownerCell().Corrupt(errors.New("neither the id of a directory nor a mode"))
 	case o.Since.IsZero():
