@@ -40,7 +40,7 @@ type SnapshotOptions struct {
 // Snapshots makes snapshots of a data directory while its server runs. Take may be called concurrently.
 type Snapshots struct {
 	opts SnapshotOptions
-	turn sync.Mutex // held while a snapshot is made
+	mu   sync.Mutex // held while a snapshot is made
 
 	taken, failed prometheus.Counter
 	seconds       prometheus.Gauge
@@ -63,8 +63,8 @@ func NewSnapshots(opts SnapshotOptions) *Snapshots {
 
 // Take makes a snapshot. It holds every sample acknowledged before the call. After an error no part of it remains.
 func (s *Snapshots) Take(ctx context.Context) (api.Snapshot, error) {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	began := s.opts.Now()
 	snapshot, err := s.take(ctx, began)
 	if err != nil {

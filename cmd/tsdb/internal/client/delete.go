@@ -122,8 +122,8 @@ type deletionCount struct {
 func (d deletionCount) printText(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "would delete %d samples of %d series, %d bytes\n", d.Samples, d.Series, d.Bytes)
 	if err == nil && d.Hours+d.Days > 0 {
-		_, err = fmt.Fprintf(w, "and rollups whose samples are retired: %d hours and %d days; %d reach beyond the span and "+
-			"go as a whole\n", d.Hours, d.Days, d.Cut)
+		_, err = fmt.Fprintf(w, "and rollups whose samples have expired: %d hours and %d days; %d of them extend beyond the time "+
+			"range and are deleted as a whole\n", d.Hours, d.Days, d.Cut)
 	}
 	return err
 }
@@ -146,7 +146,16 @@ func setTimes(form url.Values, from, to string) error {
 // cleanUp frees space.
 func (c *deleteConfig) cleanUp(ctx context.Context, w io.Writer) error {
 	var report cleanReport
-	if err := c.post(ctx, "clean_tombstones", url.Values{"report": {"true"}}, &report); err != nil {
+	watched, stop := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		c.watchCleaning(watched, os.Stderr, cleanPoll)
+	}()
+	err := c.post(ctx, "clean_tombstones", url.Values{"report": {"true"}}, &report)
+	stop()
+	<-over
+	if err != nil {
 		return err
 	}
 	return c.output.Print(w, report, report.printText)

@@ -6,7 +6,11 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
+
+// cleanPoll is the time between two lines of progress of `tsdb delete --clean`.
+const cleanPoll = 2 * time.Second
 
 // pendingDeletions is the answer of /api/v1/admin/tsdb/deletions.
 type pendingDeletions struct {
@@ -58,4 +62,26 @@ func (l *pendingDeletions) printText(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, text.String())
 	return err
+}
+
+// watchCleaning prints the progress of the server each interval until ctx ends. The server does not know how many rows it will
+// read, so there is no estimate of the time left. A failed request prints nothing, because the call that cleans reports failures.
+func (c *deleteConfig) watchCleaning(ctx context.Context, w io.Writer, interval time.Duration) {
+	began := time.Now()
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		var list pendingDeletions
+		if err := c.ask(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil || list.Cleaning == nil {
+			continue
+		}
+		at := list.Cleaning
+		fmt.Fprintf(w, "cleaning %d deletions for %s; rows read: %d, rewritten: %d, removed: %d\n", at.Deletions,
+			time.Since(began).Round(time.Second), at.RowsRead, at.RowsRewritten, at.RowsRemoved)
+	}
 }

@@ -35,7 +35,7 @@ type doctorFlags struct {
 // AddDoctor declares `tsdb doctor`.
 func AddDoctor(app *kingpin.Application) Commands {
 	c := &doctorFlags{stderr: os.Stderr}
-	cmd := app.Command("doctor", "Judge a running server: what is wrong, the figures, and what mends it. "+
+	cmd := app.Command("doctor", "Check a running server, and print what is wrong, the evidence and the fix. "+
 		"The exit code is 0 if all is well, 1 after a warning, 2 if something is critical, and 3 if the server does not answer.")
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
 	cmd.Flag("all", "Print the checks that found nothing, too.").BoolVar(&c.all)

@@ -100,7 +100,7 @@ func drawGraph(c *graphConfig, w io.Writer) error {
 	}
 	return c.output.Print(w, matrix, func(w io.Writer) error {
 		if len(matrix) == 0 {
-			return fmt.Errorf("%s knows no samples of this query from %s to %s", &c.server, s.from.Format(time.DateTime),
+			return fmt.Errorf("%s has no samples for this query from %s to %s", &c.server, s.from.Format(time.DateTime),
 				s.to.Format(time.DateTime))
 		}
 		return s.draw(w, c.columns(matrix, s))

@@ -34,7 +34,7 @@ type keyvizFlags struct {
 
 // AddKeyviz declares `tsdb keyviz`.
 func AddKeyviz(app *kingpin.Application) Commands {
-	c, parent := &keyvizFlags{}, app.Command("keyviz", "Look at the load of row keys of a running server.")
+	c, parent := &keyvizFlags{}, app.Command("keyviz", "Examine the load of the row keys of a running server.")
 	cmd := parent.Command("compare", "Compare the recorded load with its distribution under other schema rules.")
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
 	cmd.Flag("rules", "Configuration file whose schema_rules define the other keys.").PlaceHolder("FILE").StringVar(&c.rules)
@@ -121,7 +121,7 @@ func (c *keyvizFlags) compare(ctx context.Context, w io.Writer) error {
 }
 
 func (d *comparison) print(w io.Writer) error {
-	fmt.Fprintf(w, "%d sampled keys. The hottest of 16 ranges by the mean: 1 is even, 16 is the worst.\n", d.Keys)
+	fmt.Fprintf(w, "%d sampled keys. Load of the hottest of 16 ranges, divided by the mean: 1 is even, 16 is the worst.\n", d.Keys)
 	for _, side := range []struct {
 		name string
 		*compareSide

@@ -39,7 +39,7 @@ func AddTenant(app *kingpin.Application) Commands {
 	usage.Arg("tenant", "A tenant, with sizes of this moment. Default: all, with sizes of the last hour.").StringVar(&c.name)
 	add := cmd.Command("add", "Add a tenant, also if the server runs with --no-tenants.create.")
 	add.Arg("tenant", "The tenant.").Required().StringVar(&c.name)
-	drop := cmd.Command("drop", "Drop a tenant with all its data. The server refuses its requests meanwhile.")
+	drop := cmd.Command("drop", "Drop a tenant with all its data. Meanwhile the server refuses its requests.")
 	drop.Arg("tenant", "The tenant.").Required().StringVar(&c.name)
 	drop.Flag("dry-run", "Only show the data that would be dropped.").BoolVar(&c.dryRun)
 	commands := Commands{}
@@ -68,7 +68,7 @@ func (c *tenantConfig) ask(ctx context.Context, method, endpoint string, form ur
 	return err
 }
 
-// tenantUsage is what a tenant uses.
+// tenantUsage is the usage of a tenant.
 type tenantUsage struct {
 	Tenant           string           `json:"tenant"`
 	Created          time.Time        `json:"created,omitzero"`
@@ -133,7 +133,7 @@ func (c *tenantConfig) add(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// tenantContent is what a drop removes.
+// tenantContent describes the data that a drop removes.
 type tenantContent struct {
 	Tenant      string `json:"tenant"`
 	Series      int    `json:"series"`

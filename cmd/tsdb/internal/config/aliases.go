@@ -26,7 +26,7 @@ func (a *Alias) alias() (aliases.Alias, error) {
 	}
 	from, err := time.Parse(time.RFC3339, a.From)
 	if err != nil {
-		return out, fmt.Errorf("%q is no time such as 2026-01-31T15:00:00Z", a.From)
+		return out, fmt.Errorf("%q is not a time such as 2026-01-31T15:00:00Z", a.From)
 	}
 	out.FromMs = from.UnixMilli()
 	return out, nil

@@ -164,7 +164,7 @@ func (c *Config) validate(fault func(field, format string, args ...any)) {
 	}
 	for i, pattern := range c.RuleFiles {
 		if _, err := filepath.Match(pattern, ""); err != nil || pattern == "" {
-			fault(fmt.Sprintf("rule_files[%d]", i), "%q is no pattern of files", shortened(pattern))
+			fault(fmt.Sprintf("rule_files[%d]", i), "%q is not a pattern of files", shortened(pattern))
 		}
 	}
 	if c.Alerting != nil {
@@ -249,7 +249,8 @@ func (c *Config) OTLPOptions(lookback time.Duration) otlp.Options {
 	return out
 }
 
-// AlertingConfig returns who receives alerts, and the external labels, in the form of Prometheus. Relative paths are below dir.
+// AlertingConfig returns the receivers of alerts and the external labels in the form of Prometheus. Relative paths are
+// below dir.
 func (c *Config) AlertingConfig(dir string) (*promconfig.Config, error) {
 	out := &promconfig.Config{GlobalConfig: promconfig.DefaultGlobalConfig}
 	out.GlobalConfig.ExternalLabels = c.Global.labels()

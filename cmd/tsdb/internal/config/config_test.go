@@ -45,7 +45,7 @@ func faults() []struct{ src, want string } {
 		{"schema_rules: [a]", `field schema_rules[0]: this is "a", want a mapping with pattern, `},
 		{"schema_rules: [{pattern: }]", "field schema_rules[0].pattern: the value is missing, want a text"},
 		{"schema_rules: [{pattern: a, pattern: b}]", "line 1, column 29, field schema_rules[0].pattern: the key appears twice"},
-		{"schema_rules: [{pattern: a, [x]: b}]", "line 1, column 29, field schema_rules[0].?: a key is not a word"},
+		{"schema_rules: [{pattern: a, [x]: b}]", "line 1, column 29, field schema_rules[0].?: a key is not a string"},
 		{"schema_rules: [{pattern: a, <<: {salts: 3}}]", "field schema_rules[0].<<: unknown key"},
 		{"retention_rules: [{pattern: a, raw: 5h}]", "line 1, column 37, field retention_rules[0].raw: 5h is shorter than 1d"},
 		{"retention_rules: [{pattern: a, raw: soon}]", "line 1, column 37, field retention_rules[0].raw: "},
@@ -139,8 +139,8 @@ func alertFaults() []struct{ src, want string } {
 		{"global: {external_labels: {a: b, a: c}}", "line 1, column 34, field global.external_labels.a: the key stands twice"},
 		{"global: {external_labels: {a: [b]}}", "field global.external_labels.a: this is a list, want a text"},
 		{"global: {external_labels: a}", `field global.external_labels: this is "a", want a mapping of texts`},
-		{"global: {external_labels: {[a]: b}}", "field global.external_labels.: a key is not a word"},
-		{"rule_files: [a, '[']", `line 1, column 17, field rule_files[1]: "[" is no pattern of files`},
+		{"global: {external_labels: {[a]: b}}", "field global.external_labels.: a key is not a string"},
+		{"rule_files: [a, '[']", `line 1, column 17, field rule_files[1]: "[" is not a pattern of files`},
 		{"rule_files: a", "field rule_files: this is"},
 		{"alerting: {alertmanagers: [{}]}", "field alerting.alertmanagers[0]: no Alertmanager is named; want static_configs"},
 		{"alerting: {alertmanagers: [{scheme: ftp}]}", `field alerting.alertmanagers[0].scheme: "ftp" is neither http nor https`},
@@ -341,7 +341,7 @@ func TestNameAliases(t *testing.T) {
 	_, err = Parse("f", []byte("aliases:\n- {kind: tag, old: a, new: a}\n- {kind: metric, old: a, new: b, from: now}\n"))
 	require.ErrorContains(t, err, `line 2`)
 	require.ErrorContains(t, err, `kind "tag" is unknown`)
-	require.ErrorContains(t, err, `field aliases[1].from: "now" is no time`)
+	require.ErrorContains(t, err, `field aliases[1].from: "now" is not a time`)
 	_, err = Parse("f", []byte("aliases:\n- {kind: metric, old: a, new: b}\n- {kind: metric, old: b, new: a}\n"))
 	require.ErrorIs(t, err, aliases.ErrLoop)
 }

@@ -89,7 +89,7 @@ func (d *decoder) mapping(n *yaml.Node, field string, v reflect.Value) {
 		name := shortened(key.Value)
 		if key.Kind != yaml.ScalarNode {
 			d.places[field+"."+"?"] = place{key.Line, key.Column}
-			d.fault(field+".?", "a key is not a word")
+			d.fault(field+".?", "a key is not a string")
 			continue
 		}
 		at := strings.TrimPrefix(field+"."+name, ".")
@@ -116,7 +116,7 @@ func (d *decoder) texts(n *yaml.Node, field string, v reflect.Value) {
 		at := field + "." + shortened(key.Value)
 		d.places[at] = place{key.Line, key.Column}
 		if key.Kind != yaml.ScalarNode {
-			d.fault(at, "a key is not a word")
+			d.fault(at, "a key is not a string")
 			continue
 		}
 		if v.MapIndex(reflect.ValueOf(key.Value)).IsValid() {

@@ -27,7 +27,7 @@ func (g *Global) Interval() time.Duration {
 	return time.Duration(*g.EvaluationInterval)
 }
 
-// QueryOffset returns by how much rules are evaluated in the past.
+// QueryOffset returns how far in the past rules are evaluated.
 func (g *Global) QueryOffset() time.Duration {
 	if g == nil || g.RuleQueryOffset == nil {
 		return 0
@@ -50,7 +50,7 @@ func (g *Global) validate(fault func(field, format string, args ...any)) {
 	for name, value := range g.ExternalLabels {
 		switch {
 		case !model.UTF8Validation.IsValidLabelName(name) || name == model.MetricNameLabel:
-			fault("global.external_labels."+shortened(name), "%q is no label name", shortened(name))
+			fault("global.external_labels."+shortened(name), "%q is not a label name", shortened(name))
 		case !model.LabelValue(value).IsValid():
 			fault("global.external_labels."+shortened(name), "the value is not UTF-8")
 		}

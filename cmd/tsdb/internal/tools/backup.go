@@ -34,7 +34,7 @@ func AddBackup(app *kingpin.Application) Commands {
 	cmd := app.Command("backup", "Back up a database to a directory or to S3-compatible storage, and restore it.")
 	c := &backupCommands{}
 	create := cmd.Command("create", "Make a backup of a running server on this machine, or of a stopped one.")
-	create.Flag("to", "Directory of all backups, best on another disk, or s3://BUCKET/PREFIX. Files of older backups are not "+
+	create.Flag("to", "Directory of all backups, preferably on another disk, or s3://BUCKET/PREFIX. Files of older backups are not "+
 		"copied again.").Required().StringVar(&c.repository)
 	c.addS3Flags(create)
 	c.server.AddFlags(create, "The running server; it runs with --web.enable-admin-api. Default: "+client.DefaultURL+".", "")
@@ -62,13 +62,13 @@ func AddBackup(app *kingpin.Application) Commands {
 func (c *backupCommands) addS3Flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("s3.endpoint", "URL of the S3-compatible service. Default: Amazon's.").Envar("AWS_ENDPOINT_URL").PlaceHolder("URL").
 		StringVar(&c.s3.Endpoint)
-	cmd.Flag("s3.region", "Region of the bucket. Default: the service is asked.").Envar("AWS_REGION").StringVar(&c.s3.Region)
+	cmd.Flag("s3.region", "Region of the bucket. Default: ask the service.").Envar("AWS_REGION").StringVar(&c.s3.Region)
 	cmd.Flag("s3.path-style", "Put the bucket into the path of URLs, not into the host. Default: only if the service is neither "+
 		"Amazon's nor Google's.").BoolVar(&c.s3.PathStyle)
 	cmd.Flag("s3.credentials-file", "File like ~/.aws/credentials. Default: the variables AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY "+
 		"and AWS_SESSION_TOKEN.").StringVar(&c.s3.CredentialsFile)
 	cmd.Flag("s3.profile", "Section of the credentials file. Default: default.").Envar("AWS_PROFILE").StringVar(&c.s3.Profile)
-	cmd.Flag("s3.attempts", "How often a request is sent before it fails.").Default("10").IntVar(&c.s3.Attempts)
+	cmd.Flag("s3.attempts", "Number of attempts of a request before it fails.").Default("10").IntVar(&c.s3.Attempts)
 }
 
 // runner runs a command until it ends or is interrupted.
@@ -119,11 +119,11 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 	m := created.Manifest
 	fmt.Fprintf(w, "backup %s: %d files, %d bytes; copied %d bytes, shares %d bytes with older backups\n", m.Name, len(m.Files),
 		m.SizeBytes(), created.CopiedBytes, created.SharedBytes)
-	return sayParts(w, m)
+	return warnOfMissingTables(w, m)
 }
 
-// sayParts prints a warning if the backup has no tables.
-func sayParts(w io.Writer, m *backup.Manifest) (err error) {
+// warnOfMissingTables prints a warning if the backup has no tables.
+func warnOfMissingTables(w io.Writer, m *backup.Manifest) (err error) {
 	if !m.Tables {
 		_, err = fmt.Fprintln(w, "it holds the log and the open hour only: the tables are in Bigtable; back them up there")
 	}
@@ -242,7 +242,7 @@ func (c *backupCommands) restore(ctx context.Context, r *backup.Repository, w io
 	}
 	fmt.Fprintf(w, "restored backup %s: %d files, %d bytes; start the server with --storage.path=%s\n", m.Name, len(m.Files),
 		m.SizeBytes(), c.to)
-	return sayParts(w, m)
+	return warnOfMissingTables(w, m)
 }
 
 func (c *backupCommands) prune(ctx context.Context, r *backup.Repository, w io.Writer) error {

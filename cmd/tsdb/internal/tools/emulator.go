@@ -22,7 +22,7 @@ type emulatorConfig struct {
 
 // AddEmulator declares `tsdb emulator`.
 func AddEmulator(app *kingpin.Application) Commands {
-	cmd := app.Command("emulator", "Run a Bigtable in memory, to try --storage.engine=bigtable on one machine.")
+	cmd := app.Command("emulator", "Run a Bigtable emulator in memory, to try --storage.engine=bigtable on one machine.")
 	c := &emulatorConfig{}
 	cmd.Flag("listen-address", "HOST:PORT to listen on; port 0 picks a free one.").Default("127.0.0.1:9481").
 		StringVar(&c.listenAddress)

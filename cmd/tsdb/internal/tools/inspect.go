@@ -31,12 +31,13 @@ type inspectCommands struct {
 
 // AddInspect declares `tsdb inspect` and its sub-commands.
 func AddInspect(app *kingpin.Application) Commands {
-	cmd := app.Command("inspect", "Print what is stored as text: of a stopped server, or with --url of a running one.")
+	cmd := app.Command("inspect", "Print stored data as text, of a stopped server, or with --url of a running one.")
 	c := &inspectCommands{}
-	c.keys = cmd.Command("keys", "Row keys of a table.")
-	c.rows = cmd.Command("rows", "Rows of a table with their cells. With --verbose it decodes chunks and prints other values.")
-	c.wal = cmd.Command("wal", "Segments and records of the log.")
-	c.tables = cmd.Command("tables", "Tables, families and tablets.")
+	c.keys = cmd.Command("keys", "Print the row keys of a table.")
+	c.rows = cmd.Command("rows", "Print the rows of a table with their cells. --verbose also prints the samples of chunks "+
+		"and other values.")
+	c.wal = cmd.Command("wal", "Print the segments and records of the log.")
+	c.tables = cmd.Command("tables", "Print the tables with their families and tablets.")
 	for _, sub := range []*kingpin.CmdClause{c.keys, c.rows, c.tables} {
 		c.source.AddFlags(sub)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/require"
 
+	"halite/cmd/tsdb/internal/backup"
 	"halite/storage"
 	"halite/storage/bigtable"
 	"halite/storage/bigtable/emulator"
@@ -142,6 +143,19 @@ func TestMigrationGoesOnWhereItStopped(t *testing.T) {
 	_, err = cloud.EnsureTable(ctx, storage.TableSchema{Name: "extra", Families: []storage.Family{{Name: "f"}}})
 	require.NoError(t, err)
 	require.ErrorContains(t, start("there").verifyAll(ctx), "table extra exists only in the destination")
+}
+
+// TestComparisonShowsTheTimeLeft: after a copy of 1000 rows, half of them are compared in half of the time.
+func TestComparisonShowsTheTimeLeft(t *testing.T) {
+	store := storeInMemory(t)
+	fillForMigration(t, store)
+	var out bytes.Buffer
+	m := &migration{from: store, to: store, out: &out}
+	now := time.Unix(1_763_000_000, 0)
+	m.verified = backup.NewProgressOf(&out, func() time.Time { now = now.Add(3 * time.Second); return now }, "rows compared")
+	m.verified.Begin(1000)
+	require.NoError(t, m.verifyTable(t.Context(), "plain"))
+	require.Contains(t, out.String(), "500 of at most 1000 rows compared (50 %), about 3s left")
 }
 
 // FuzzMigrationState: a checkpoint is an error or a position, and survives a round trip.

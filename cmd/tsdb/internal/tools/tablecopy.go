@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"halite/cmd/tsdb/internal/backup"
 	"halite/cmd/tsdb/internal/datadir"
 	"halite/storage"
 )
@@ -37,6 +38,7 @@ type migration struct {
 	began    time.Time
 	reported time.Time
 	startAt  int64 // rows that an earlier run copied
+	verified *backup.Progress
 }
 
 // migrationState is the checkpoint file. Rows up to Last of Table are in the destination, and durable.

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
+	"halite/cmd/tsdb/internal/backup"
 	"halite/storage"
 )
 
@@ -39,6 +41,9 @@ func (m *migration) verifyAll(ctx context.Context) error {
 			faults = append(faults, fmt.Errorf("table %s exists only in the destination", other.Name))
 		}
 	}
+	// The copy has counted the rows. A comparison alone knows no total, so it reports finished ranges only.
+	m.verified = backup.NewProgressOf(m.out, time.Now, "rows compared")
+	m.verified.Begin(m.state.Rows)
 	for _, schema := range schemas {
 		if err := m.verifyTable(ctx, schema.Name); err != nil {
 			faults = append(faults, err)
@@ -62,10 +67,11 @@ func (m *migration) verifyTable(ctx context.Context, name string) error {
 	}
 	for _, r := range ranges {
 		var sums [2]rangeSum
+		done := [2]*backup.Progress{m.verified, nil} // both sides have the same rows, so one counts
 		group, groupCtx := errgroup.WithContext(ctx)
 		for i, table := range []storage.Table{from, to} {
 			group.Go(func() (err error) {
-				sums[i], err = sumRange(groupCtx, table, r)
+				sums[i], err = sumRange(groupCtx, table, r, done[i])
 				return err
 			})
 		}
@@ -109,14 +115,20 @@ func rangesOf(ctx context.Context, tables ...storage.Table) ([]storage.RowRange,
 	return ranges, nil
 }
 
-func sumRange(ctx context.Context, table storage.Table, r storage.RowRange) (rangeSum, error) {
+// sumRowsReported is the number of rows between two calls of the progress.
+const sumRowsReported = 1024
+
+// sumRange reads a range, and adds its rows to done, which may be nil.
+func sumRange(ctx context.Context, table storage.Table, r storage.RowRange, done *backup.Progress) (rangeSum, error) {
 	var s rangeSum
 	h := xxh3.New()
 	var frame []byte
 	it := table.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{r}}, storage.ReadOptions{})
 	for it.Next() {
 		row := it.Row()
-		s.rows++
+		if s.rows++; s.rows%sumRowsReported == 0 {
+			done.Add(sumRowsReported)
+		}
 		frame = appendFrame(frame[:0], row.Key)
 		frame = binary.AppendUvarint(frame, uint64(len(row.Cells)))
 		for _, c := range row.Cells {
@@ -129,6 +141,7 @@ func sumRange(ctx context.Context, table storage.Table, r storage.RowRange) (ran
 			return s, err
 		}
 	}
+	done.Add(s.rows % sumRowsReported)
 	s.hash = h.Sum128()
 	return s, errors.Join(it.Err(), it.Close())
 }

@@ -31,15 +31,12 @@ type Encoder interface {
 // rowsMax bounds the samples of a line.
 const rowsMax = 1 << 16
 
-// Exported counts what was exported.
+// Exported counts the exported series and samples.
 type Exported struct{ Series, Samples, Histograms int64 }
 
-// Export writes the samples of a reader as text. Prefix and suffix surround them.
-func Export(ctx context.Context, from Reader, r Range, e Encoder, prefix, suffix string, w io.Writer) (n Exported, err error) {
+// Export writes the samples of a reader as text.
+func Export(ctx context.Context, from Reader, r Range, e Encoder, w io.Writer) (n Exported, err error) {
 	out := bufio.NewWriterSize(w, 1<<18)
-	if _, err := out.WriteString(prefix); err != nil {
-		return n, err
-	}
 	var buf []byte
 	var last labels.Labels
 	flush := func() error {
@@ -72,9 +69,6 @@ func Export(ctx context.Context, from Reader, r Range, e Encoder, prefix, suffix
 		return n, err
 	}
 	if err := flush(); err != nil {
-		return n, err
-	}
-	if _, err := out.WriteString(suffix); err != nil {
 		return n, err
 	}
 	return n, out.Flush()

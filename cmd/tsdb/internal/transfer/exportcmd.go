@@ -108,12 +108,15 @@ func (c *exportFlags) run(w io.Writer, run func(context.Context, *RemoteRead, Ra
 }
 
 func (c *exportFlags) jsonLines(ctx context.Context, from *RemoteRead, r Range, w io.Writer) (Exported, error) {
-	return Export(ctx, from, r, &jsonl.Encoder{}, "", "", w)
+	return Export(ctx, from, r, &jsonl.Encoder{}, w)
 }
 
 func (c *exportFlags) openMetrics(ctx context.Context, from *RemoteRead, r Range, w io.Writer) (Exported, error) {
 	e := &OpenMetricsEncoder{}
-	n, err := Export(ctx, from, r, e, "", OpenMetricsEnd, w)
+	n, err := Export(ctx, from, r, e, w)
+	if err == nil {
+		_, err = io.WriteString(w, OpenMetricsEnd)
+	}
 	return c.withoutHistograms(n, e.Omitted), err
 }
 
@@ -137,7 +140,10 @@ func (c *exportFlags) rows(ctx context.Context, from *RemoteRead, r Range, w io.
 	if err != nil {
 		return Exported{}, err
 	}
-	n, err := Export(ctx, from, r, e, string(e.Header()), "", w)
+	if _, err := w.Write(e.Header()); err != nil {
+		return Exported{}, err
+	}
+	n, err := Export(ctx, from, r, e, w)
 	return c.withoutHistograms(n, int64(e.Omitted)), err
 }
 

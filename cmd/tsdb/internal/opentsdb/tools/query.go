@@ -142,7 +142,7 @@ func eachElement(d *json.Decoder, take func() error) error {
 func enter(d *json.Decoder, bracket json.Delim) error {
 	open, err := d.Token()
 	if err == nil && open != bracket {
-		err = fmt.Errorf("%v stands where %v must stand", open, bracket)
+		err = fmt.Errorf("found %v, want %v", open, bracket)
 	}
 	return err
 }

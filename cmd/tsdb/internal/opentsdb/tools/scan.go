@@ -77,7 +77,7 @@ func (c *scan) run(ctx context.Context, w io.Writer) error {
 			return err
 		}
 		r := transfer.Range{FromMs: args.startMs, ToMs: args.endMs, Matchers: matchers}
-		n, err := transfer.Export(ctx, from, r, p, "", "", w)
+		n, err := transfer.Export(ctx, from, r, p, w)
 		if err != nil {
 			return err
 		}
@@ -138,8 +138,8 @@ func (c *scan) delete(ctx context.Context, matchers []*labels.Matcher, printed i
 		return fmt.Errorf("the data points are printed but not deleted: %w", err)
 	}
 	if done.Series < printed {
-		return fmt.Errorf("%d series are printed, but samples of %d are deleted. A series that answers by an alias is deleted by its "+
-			"stored name: tsdb delete", printed, done.Series)
+		return fmt.Errorf("%d series are printed, but samples of %d are deleted: another deletion or retention removed the others",
+			printed, done.Series)
 	}
 	if !c.quiet {
 		fmt.Fprintf(os.Stderr, "Deleted the samples of %d series.\n", done.Series)
