@@ -17,9 +17,11 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
 
 	"halite/api/auth"
 	"halite/api/opentsdb/queries"
+	"halite/api/receiver/influx"
 	"halite/api/tenancy"
 	"halite/storage/aliases"
 	"halite/storage/pebble"
@@ -112,10 +114,18 @@ func (f *fixture) code(t *testing.T, method, path, token string, code int) bool 
 			require.Contains(t, w.Body.String(), fmt.Sprintf(`"code":%d,"message":"`, code))
 			return true
 		}
-		var answer struct{ Status, ErrorType, Error, Code, Message string }
+		var answer struct {
+			Status, ErrorType, Error, Message string
+			Code                              any
+		}
 		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer), w.Body)
-		if path == "/write" || path == "/api/v2/write" { // of InfluxDB
+		switch strings.TrimPrefix(path, influx.Prefix) {
+		case "/write", "/api/v2/write", "/query": // of InfluxDB
 			require.NotEmpty(t, answer.Error+answer.Message)
+			return true
+		case "/v1/metrics", "/api/v1/otlp/v1/metrics":
+			require.EqualValues(t, map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied}[code], answer.Code)
+			require.NotEmpty(t, answer.Message)
 			return true
 		}
 		require.Equal(t, "error", answer.Status)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/api/tenantadmin"
@@ -202,13 +203,13 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	if !dry {
-		annotated, err := s.annotatedSeries(r.Context(), &d)
+		doomed, err := s.annotatedSeries(r.Context(), &d)
 		if err != nil {
 			return reply{}, deletionError(err)
 		}
-		series, err := s.opts.Deleter.DeleteSeries(r.Context(), d)
+		series, err := s.shownDeleter.DeleteSeries(r.Context(), d)
 		if err == nil {
-			err = s.deleteAnnotations(r.Context(), annotated, &d)
+			err = s.deleteAnnotations(r.Context(), doomed)
 		}
 		if err != nil || !report {
 			return reply{}, deletionError(err)
@@ -217,7 +218,7 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 			Series int `json:"series"`
 		}{series})
 	}
-	count, err := s.opts.Deleter.CountDeletion(r.Context(), d)
+	count, err := s.shownDeleter.CountDeletion(r.Context(), d)
 	if err != nil {
 		return reply{}, deletionError(err)
 	}
@@ -232,13 +233,20 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 	}{count.Series, count.Samples, count.Bytes, count.Orphans.Hours, count.Orphans.Days, count.Orphans.Partial})
 }
 
-// annotatedSeries returns the series of a deletion that have annotations in its time.
-func (s *Server) annotatedSeries(ctx context.Context, d *deletion.Request) (doomed []string, err error) {
+// annotated is a series with annotations to delete, and their first and last time.
+type annotated struct {
+	tsuid        string
+	fromMs, toMs int64
+}
+
+// annotatedSeries returns the series of a deletion that may have annotations in its time. A renamed series also has the tsuid of
+// its stored name, while its alias holds.
+func (s *Server) annotatedSeries(ctx context.Context, d *deletion.Request) (doomed []annotated, err error) {
 	if s.opts.Notes == nil {
 		return nil, nil
 	}
-	annotated, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Series(ctx, d.FromMs, d.ToMs)
-	if err != nil || len(annotated) == 0 {
+	noted, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Series(ctx, d.FromMs, d.ToMs)
+	if err != nil || len(noted) == 0 {
 		return nil, err
 	}
 	budget := s.newBudget(ctx)
@@ -249,18 +257,34 @@ func (s *Server) annotatedSeries(ctx context.Context, d *deletion.Request) (doom
 			return nil, err
 		}
 		for n := range found {
-			if id := tsuid.Text(found[n].Labels); annotated[id] {
-				doomed = append(doomed, id)
+			parts := found[n].Parts()
+			if parts == nil {
+				parts = found[n : n+1]
+			}
+			doomed = append(doomed, annotated{tsuid.Text(found[n].Labels), d.FromMs, d.ToMs})
+			for k := range parts {
+				if a := parts[k].Alias; a != nil {
+					doomed = append(doomed, annotated{
+						storedTSUID(a.Stored), max(d.FromMs, keyschema.HourStartMs(a.FirstHour)),
+						min(d.ToMs, keyschema.HourStartMs(a.LastHour+1)-1),
+					})
+				}
 			}
 		}
 	}
-	return doomed, nil
+	return slices.DeleteFunc(doomed, func(a annotated) bool { return !noted[a.tsuid] || a.fromMs > a.toMs }), nil
 }
 
-// deleteAnnotations deletes the annotations of series in the time of a deletion.
-func (s *Server) deleteAnnotations(ctx context.Context, series []string, d *deletion.Request) error {
-	for _, id := range series {
-		if _, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Delete(ctx, id, d.FromMs, d.ToMs); err != nil {
+// storedTSUID returns the tsuid of a series by its stored labels.
+func storedTSUID(stored labels.Labels) string {
+	_, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
+	return tsuid.Text(labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels())
+}
+
+// deleteAnnotations deletes the annotations of series.
+func (s *Server) deleteAnnotations(ctx context.Context, series []annotated) error {
+	for _, a := range series {
+		if _, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Delete(ctx, a.tsuid, a.fromMs, a.toMs); err != nil {
 			return err
 		}
 	}

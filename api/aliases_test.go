@@ -79,6 +79,33 @@ func TestAliases(t *testing.T) {
 	require.Contains(t, series("memory"), `"data":[]`)
 }
 
+// TestAnnotationsBeforeAlias: an annotation from the time before an alias answers with the series under both names.
+func TestAnnotationsBeforeAlias(t *testing.T) {
+	t.Parallel()
+	s := newOTSDB(t, query.Options{})
+	for _, params := range []string{"kind=metric&old=mem&new=memory", "kind=label_value&label=host&old=web01&new=web02"} {
+		require.Equal(t, 204, s.send(http.MethodPost, "/api/v1/admin/aliases?"+params, "").Code)
+	}
+	former := tsuid.Text(labels.FromStrings("__name__", "mem", "dc", "sjc", "host", "web01"))
+	note := fmt.Sprintf(`{"tsuid":%q,"startTime":%d,"endTime":0,"description":"d","notes":"","custom":null}`, former, otsdbStart+1)
+	require.Equal(t, 200, s.send(http.MethodPost, "/api/annotation", note).Code)
+	for _, m := range []string{"m=none:mem", "m=none:memory", "m=sum:memory{host=web02}", "tsuid=none:" + former} {
+		require.Contains(t, s.get(t, m), `"annotations":[`+note+`]`, m)
+		require.NotContains(t, s.get(t, m+"&show_tsuids"), `"tsuids":["`+former, m)
+	}
+	require.NotContains(t, s.get(t, "m=sum:sys.cpu"), "annotations")
+	// A deletion of the series by its new name deletes the annotation, but not one of another time.
+	for _, c := range []struct {
+		end  int64
+		code int
+	}{{otsdbStart, 200}, {otsdbStart + 1, 404}} {
+		w := s.send(http.MethodPost, fmt.Sprintf("/api/v1/admin/tsdb/delete_series?match[]=memory&end=%d", c.end), "")
+		require.Equal(t, 204, w.Code, w.Body)
+		at := fmt.Sprintf("/api/annotation?start_time=%d&tsuid=%s", otsdbStart+1, former)
+		require.Equal(t, c.code, s.send(http.MethodGet, at, "").Code)
+	}
+}
+
 func codeOf(s *stack, path string) int {
 	code, _ := s.ask(http.MethodGet, path, "")
 	return code

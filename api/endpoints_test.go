@@ -411,3 +411,16 @@ func TestTargetMetadata(t *testing.T) {
 	_, _, known = f.familyOf(t.Context(), "x_total", "web", "x")
 	require.False(t, known)
 }
+
+// TestRankingMax: the bound of the parameter limit is an option, and its error names it.
+func TestRankingMax(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Limits.RankingMax = 5 })
+	for _, path := range []string{"tsdb", "limits", "senders"} {
+		require.Equal(t, http.StatusOK, f.get("/api/v1/status/"+path+"?limit=5").Code, path)
+		w := f.get("/api/v1/status/" + path + "?limit=6")
+		require.Equal(t, http.StatusBadRequest, w.Code, path)
+		require.Contains(t, body(t, w), "limit must not exceed 5", path)
+	}
+	o := Limits{RankingMax: -1}
+	require.ErrorContains(t, o.Validate(), "RankingMax")
+}

@@ -68,10 +68,10 @@ func (f *fakeWriter) Write(_ context.Context, in ingest.Input) (ingest.Result, e
 // last is the body of the newest request, never nil.
 func (f *fakeWriter) last() []byte { return append([]byte{}, f.bodies[len(f.bodies)-1]...) }
 
-// index answers look-ups from a Prometheus storage.
-type catalogue struct{ promstorage.Queryable }
+// promIndex answers look-ups from a Prometheus storage.
+type promIndex struct{ promstorage.Queryable }
 
-func (c catalogue) with(mint, maxt int64, do func(promstorage.Querier) error) error {
+func (c promIndex) with(mint, maxt int64, do func(promstorage.Querier) error) error {
 	q, err := c.Querier(mint, maxt)
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (c catalogue) with(mint, maxt int64, do func(promstorage.Querier) error) er
 	return errors.Join(do(q), q.Close())
 }
 
-func (c catalogue) Select(
+func (c promIndex) Select(
 	ctx context.Context, _ index.Budget, mint, maxt int64, ms ...*labels.Matcher,
 ) (list []index.Series, err error) {
 	err = c.with(mint, maxt, func(q promstorage.Querier) error {
@@ -94,13 +94,13 @@ func (c catalogue) Select(
 }
 
 // Explain of a Prometheus store finds nothing.
-func (catalogue) Explain(
+func (promIndex) Explain(
 	context.Context, index.Budget, index.Answer, string, int64, int64, ...*labels.Matcher,
 ) (index.Work, error) {
 	return index.Work{}, nil
 }
 
-func (c catalogue) LabelNames(
+func (c promIndex) LabelNames(
 	ctx context.Context, mint, maxt int64, limit int, ms ...*labels.Matcher,
 ) (list []string, err error) {
 	err = c.with(mint, maxt, func(q promstorage.Querier) error {
@@ -110,7 +110,7 @@ func (c catalogue) LabelNames(
 	return list, err
 }
 
-func (c catalogue) LabelValues(
+func (c promIndex) LabelValues(
 	ctx context.Context, name string, mint, maxt int64, limit int, ms ...*labels.Matcher,
 ) (list []string, err error) {
 	err = c.with(mint, maxt, func(q promstorage.Querier) error {
@@ -211,7 +211,7 @@ func newFixture(t testing.TB, change func(*Options)) *fixture {
 		registry: prometheus.NewRegistry(),
 	}
 	opts := Options{
-		Writer: f.writer, Engine: engine, Index: catalogue{store}, Queryable: store,
+		Writer: f.writer, Engine: engine, Index: promIndex{store}, Queryable: store,
 		Gatherer: f.registry, Registerer: f.registry,
 		Now: func() time.Time { return time.UnixMilli(600_000).UTC() },
 	}

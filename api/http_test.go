@@ -222,7 +222,7 @@ func TestPanic(t *testing.T) {
 		map[string]string{"handler": "/api/v1/labels", "code": "500"}))
 	require.Contains(t, log.String(), "fault in the index")
 	require.Contains(t, log.String(), "http_test.go")
-	require.True(t, f.lookups.TryAcquire(int64(f.opts.Limits.LookupConcurrencyMax)), "the place was given back")
+	require.True(t, f.lookups.TryAcquire(int64(f.opts.Limits.LookupConcurrencyMax)), "the slot was released")
 
 	midway := f.newRoute("midway", access{open: true}, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "half an ans")

@@ -154,9 +154,14 @@ func (s *Server) self(r *http.Request) (reply, *apiError) {
 		Scopes     []string `json:"scopes"`
 		Restricted bool     `json:"restricted"`
 		Tenants    []string `json:"tenants"`
+		// ReadsSeries reports whether the sender may read series. On a server with tenants it needs one for that.
+		ReadsSeries bool `json:"readsSeries"`
 		// Admin reports whether the server has the admin endpoints.
 		Admin bool `json:"adminApi"`
-	}{p.Name, strings.Split(p.Scopes.String(), ","), p.Restricted(), append([]string{}, p.Tenants...), s.opts.AdminAPI})
+	}{
+		p.Name, strings.Split(p.Scopes.String(), ","), p.Restricted(), append([]string{}, p.Tenants...),
+		s.opts.Tenancy == nil || len(p.Tenants) > 0, s.opts.AdminAPI,
+	})
 }
 
 // uiAsset answers with a file of the web interface.

@@ -289,12 +289,21 @@ func (s *Server) metadata(ctx context.Context, metric string, limit int) map[str
 			}
 		}
 	} else {
-		for _, stored := range who.Stored(metric) {
+		for _, stored := range describedNames(who, metric) {
 			found[metric] = append(found[metric], s.opts.Metadata.Metadata(stored, 1)[stored]...)
 		}
 		maps.DeleteFunc(found, func(_ string, entries []ingest.Metadata) bool { return len(entries) == 0 })
 	}
 	return found
+}
+
+// describedNames are the stored names of a metric of the principal's tenants. The default tenant cannot name a metric of another
+// tenant by its prefix.
+func describedNames(who *principal.Principal, metric string) []string {
+	return slices.DeleteFunc(who.Stored(metric), func(stored string) bool {
+		prefix, _ := keyschema.SplitTenant(stored)
+		return who != nil && len(who.Tenants) > 0 && !slices.Contains(who.Tenants, keyschema.TenantOf(prefix))
+	})
 }
 
 // restrictedMetadata keeps only the metrics whose series a restricted principal can find.

@@ -143,10 +143,10 @@ type route struct {
 }
 
 // failure writes an error in the format of a protocol.
-type failure func(w http.ResponseWriter, status int, message string)
+type failure func(w http.ResponseWriter, r *http.Request, status int, message string)
 
 // fail answers an error.
-func (e *route) fail(w http.ResponseWriter, aerr *apiError) {
+func (e *route) fail(w http.ResponseWriter, r *http.Request, aerr *apiError) {
 	if e.failure == nil {
 		e.server.respondError(w, aerr)
 		return
@@ -154,7 +154,7 @@ func (e *route) fail(w http.ResponseWriter, aerr *apiError) {
 	if aerr.code() == http.StatusServiceUnavailable {
 		e.server.setRetryAfter(w, aerr.retryAfter)
 	}
-	e.failure(w, aerr.code(), aerr.err.Error())
+	e.failure(w, r, aerr.code(), aerr.err.Error())
 }
 
 // newRoute returns a route for the given methods; without methods it accepts all.
@@ -238,7 +238,7 @@ func (e *route) recovered(w *recorder, r *http.Request) {
 	if w.code != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	e.fail(w, &apiError{
+	e.fail(w, r, &apiError{
 		typ: errInternal, err: errors.New("unexpected error; the server's log has the details"),
 	})
 }
@@ -385,7 +385,7 @@ func (e *route) refuse(w http.ResponseWriter, r *http.Request, reason string, ae
 		s.opts.Senders.Refuse(r, e.protocol(r), aerr.code(), reason, aerr.err)
 	}
 	s.setCORS(w, r)
-	e.fail(w, aerr)
+	e.fail(w, r, aerr)
 }
 
 // refuseMethod answers 405 with the allowed methods, or lists them for OPTIONS.
@@ -396,7 +396,7 @@ func (e *route) refuseMethod(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	e.fail(w, &apiError{
+	e.fail(w, r, &apiError{
 		typ: errBadData, status: http.StatusMethodNotAllowed,
 		err: fmt.Errorf("method %s is not allowed here; use %s", r.Method, strings.Join(e.used, " or ")),
 	})

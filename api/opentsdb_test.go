@@ -83,10 +83,10 @@ func newOTSDB(t *testing.T, o query.Options) *otsdb {
 	o.Queryable = s.queryable
 	engine, err := query.New(o)
 	require.NoError(t, err)
-	front, err := opentsdb.New(opentsdb.Options{Runner: engine, Names: s.catalogue})
+	front, err := opentsdb.New(opentsdb.Options{Runner: engine, Names: s.index})
 	require.NoError(t, err)
 	s.Server, err = api.New(api.Options{
-		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: s.queryable, Now: comparison.Now, AdminAPI: true,
+		Writer: s.ingester, Engine: engine, Index: s.index, Queryable: s.queryable, Now: comparison.Now, AdminAPI: true,
 		OpenTSDB: front, Deleter: s.deleted, Auth: roles{}, Notes: s.notes, Aliases: s.aliases,
 	})
 	require.NoError(t, err)
@@ -129,7 +129,7 @@ func (s *otsdb) get(t *testing.T, params string, header ...string) string {
 	return w.Body.String()
 }
 
-// dps renders points as they are in an answer; a pair is seconds after otsdbStart, and a value.
+// dps renders points as answers have them. Each pair is a time, in seconds after otsdbStart, and a value.
 func dps(pairs ...any) string {
 	var out []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -169,7 +169,7 @@ func TestOpenTSDBShapes(t *testing.T) {
 			`"aggregateTags":[],"dps":[[%d,4.5],[%d,4.5],[%d,19.5],[%d,18.0],[%d,null]]}]`, otsdbStart, otsdbStart+150, otsdbStart+300,
 			otsdbStart+450, otsdbStart+600),
 		"m=sum:rate:5m-sum:sys.cpu{host=web01}": "[" + cpu(web01, "", dps(300, "0.8333333333333334")) + "]",
-		// Of two points in a second an object has the last.
+		// An object has the last of two points in a second.
 		"m=sum:fast":           fast(`{"%d":3}`),
 		"m=sum:fast&arrays":    fast(`[[%d,1],[%d,3]]`),
 		"m=sum:fast&ms":        fast(`{"%d001":1,"%d002":3}`),

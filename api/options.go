@@ -98,8 +98,8 @@ type Options struct {
 	QueryLimits *limits.Control
 	// TopQueries answers /api/v1/status/top_queries; nil answers with none.
 	TopQueries *topqueries.Tracker
-	// LastReads and MetricBytes are for /api/v1/status/cardinality: when queries last read a metric, and the space of its
-	// samples on a unix day. nil omits these figures.
+	// LastReads knows when queries last read a metric, and MetricBytes the space of its samples on a unix day. Both are
+	// for /api/v1/status/cardinality; nil omits these figures.
 	LastReads   *lastread.Tracker
 	MetricBytes func(ctx context.Context, metric string, day int64) (sizeBytes int64, err error)
 
@@ -230,6 +230,8 @@ type Limits struct {
 	BufferBytesMax int
 	// GzipBytesMin is the smallest answer that is compressed, for clients that accept it. Default 1 KiB.
 	GzipBytesMin int
+	// RankingMax bounds the parameter limit of /api/v1/status/tsdb and the other rankings. Default 10,000; more is 400.
+	RankingMax int
 	// Status bounds the endpoints of package status.
 	Status status.Limits
 }
@@ -254,6 +256,7 @@ const (
 	DefaultRetryAfterMax         = 10 * time.Second
 	DefaultBufferBytesMax        = 4 << 20
 	DefaultGzipBytesMin          = 1 << 10
+	DefaultRankingMax            = 10_000
 )
 
 // BuildInfo describes the program.
@@ -370,6 +373,7 @@ func (l *Limits) Validate() error {
 	setPositive(&l.RetryAfterMax, max(DefaultRetryAfterMax, l.RetryAfterMin), "RetryAfterMax", &faults)
 	setPositive(&l.BufferBytesMax, DefaultBufferBytesMax, "BufferBytesMax", &faults)
 	setPositive(&l.GzipBytesMin, DefaultGzipBytesMin, "GzipBytesMin", &faults)
+	setPositive(&l.RankingMax, DefaultRankingMax, "RankingMax", &faults)
 	if l.WriteInflightBytesMax < l.WriteBytesMax {
 		faults = append(faults, fmt.Errorf("api: limit WriteInflightBytesMax %d is below WriteBytesMax %d",
 			l.WriteInflightBytesMax, l.WriteBytesMax))
@@ -544,21 +548,40 @@ type shownDeleter struct {
 	names   storedSelectors
 }
 
-// DeleteSeries implements Deleter.
+// DeleteSeries implements Deleter. It counts a series once for each stored name, and again for each part of the time with other
+// aliases.
 func (x shownDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error) {
+	err = x.each(ctx, d, func(part deletion.Request) error {
+		n, err := x.Deleter.DeleteSeries(ctx, part)
+		series += n
+		return err
+	})
+	return series, err
+}
+
+// CountDeletion implements Deleter. It counts series as DeleteSeries does.
+func (x shownDeleter) CountDeletion(ctx context.Context, d deletion.Request) (count deletion.Count, err error) {
+	err = x.each(ctx, d, func(part deletion.Request) error {
+		n, err := x.Deleter.CountDeletion(ctx, part)
+		count.Add(&n)
+		return err
+	})
+	return count, err
+}
+
+// each calls do with the stored names of a deletion, once for each part of its time with other aliases.
+func (x shownDeleter) each(ctx context.Context, d deletion.Request, do func(deletion.Request) error) error {
 	stored, err := x.names.StoredSelectors(ctx, d.FromMs, d.ToMs, d.Selectors...)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", deletion.ErrBadRequest, err)
+		return fmt.Errorf("%w: %w", deletion.ErrBadRequest, err)
 	}
 	for _, part := range stored {
 		d.FromMs, d.ToMs, d.Selectors = part.FromMs, part.ToMs, part.Selectors
-		n, err := x.Deleter.DeleteSeries(ctx, d)
-		if err != nil {
-			return series, err
+		if err := do(d); err != nil {
+			return err
 		}
-		series += n
 	}
-	return series, nil
+	return nil
 }
 
 // restrictedDeleter adds the matchers of the principal to each selector of a deletion.

@@ -125,8 +125,8 @@ func TestOverviewNamesItsAddress(t *testing.T) {
 func TestSelf(t *testing.T) {
 	f := guarded(t, nil)
 	for name, want := range map[string]string{
-		"reader": `{"name":"reader","scopes":["read"],"restricted":false,"tenants":[],"adminApi":true}`,
-		"part":   `{"name":"part","scopes":["read"],"restricted":true,"tenants":[],"adminApi":true}`,
+		"reader": `{"name":"reader","scopes":["read"],"restricted":false,"tenants":[],"readsSeries":true,"adminApi":true}`,
+		"part":   `{"name":"part","scopes":["read"],"restricted":true,"tenants":[],"readsSeries":true,"adminApi":true}`,
 	} {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/status/self", nil)
 		r.Header.Set("Authorization", "Bearer "+name)

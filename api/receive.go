@@ -52,20 +52,42 @@ func receivers(
 	now func() time.Time, names *otsdb.Names, lines func() influx.Options, export func() otlp.Options,
 ) []receiving {
 	const post, put = http.MethodPost, http.MethodPut
-	return []receiving{
+	list := []receiving{
 		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
 		{path: ImportPath, methods: []string{post, put}, open: jsonl.Import, lines: true},
 		{path: ImportCSVPath, methods: []string{post, put}, open: csv.Import(now), lines: true, quoted: true},
-		{path: "/write", methods: []string{post}, open: influx.V1(now, lines), fail: influx.WriteError(false),
-			logIns: influx.LogIns},
-		{path: "/api/v2/write", methods: []string{post}, open: influx.V2(now, lines), fail: influx.WriteError(true),
-			logIns: influx.LogIns},
-		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
-		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(export)},
+		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(export), fail: otlp.WriteError},
+		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(export), fail: otlp.WriteError},
 		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
 		{path: "/api/put", methods: []string{post}, open: otsdb.Put(names), fail: opentsdb.WriteError},
 		{path: "/api/rollup", methods: []string{post}, open: otsdb.Rollup(names), fail: opentsdb.WriteError},
 		{path: "/api/histogram", methods: []string{post}, open: otsdb.Histogram(names), fail: opentsdb.WriteError},
+	}
+	for _, prefix := range []string{"", influx.Prefix} {
+		list = append(list,
+			receiving{path: prefix + "/write", methods: []string{post}, open: influx.V1(now, lines),
+				fail: influx.WriteError(false), logIns: influx.LogIns},
+			receiving{path: prefix + "/api/v2/write", methods: []string{post}, open: influx.V2(now, lines),
+				fail: influx.WriteError(true), logIns: influx.LogIns})
+	}
+	return list
+}
+
+// addInflux registers InfluxDB's paths that do not write samples. probes is the access of checks, and writes is the access of
+// clients that write.
+func (s *Server) addInflux(router *mux.Router, probes, writes access) {
+	const get, head, post = http.MethodGet, http.MethodHead, http.MethodPost
+	for _, prefix := range []string{"", influx.Prefix} {
+		ping := s.newRoute(prefix+"/ping", probes, influx.Ping, get, head)
+		health := s.newRoute(prefix+"/health", probes, influx.Health, get, head)
+		query := s.newRoute(prefix+"/query", writes, influx.Query(s.opts.Limits.FormBytesMax), get, post)
+		health.waits, query.waits = true, true
+		query.failure = influx.WriteError(false)
+		for _, e := range []*route{ping, health, query} {
+			e.logIns = influx.LogIns
+			router.Path(e.name).Handler(e)
+			s.routes = append(s.routes, e)
+		}
 	}
 }
 

@@ -141,6 +141,31 @@ func TestInflux(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"status":"pass"`)
 }
 
+// TestInfluxBelowPrefix: VictoriaMetrics's paths answer like InfluxDB's.
+func TestInfluxBelowPrefix(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	ms := strconv.FormatInt(comparison.Now().UnixMilli()-1000, 10)
+	for _, c := range []struct{ method, path, body string }{
+		{"POST", "/write?db=a&precision=ms", "cpu,host=a idle=1 " + ms}, {"POST", "/write?db=a", "cpu"},
+		{"POST", "/api/v2/write?bucket=b&precision=ms", "mem,host=a free=1 " + ms}, {"POST", "/api/v2/write?bucket=b", "mem"},
+		{"GET", "/ping", ""}, {"HEAD", "/ping", ""}, {"GET", "/health", ""}, {"GET", "/query?q=SHOW+DATABASES", ""},
+		{"POST", "/query?q=CREATE+DATABASE+a", ""}, {"POST", "/query?q=DROP+DATABASE+a", ""}, {"GET", "/write", ""},
+	} {
+		var answers [2]*httptest.ResponseRecorder
+		for n, prefix := range []string{"", "/influx"} {
+			answers[n] = httptest.NewRecorder()
+			s.Handler().ServeHTTP(answers[n], httptest.NewRequest(c.method, prefix+c.path, strings.NewReader(c.body)))
+		}
+		require.Equal(t, answers[0].Code, answers[1].Code, c.path)
+		require.Equal(t, answers[0].Body.String(), answers[1].Body.String(), c.path)
+		require.Equal(t, answers[0].Header(), answers[1].Header(), c.path)
+	}
+	require.Contains(t, s.query(t, "cpu_idle"), `"db":"a"`)
+	require.Contains(t, s.query(t, "mem_free"), `"db":"b"`)
+	require.Equal(t, 2, strings.Count(s.senders(), ` line protocol"`))
+}
+
 func TestOTLP(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

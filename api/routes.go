@@ -15,7 +15,6 @@ import (
 	"halite/api/keyviz"
 	"halite/api/opentsdb"
 	"halite/api/opentsdb/queries"
-	"halite/api/receiver/influx"
 	"halite/api/senders"
 	"halite/api/tablets"
 	"halite/api/tenancy"
@@ -114,8 +113,7 @@ func (s *Server) newRouter() (*mux.Router, error) {
 	if s.opts.GuardProbes {
 		probes = readsAll
 	}
-	ping, health := add("/ping", probes, influx.Ping, get, head), add("/health", probes, influx.Health, get)
-	ping.logIns, health.logIns, health.waits = influx.LogIns, influx.LogIns, true
+	s.addInflux(router, probes, writes)
 	add("/-/healthy", probes, s.healthy, get, head)
 	add("/-/ready", probes, s.ready, get, head)
 	add("/-/reload", administers, s.reload, post, put).changesData = true
@@ -185,6 +183,9 @@ func (s *Server) endpointGroups() []endpointGroup {
 		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/explain": s.explain}},
 		{readsAll, []string{get, post}, false, map[string]endpoint{"/api/v1/status/encode_key": answerStatus(s.inspect().EncodeKey)}},
 		{reads, []string{get}, false, s.lookupEndpoints()},
+		{access{scopes: principal.Read, restricted: true, tenants: tenancy.NoSeries}, []string{get}, false, map[string]endpoint{
+			"/api/v1/features": s.features, "/api/v1/status/buildinfo": s.buildInfo, "/api/v1/status/self": s.self,
+		}},
 		{readsAll, []string{get}, false, s.statusEndpoints()},
 		{s.judges(), []string{get}, false, map[string]endpoint{"/api/v1/status/doctor": s.doctor}},
 		{access{scopes: principal.Read, tenants: tenancy.Read}, []string{get}, false, map[string]endpoint{
@@ -231,7 +232,6 @@ func (s *Server) queryEndpoints() map[string]endpoint {
 // lookupEndpoints look up series, or return the same answer to everybody.
 func (s *Server) lookupEndpoints() map[string]endpoint {
 	return map[string]endpoint{
-		"/api/v1/features":              s.features,
 		"/api/v1/metadata":              s.metricMetadata,
 		"/api/v1/rules":                 s.rules,
 		"/api/v1/alerts":                s.alerts,
@@ -242,8 +242,6 @@ func (s *Server) lookupEndpoints() map[string]endpoint {
 		"/api/v1/targets/metadata":      s.targetMetadata,
 		"/api/v1/targets/relabel_steps": s.relabelSteps,
 		"/api/v1/notifications":         s.notifications,
-		"/api/v1/status/buildinfo":      s.buildInfo,
-		"/api/v1/status/self":           s.self,
 	}
 }
 

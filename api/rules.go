@@ -275,7 +275,7 @@ func (s *Server) familyOf(ctx context.Context, metric, job, instance string) (fa
 // targetMetadataOf returns the metadata of a target's metric for a principal: the entry of its first tenant that describes the
 // metric.
 func (s *Server) targetMetadataOf(ctx context.Context, metric, job, instance string) (m ingest.Metadata, known bool) {
-	for _, stored := range principal.From(ctx).Stored(metric) {
+	for _, stored := range describedNames(principal.From(ctx), metric) {
 		if m, known = s.opts.Metadata.TargetMetadata(stored, job, instance); known {
 			return m, true
 		}

@@ -66,7 +66,7 @@ func newSlowStack(t *testing.T, totalBytes int64, limits api.Limits) *slowStack 
 	engine, err := query.New(query.Options{Queryable: queryable})
 	require.NoError(t, err)
 	server, err := api.New(api.Options{
-		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: queryable, Budgets: reader,
+		Writer: s.ingester, Engine: engine, Index: s.index, Queryable: queryable, Budgets: reader,
 		Now: comparison.Now, Limits: limits, Gatherer: registry, Registerer: registry,
 	})
 	require.NoError(t, err)

@@ -32,7 +32,7 @@ type stack struct {
 	ingester  *ingest.Ingester
 	queryable promstorage.SampleAndChunkQueryable
 	options   read.Options
-	catalogue *restricted.Index
+	index     *restricted.Index
 	auth      api.Authenticator // nil: nobody logs in
 	tenancy   *tenancy.Tenancy  // nil: there are no tenants
 	store     storage.Store
@@ -56,10 +56,10 @@ func newStack(tb testing.TB) *stack {
 	require.NoError(tb, watch.FindNewestRow(ctx, data, now()))
 	cache, err := rowcache.New(rowcache.Options{Watch: watch})
 	require.NoError(tb, err)
-	catalogue, err := index.Open(ctx, index.Options{Store: store, Schema: schema, Now: now})
+	stored, err := index.Open(ctx, index.Options{Store: store, Schema: schema, Now: now})
 	require.NoError(tb, err)
 	in, err := ingest.Open(ctx, ingest.Options{
-		Dir: "wal", FS: fs, Store: store, Index: catalogue, Schema: schema, FreeBytesMin: -1, Now: now,
+		Dir: "wal", FS: fs, Store: store, Index: stored, Schema: schema, FreeBytesMin: -1, Now: now,
 		Head: ingest.HeadOptions{FlushInterval: -1},
 	})
 	require.NoError(tb, err)
@@ -71,14 +71,14 @@ func newStack(tb testing.TB) *stack {
 	})
 	known, err := aliases.Open(ctx, aliases.Options{Store: store})
 	require.NoError(tb, err)
-	lookup := restricted.New(catalogue, known)
+	lookup := restricted.New(stored, known)
 	options := read.Options{
 		Index: lookup, Head: in, Data: data, Schema: schema, Now: now, Histograms: in.Histograms(), StartTimes: true,
 		Cache: cache, NewestRow: watch.NewestRow,
 	}
 	reader, err := read.New(options)
 	require.NoError(tb, err)
-	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, catalogue: lookup, store: store, aliases: known}
+	s := &stack{ingester: in, queryable: promadapter.New(reader), options: options, index: lookup, store: store, aliases: known}
 	s.Server = s.server(tb, query.Options{})
 	return s
 }
@@ -90,7 +90,7 @@ func (s *stack) server(tb testing.TB, o query.Options) *api.Server {
 	engine, err := query.New(o)
 	require.NoError(tb, err)
 	server, err := api.New(api.Options{
-		Writer: s.ingester, Engine: engine, Index: s.catalogue, Queryable: s.queryable, Metadata: s.ingester,
+		Writer: s.ingester, Engine: engine, Index: s.index, Queryable: s.queryable, Metadata: s.ingester,
 		Flusher: s.ingester, Now: comparison.Now, AdminAPI: true, Auth: s.auth, Tenancy: s.tenancy,
 		Notes: s.notes, Aliases: s.aliases,
 	})

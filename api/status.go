@@ -32,10 +32,8 @@ import (
 	"halite/storage/retention"
 )
 
-const (
-	rankingDefault = 10
-	rankingMax     = 10_000
-)
+// rankingDefault is the parameter limit of a request without one.
+const rankingDefault = 10
 
 // buildInfo answers /api/v1/status/buildinfo. The version names the Prometheus API, because clients choose their
 // requests by it; the program's own version is in the overview and in tsdb_build_info.
@@ -114,7 +112,7 @@ func counts(ranking []index.NameCount) []count {
 }
 
 // rankingLimit reads the parameter limit of a request for rankings.
-func rankingLimit(r *http.Request) (int, *apiError) {
+func (s *Server) rankingLimit(r *http.Request) (int, *apiError) {
 	text := r.FormValue("limit")
 	if text == "" {
 		return rankingDefault, nil
@@ -123,15 +121,15 @@ func rankingLimit(r *http.Request) (int, *apiError) {
 	if err != nil || limit < 1 {
 		return 0, badData(errors.New("limit must be a positive number"))
 	}
-	if limit > rankingMax {
-		return 0, badData(fmt.Errorf("limit must not exceed %d", rankingMax))
+	if limit > s.opts.Limits.RankingMax {
+		return 0, badData(fmt.Errorf("limit must not exceed %d", s.opts.Limits.RankingMax))
 	}
 	return limit, nil
 }
 
 // tsdbStatus answers /api/v1/status/tsdb with the size of the active index and rankings of its labels.
 func (s *Server) tsdbStatus(r *http.Request) (reply, *apiError) {
-	limit, fault := rankingLimit(r)
+	limit, fault := s.rankingLimit(r)
 	if fault != nil {
 		return reply{}, fault
 	}
@@ -223,7 +221,7 @@ func (s *Server) activeQueries(*http.Request) (reply, *apiError) {
 // lists metrics near their limit, metrics with refused samples, and metrics that a dry run would have refused. Prometheus
 // has no such endpoint.
 func (s *Server) limits(r *http.Request) (reply, *apiError) {
-	most, fault := rankingLimit(r)
+	most, fault := s.rankingLimit(r)
 	if fault != nil {
 		return reply{}, fault
 	}
@@ -301,10 +299,10 @@ func (s *Server) queryRules(*http.Request) (reply, *apiError) {
 // senders answers /api/v1/status/senders with the senders since the start, the most recent first. It also lists the refusals
 // and the elected replicas of HA pairs. The parameter limit bounds the lists. Prometheus has no such endpoint.
 func (s *Server) senders(r *http.Request) (reply, *apiError) {
-	most := rankingMax
+	most := s.opts.Limits.RankingMax
 	if r.FormValue("limit") != "" {
 		var fault *apiError
-		if most, fault = rankingLimit(r); fault != nil {
+		if most, fault = s.rankingLimit(r); fault != nil {
 			return reply{}, fault
 		}
 	}
@@ -365,7 +363,7 @@ func (s *Server) inspect() *status.Handler {
 	return status.New(status.Options{
 		TopQueries: s.opts.TopQueries, QueryLimits: s.opts.QueryLimits, Now: s.opts.Now, Limits: s.opts.Limits.Status,
 		Keys: status.Keys{Rules: s.opts.Rules, ParseSelector: s.opts.Engine.Parser().ParseMetricSelector, ParseTime: parseTime},
-		Catalogue: status.Catalogue{
+		Index: status.Index{
 			Select: s.selectWithin, LabelNames: s.opts.Index.LabelNames, LabelValues: s.opts.Index.LabelValues,
 			MetricBytes: s.opts.MetricBytes, LastReads: s.opts.LastReads,
 		},

@@ -97,7 +97,7 @@ func samplesOf(tenant string, from, to int64) *prompb.WriteRequest {
 	return req
 }
 
-// write writes the series of a tenant, as who.
+// write writes the series of a tenant as the principal who.
 func (s *stack) write(t *testing.T, who, tenant string, from, to int64) {
 	message, err := samplesOf(tenant, from, to).Marshal()
 	require.NoError(t, err)
@@ -260,7 +260,7 @@ func TestTenantOfRequest(t *testing.T) {
 			{"by a proxy in IPv6", "", "default", "[::ffff:10.1.2.3]:99", 0, 403},
 		} {
 			want := c.series
-			if use == tenancy.None || use == tenancy.Look && c.whole == 0 {
+			if use == tenancy.None || (use == tenancy.Look || use == tenancy.NoSeries) && c.whole == 0 {
 				want = c.whole
 			}
 			w := s.withOrg(c.who, c.org, c.remote, method, target)
@@ -348,8 +348,8 @@ func TestSeveralTenants(t *testing.T) {
 	require.Equal(t, 2, strings.Count(look(`/api/v1/series?match[]=up`), `"__name__":"up"`))
 }
 
-// TestTenantOfEachDoor: with each protocol, series go to the tenant of the request.
-func TestTenantOfEachDoor(t *testing.T) {
+// TestTenantOfEachProtocol: with each protocol, series go to the tenant of the request.
+func TestTenantOfEachProtocol(t *testing.T) {
 	s := newTenants(t, tenants.Options{})
 	at := comparison.End
 	for path, body := range map[string]string{

@@ -71,7 +71,7 @@ func keyFaults() []fault {
 		}, "It moves.", "promote another label", ""},
 		{"no heat", "hot-range", Info, func(f *Facts) { f.HeatOff = true }, "counts no load", "", "--keyviz.max-memory=32MB"},
 		{"too few salts", "salts", Warn, func(f *Facts) { f.Metrics = []MetricLoad{{"m", 4, 9000, 100_001}} },
-			"up to 100,001 rows a second of it, over 4 salts and 9,000 series", "Set 16.", "salts: 16}"},
+			"up to 100,001 of its rows a second, over 4 salts and 9,000 series", "Set 16.", "salts: 16}"},
 		{"too many salts for the load", "salts", Info, func(f *Facts) { f.Metrics = []MetricLoad{{"m", 256, 9000, 10}} },
 			"over 256 salts", "16 suffice", "salts: 16}"},
 		{"more salts than series", "salts", Info, func(f *Facts) { f.Metrics = []MetricLoad{{"m", 64, 40, 300_000}} },
@@ -96,7 +96,7 @@ func writeFaults() []fault {
 		{"refused", "refused", Warn, func(f *Facts) {
 			f.Refusals = []Refusal{{What: "3 samples", Reason: "too_many_labels", Words: "too many labels", Line: "--x=1", Where: "flags",
 				From: "10.0.0.1", Example: "series up{}"}}
-		}, "3 samples refused in the past hour: too many labels. The last sender was 10.0.0.1.", "It belongs into flags.", "--x=1"},
+		}, "3 samples refused in the past hour: too many labels. The last sender was 10.0.0.1.", "It belongs in flags.", "--x=1"},
 		{"refused for a time", "refused", Info, func(f *Facts) {
 			f.Refusals = []Refusal{{What: "3 write requests", Reason: "overload", Words: "busy", Temporary: true}}
 		}, "3 write requests", "none is lost", ""},
@@ -131,7 +131,7 @@ func storageFaults() []fault {
 			"2 days of the series index are damaged; stored blocks", "Restore", "tsdb verify"},
 		{"failed flush", "flush-lag", Critical, func(f *Facts) { f.Increases[flushFailures] = 2 }, "2 flushes", "safe in the log", ""},
 		{"late flush", "flush-lag", Warn, func(f *Facts) { f.FlushedMs = nowMs - (4 * time.Hour).Milliseconds() },
-			"none did for 4 h", "", "/api/v1/admin/flush"},
+			"no flush happened for 4 h", "", "/api/v1/admin/flush"},
 		{"compaction debt", "compaction-lag", Warn, func(f *Facts) { f.Values[compactionDebt] = 30 << 30 },
 			"30.0 GiB of 100.0 GiB", "disk", "--storage.memtable-bytes"},
 		{"stalls", "compaction-lag", Warn, func(f *Facts) { f.Increases[writeStalls] = 3 }, "stalled 3 times", "", ""},

@@ -10,7 +10,7 @@ type Facts struct {
 	Ready    bool
 	NotReady string
 
-	// Values are the server's own metrics by name; of several label values the sum.
+	// Values are the server's own metrics by name. A metric with several label values has their sum.
 	Values map[string]float64
 	// Increases are the increases of counters within Window.
 	Increases map[string]float64
@@ -43,13 +43,14 @@ type Limit struct {
 	Name      string
 	Bytes     bool
 	Used, Max float64
-	// Mend is the flag or key that raises the limit.
-	Mend string
+	// Fix is the flag or key that raises the limit.
+	Fix string
 }
 
-// Refusal counts what was refused for one reason.
+// Refusal counts the requests or samples that were refused for one reason.
 type Refusal struct {
-	// What is the count in words, Words the cause. Line is the configuration that mends it, and Where its place; both may be "".
+	// What is the count in words, and Words the cause. Line is the configuration that fixes it, and Where its place;
+	// both may be "".
 	What, Reason, Words, Line, Where string
 	// From is the last sender, Example the last message.
 	From, Example string
@@ -74,7 +75,7 @@ type Heat struct {
 	// Metric is the metric of the keys; "" if the keys are of several metrics. Salts is its number of salts.
 	Metric string
 	Salts  int
-	// Share is the part of the load, 0 to 1, PerSecond its rate. Text says what is seen.
+	// Share is the part of the load, from 0 to 1. PerSecond is its rate. Text describes the finding.
 	Share, PerSecond float64
 	Text             string
 }
@@ -99,7 +100,8 @@ type Cardinality struct {
 	SeriesBefore, SeriesNow int
 	// Window is the time between them; 0 if there is only one.
 	Window time.Duration
-	// Label is the label whose number of values has grown most, Metric the metric whose series have. Both may be "".
+	// Label is the label whose number of values has grown most. Metric is the metric whose number of series has grown
+	// most. Both may be "".
 	Label                   string
 	ValuesBefore, ValuesNow int
 	Metric                  string

@@ -22,7 +22,7 @@ func roundUp(n float64) int {
 	return min(1<<bits.Len(uint(whole-1)), saltsMax)
 }
 
-// hotRange repeats the findings of the key heat map.
+// hotRange turns the findings of the key heat map into verdicts.
 func hotRange(f *Facts, o *Options) (out []Verdict) {
 	if f.HeatOff {
 		return []Verdict{{
@@ -67,7 +67,7 @@ func adviceOf(id string) string {
 	case "hot-range":
 		return "Give the metric more salts, or put a label with many values into the salt."
 	case "sequential-writes":
-		return "Keys begin with something that grows. Give the metric more salts, or promote another label."
+		return "Keys begin with a value that grows. Give the metric more salts, or promote another label."
 	case "full-scan":
 		return "Find the query in /api/v1/status/active_queries or the query log, and name the metric in it."
 	case "salt-skew":
@@ -81,7 +81,7 @@ func salts(f *Facts, o *Options) (few []Verdict) {
 	var many []Verdict
 	for _, m := range f.Metrics {
 		need := roundUp(m.RowsPerSecond / o.SaltRowsPerSecond)
-		evidence := fmt.Sprintf("The table wrote and read up to %s rows a second of it, over %d salts and %s series. "+
+		evidence := fmt.Sprintf("The table wrote and read up to %s of its rows a second, over %d salts and %s series. "+
 			"One salt takes about %s.", count(m.RowsPerSecond), m.Salts, count(m.Series), count(o.SaltRowsPerSecond))
 		switch {
 		case need > m.Salts && len(few) < o.ListMax:

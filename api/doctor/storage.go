@@ -111,8 +111,9 @@ func flushLag(f *Facts, o *Options) []Verdict {
 		}}
 	case rows > 0 && since >= o.FlushAge:
 		return []Verdict{{
-			Level: Warn, Evidence: evidence + fmt.Sprintf(" Rows of closed hours go each hour, but none did for %s.", span(since)),
-			Advice: "Flush by hand, and read the log of the server.", Command: "curl -X POST http://127.0.0.1:9480/api/v1/admin/flush",
+			Level:    Warn,
+			Evidence: evidence + fmt.Sprintf(" Rows of closed hours are flushed each hour, but no flush happened for %s.", span(since)),
+			Advice:   "Flush by hand, and read the log of the server.", Command: "curl -X POST http://127.0.0.1:9480/api/v1/admin/flush",
 		}}
 	}
 	return ok("%s", evidence)
@@ -178,7 +179,7 @@ func rollupLag(f *Facts, o *Options) []Verdict {
 	}}
 }
 
-// sweepLag says whether expired data goes.
+// sweepLag says whether sweeps remove expired data in time.
 func sweepLag(f *Facts, o *Options) []Verdict {
 	if !f.has(sweepTime) {
 		return ok("This server sweeps no data.")

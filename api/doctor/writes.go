@@ -27,7 +27,7 @@ func limitsNear(f *Facts, o *Options) (out []Verdict) {
 		}
 		v := Verdict{
 			Level: Warn, Subject: l.Name, Evidence: l.text(share(l)),
-			Advice: "Beyond the limit the server refuses. Use less, or raise the limit if the machine has room.", Command: l.Mend,
+			Advice: "The server refuses requests beyond the limit. Use less, or raise the limit if the machine has room.", Command: l.Fix,
 		}
 		if share(l) >= o.LimitCritical {
 			v.Level = Critical
@@ -75,7 +75,7 @@ func refused(f *Facts, o *Options) (out []Verdict) {
 		}
 		if r.Line != "" {
 			v.Command = r.Line
-			v.Advice += " It belongs into " + r.Where + "."
+			v.Advice += " It belongs in " + r.Where + "."
 		}
 		out = append(out, v)
 	}

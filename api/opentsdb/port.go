@@ -93,7 +93,7 @@ func NotFound(w http.ResponseWriter, _ *http.Request) {
 }
 
 // WriteError answers an error in OpenTSDB's JSON.
-func WriteError(w http.ResponseWriter, status int, message string) {
+func WriteError(w http.ResponseWriter, _ *http.Request, status int, message string) {
 	details := ""
 	if status == http.StatusMethodNotAllowed {
 		message, details = "Method not allowed", message

@@ -13,7 +13,7 @@ type Routes map[string]http.Handler
 func (routes Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method, err := Method(r)
 	if err != nil {
-		WriteError(w, http.StatusMethodNotAllowed, err.Error())
+		WriteError(w, r, http.StatusMethodNotAllowed, err.Error())
 		return
 	}
 	if method != r.Method {

@@ -74,9 +74,9 @@ func TestStringsAsPrometheus(t *testing.T) {
 		text := b.String()
 		html, err := jsoniter.ConfigCompatibleWithStandardLibrary.Marshal(text)
 		require.NoError(t, err)
-		require.Equal(t, string(html), string(AppendString(nil, text, true)))
+		require.Equal(t, string(html), string(AppendString(nil, text)))
 		plain := stream(func(s *jsoniter.Stream) { s.WriteString(text) })
-		require.Equal(t, plain, string(AppendString(nil, text, false)))
+		require.Equal(t, plain, string(appendText(nil, text, false)))
 	}
 }
 
@@ -86,7 +86,7 @@ func FuzzString(f *testing.F) {
 	f.Add("a\xffb\xc3", false)
 	f.Add("\u2028<\x00", true)
 	f.Fuzz(func(t *testing.T, text string, html bool) {
-		encoded := AppendString(nil, text, html)
+		encoded := appendText(nil, text, html)
 		require.True(t, utf8.Valid(encoded))
 		var back string
 		require.NoError(t, json.Unmarshal(encoded, &back))

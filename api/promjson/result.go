@@ -20,7 +20,7 @@ func (j *Writer) Value(v parser.Value) {
 		j.buf = appendScalar(j.buf, v)
 	case promql.String:
 		j.buf = append(appendSeconds(append(j.buf, '['), v.T), ',')
-		j.buf = append(AppendString(j.buf, v.V, true), ']')
+		j.buf = append(AppendString(j.buf, v.V), ']')
 	default:
 		j.Raw("null")
 	}

@@ -9,9 +9,13 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON. With html true,
-// it also escapes the characters < > & and U+2028, U+2029, as Prometheus does everywhere except in labels.
-func AppendString(dst []byte, s string, html bool) []byte {
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON. It
+// also escapes the characters < > & and U+2028, U+2029, as Prometheus does everywhere except in labels.
+func AppendString(dst []byte, s string) []byte { return appendText(dst, s, true) }
+
+// appendText is AppendString if html is true. Otherwise it escapes only what JSON requires, as Prometheus does in
+// labels.
+func appendText(dst []byte, s string, html bool) []byte {
 	dst = append(dst, '"')
 	if plainWords(s, html) {
 		return append(append(dst, s...), '"')
@@ -125,9 +129,9 @@ func appendLabels(dst []byte, ls labels.Labels) []byte {
 			dst = append(dst, ',')
 		}
 		first = false
-		dst = AppendString(dst, l.Name, false)
+		dst = appendText(dst, l.Name, false)
 		dst = append(dst, ':')
-		dst = AppendString(dst, l.Value, false)
+		dst = appendText(dst, l.Value, false)
 	})
 	return append(dst, '}')
 }

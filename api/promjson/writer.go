@@ -28,7 +28,7 @@ func (j *Writer) Raw(text string) { j.buf = append(j.buf, text...) }
 func (j *Writer) RawBytes(text []byte) { j.buf = append(j.buf, text...) }
 
 // String appends a string.
-func (j *Writer) String(s string) { j.buf = AppendString(j.buf, s, true) }
+func (j *Writer) String(s string) { j.buf = AppendString(j.buf, s) }
 
 // Strings appends a list of strings; it writes [] if the list is empty.
 func (j *Writer) Strings(list []string) {
@@ -85,5 +85,5 @@ func AppendError(dst []byte, typ, message string) []byte {
 	dst = append(dst, `{"status":"error","errorType":"`...)
 	dst = append(dst, typ...)
 	dst = append(dst, `","error":`...)
-	return append(AppendString(dst, message, true), '}')
+	return append(AppendString(dst, message), '}')
 }

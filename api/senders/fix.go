@@ -159,6 +159,9 @@ func sampleFix(reason string) Fix {
 		return Fix{Words: "a cluster of HA pairs has more than 100 replicas. ha.replica_label names the wrong label"}
 	case ingest.ReasonRounded:
 		return Fix{Words: "whole numbers above 9007199254740992 are stored rounded, as float64 values"}
+	case ingest.ReasonTemporality:
+		return Fix{Words: "the metrics have delta temporality. Convert them with the Collector's processor deltatocumulative, or set " +
+			"otlp.delta in the configuration file"}
 	case ingest.ReasonHistogramInvalid, ingest.ReasonInvalidReference, ingest.ReasonEmptySeries:
 		return Fix{Words: "the samples are invalid. The sender has a fault"}
 	}

@@ -19,8 +19,8 @@ import (
 	"halite/storage/index"
 )
 
-// Catalogue looks up series and labels. Times are inclusive unix milliseconds.
-type Catalogue struct {
+// Index looks up series and labels. Times are inclusive unix milliseconds.
+type Index struct {
 	// Select returns the series that match. The caller calls done when it does not need them any more.
 	Select func(ctx context.Context, minMs, maxMs int64, matchers ...*labels.Matcher) (found []index.Series, done func(), err error)
 	// LabelNames and LabelValues return at most limit sorted texts.
@@ -35,7 +35,8 @@ type Catalogue struct {
 // daysOfMetric is the parameter days of a request that names a metric but no days.
 const daysOfMetric = 7
 
-// Counts are series at one day. New ones had no sample on the day before. Gone ones had, and have none on this day.
+// Counts are series at one day. New ones had no sample on the day before. Gone ones had samples on the day before and
+// have none on this day.
 type Counts struct {
 	Series int64 `json:"series"`
 	New    int64 `json:"new"`
@@ -62,7 +63,7 @@ type MetricCounts struct {
 	TooLarge bool `json:"tooLarge,omitempty"`
 }
 
-// LabelCounts counts the values of a label at the day, and those that differ from the day before.
+// LabelCounts counts the values of a label on the day, and those that differ from the day before.
 type LabelCounts struct {
 	Name   string `json:"name"`
 	Values int    `json:"values"`
@@ -83,7 +84,7 @@ type Cardinality struct {
 	Day    string `json:"day"`
 	Metric string `json:"metric,omitempty"`
 	Label  string `json:"label,omitempty"`
-	// Total counts all series that were read, Days the same by day.
+	// Total counts all series that were read. Days counts them by day.
 	Total   Counts         `json:"total"`
 	Days    []DayCounts    `json:"days"`
 	Metrics []MetricCounts `json:"metrics"`
@@ -175,7 +176,7 @@ func (h *Handler) Cardinality(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.opts.Catalogue.Select == nil {
+	if h.opts.Index.Select == nil {
 		return nil, fmt.Errorf("%w: an index of series", ErrOff)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), h.opts.Limits.CardinalityTimeMax)

@@ -22,7 +22,7 @@ import (
 // today is the day of the tests.
 const today = 20_000
 
-// world holds the series of a Catalogue.
+// world holds the series of an Index.
 type world struct {
 	series []index.Series
 	held   int // results in use
@@ -35,12 +35,12 @@ func (w *world) add(text labels.Labels, day int64, from, to int64) {
 	w.series = append(w.series, index.Series{Labels: text, Hours: []index.HourSpan{{First: first + from, Last: first + to}}})
 }
 
-// catalogue finds series by metric and by hour.
-func (w *world) catalogue() Catalogue {
+// index finds series by metric and by hour.
+func (w *world) index() Index {
 	within := func(s *index.Series, minMs, maxMs int64) bool {
 		return s.Hours[0].First*3_600_000 <= maxMs && s.Hours[0].Last*3_600_000 >= minMs-3_599_999
 	}
-	return Catalogue{
+	return Index{
 		Select: func(ctx context.Context, minMs, maxMs int64, ms ...*labels.Matcher) (found []index.Series, done func(), err error) {
 			if ms[0].Value == "bomb" {
 				return nil, nil, &budget.LimitError{}
@@ -83,7 +83,7 @@ func newWorld() *world {
 }
 
 func handlerOf(w *world, change func(o *Options)) *Handler {
-	o := Options{Catalogue: w.catalogue(), Now: func() time.Time { return time.UnixMilli(today*storage.DayMs + 5) }}
+	o := Options{Index: w.index(), Now: func() time.Time { return time.UnixMilli(today*storage.DayMs + 5) }}
 	if change != nil {
 		change(&o)
 	}
@@ -107,7 +107,7 @@ func TestCardinality(t *testing.T) {
 	reads, err := lastread.New(lastread.Options{Now: func() time.Time { return time.UnixMilli(77) }})
 	require.NoError(t, err)
 	reads.Read("", "up")
-	h := handlerOf(w, func(o *Options) { o.Catalogue.LastReads = reads })
+	h := handlerOf(w, func(o *Options) { o.Index.LastReads = reads })
 	c, err := ask(t, h, "")
 	require.NoError(t, err)
 	upBytes, loadBytes := int64(today+2), int64(today+4)
@@ -187,7 +187,7 @@ func TestCardinalityRequests(t *testing.T) {
 		require.ErrorContains(t, err, text, params)
 	}
 	// The bounds are options.
-	small := New(Options{Catalogue: h.opts.Catalogue, Limits: Limits{ListMax: 5, DaysMax: 2}})
+	small := New(Options{Index: h.opts.Index, Limits: Limits{ListMax: 5, DaysMax: 2}})
 	_, err := ask(t, small, "limit=6")
 	require.ErrorContains(t, err, "from 1 to 5")
 	_, err = ask(t, small, "days=3")

@@ -35,16 +35,16 @@ type Options struct {
 	TopQueries *topqueries.Tracker
 	// QueryLimits takes query rules; nil answers with ErrOff.
 	QueryLimits *limits.Control
-	// Catalogue looks up series and labels; one without Select answers with ErrOff.
-	Catalogue Catalogue
-	Keys      Keys
-	Now       func() time.Time // time.Now
-	Limits    Limits
+	// Index looks up series and labels; one without Select answers with ErrOff.
+	Index  Index
+	Keys   Keys
+	Now    func() time.Time // time.Now
+	Limits Limits
 }
 
 // Limits bound the cost of a request. A zero field means the default beside it.
 type Limits struct {
-	// CardinalityTimeMax is the time for counting series; 10 s. Then the answer has what was counted.
+	// CardinalityTimeMax is the time for counting series; 10 s. Then the answer has the counts so far.
 	CardinalityTimeMax time.Duration
 	// CardinalityMetricsMax is the number of metrics that one request counts; 100,000.
 	CardinalityMetricsMax int

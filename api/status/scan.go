@@ -41,7 +41,7 @@ func newScan(h *Handler, q cardinalityRequest) *scan {
 	}
 	s.out = Cardinality{
 		Day: dayText(q.day), Metric: q.metric, Label: q.label, Days: make([]DayCounts, q.days), Labels: []LabelCounts{},
-		ReadsSinceMs: h.opts.Catalogue.LastReads.SinceMs(),
+		ReadsSinceMs: h.opts.Index.LastReads.SinceMs(),
 	}
 	for i := range s.out.Days {
 		s.out.Days[i].Day = dayText(q.day - q.days + 1 + int64(i))
@@ -56,7 +56,7 @@ func (s *scan) run(ctx context.Context) error {
 	if s.metric == "" {
 		var err error
 		most := s.handler.opts.Limits.CardinalityMetricsMax
-		metrics, err = s.handler.opts.Catalogue.LabelValues(ctx, model.MetricNameLabel, minMs, maxMs, most+1)
+		metrics, err = s.handler.opts.Index.LabelValues(ctx, model.MetricNameLabel, minMs, maxMs, most+1)
 		if err != nil {
 			return err
 		}
@@ -83,8 +83,8 @@ func (s *scan) run(ctx context.Context) error {
 func (s *scan) countMetric(ctx context.Context, name string) error {
 	minMs, maxMs := s.window()
 	is := labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, name)
-	found, done, err := s.handler.opts.Catalogue.Select(ctx, minMs, maxMs, is)
-	m := MetricCounts{Name: name, LastReadMs: s.handler.opts.Catalogue.LastReads.Last(name)}
+	found, done, err := s.handler.opts.Index.Select(ctx, minMs, maxMs, is)
+	m := MetricCounts{Name: name, LastReadMs: s.handler.opts.Index.LastReads.Last(name)}
 	if tooLarge := new(budget.LimitError); errors.As(err, &tooLarge) {
 		m.TooLarge = true
 		s.all = append(s.all, m)
@@ -161,7 +161,7 @@ func (s *scan) noteValue(l labels.Label, before, day bool) {
 
 // countLabels counts the values of each label of all series.
 func (s *scan) countLabels(ctx context.Context) error {
-	c, most := &s.handler.opts.Catalogue, s.handler.opts.Limits.CardinalityValuesMax
+	c, most := &s.handler.opts.Index, s.handler.opts.Limits.CardinalityValuesMax
 	firstMs, afterMs := s.day*storage.DayMs, (s.day+1)*storage.DayMs
 	names, err := c.LabelNames(ctx, firstMs-storage.DayMs, afterMs-1, most)
 	if err != nil {
@@ -204,7 +204,7 @@ func commonOf(a, b []string) (n int) {
 
 // measure sets the sizes of the metrics that the answer shows.
 func (s *scan) measure(ctx context.Context) error {
-	bytesOf := s.handler.opts.Catalogue.MetricBytes
+	bytesOf := s.handler.opts.Index.MetricBytes
 	s.all = s.ranked()
 	for i := 0; i < len(s.all) && bytesOf != nil; i++ {
 		switch size, err := bytesOf(ctx, s.all[i].Name, s.day); {
@@ -231,7 +231,7 @@ func (s *scan) ranked() []MetricCounts {
 	return s.all[:min(s.limit, len(s.all))]
 }
 
-// answer returns what was counted.
+// answer returns the counts so far.
 func (s *scan) answer() *Cardinality {
 	s.out.Metrics = append([]MetricCounts{}, s.ranked()...)
 	s.out.Values = []ValueCounts{}

@@ -80,7 +80,13 @@ func New(o Options) (*Tenancy, error) {
 	return &Tenancy{opts: o, activity: principal.NewActivity(time.Now, o.SharedCPUs)}, nil
 }
 
-// Use is the use that a route makes of the series of tenants.
+// Active records that the principal of ctx is active, as Resolve does for requests. It returns ctx with the principal's share of
+// the server.
+func (t *Tenancy) Active(ctx context.Context) context.Context {
+	return principal.With(ctx, t.activity.Of(principal.From(ctx)))
+}
+
+// Use says how a route uses the series of tenants.
 type Use uint8
 
 const (
@@ -92,6 +98,8 @@ const (
 	Change
 	// Look: the route shows the whole server, or one tenant's part of it to principals of tenants.
 	Look
+	// NoSeries: the route shows no series. It answers principals with any tenants, and without one.
+	NoSeries
 	// Write: the route adds series of one tenant, which may be new.
 	Write
 )
@@ -107,13 +115,13 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 	case use == None && n > 0:
 		return nil, refuse(http.StatusForbidden, ReasonForbidden,
 			"%q acts for tenant %s; this affects the whole server", p.Name, strings.Join(p.Tenants, "|"))
-	case use == None, use == Look && n == 0:
+	case use == None, n == 0 && (use == Look || use == NoSeries):
 		return p, nil
 	case n == 0:
 		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s is not accepted from "+
 			"this address",
 			p.Name, Header)
-	case use != Read && n > 1:
+	case use != Read && use != NoSeries && n > 1:
 		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "this is for one tenant, not for %d; name it in the header %s",
 			n, Header)
 	}

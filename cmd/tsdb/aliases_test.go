@@ -123,3 +123,84 @@ func TestAliasesOfTenant(t *testing.T) {
 	}
 	require.Equal(t, "20 21 22", s.values("beta", "", "m", old))
 }
+
+// aliasedStore is a server whose metrics scan_old and scan_new have one series for each host, a to c. The series have samples
+// before and after hour, and from hour on scan_new is an alias of scan_old.
+type aliasedStore struct {
+	*server
+	before, hour, after int64 // seconds since 1970
+}
+
+func startAliased(t *testing.T) aliasedStore {
+	hour := time.Now().Add(-2 * time.Hour).Truncate(time.Hour).Unix()
+	s := aliasedStore{startServer(t, t.TempDir(), "--no-web.self-scrape", "--web.enable-admin-api"), hour - 60, hour, hour + 60}
+	var put []string
+	for n, metric := range []string{"scan_old", "scan_new"} {
+		for i, host := range []string{"a", "b", "c"} {
+			for k, at := range []int64{s.before, s.after} {
+				put = append(put, fmt.Sprintf(`{"metric":%q,"timestamp":%d,"value":%d,"tags":{"host":%q}}`,
+					metric, at+int64(n), 100*n+10*i+k, host))
+			}
+		}
+	}
+	s.postJSON("/api/put?details", "["+strings.Join(put, ",")+"]")
+	s.alias(http.MethodPost)
+	return s
+}
+
+// alias adds the alias or removes it.
+func (s aliasedStore) alias(method string) {
+	s.t.Helper()
+	form := url.Values{"kind": {"metric"}, "old": {"scan_old"}, "new": {"scan_new"}, "from": {fmt.Sprint(s.hour)}}
+	r, err := http.NewRequest(method, s.url+"/api/v1/admin/aliases?"+form.Encode(), nil)
+	require.NoError(s.t, err)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(s.t, err)
+	resp.Body.Close()
+	require.Equal(s.t, http.StatusNoContent, resp.StatusCode)
+}
+
+// left removes the alias, and returns the values that each stored series has left.
+func (s aliasedStore) left(host string) (out []string) {
+	s.t.Helper()
+	s.alias(http.MethodDelete)
+	for _, metric := range []string{"scan_old", "scan_new"} {
+		for _, sample := range s.remoteRead(metric)["__name__="+metric+",host="+host] {
+			out = append(out, fmt.Sprint(sample.Value))
+		}
+	}
+	s.alias(http.MethodPost)
+	return out
+}
+
+// TestDeletionsByAlias deletes by an alias with a beginning. It deletes the samples that a query returns, and nothing
+// else.
+func TestDeletionsByAlias(t *testing.T) {
+	t.Parallel()
+	s := startAliased(t)
+	// Before the hour both names have samples of their own: 0, 10, 20 and 100, 110, 120. After it each name has both series.
+	query := fmt.Sprintf("%s/api/query?start=%d&m=none:scan_new{host=a}", s.url, s.before-60)
+	r, err := http.NewRequest(http.MethodDelete, query, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(r)
+	require.NoError(t, err)
+	text, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	resp.Body.Close()
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", text)
+	require.Contains(t, string(text), fmt.Sprintf(`"dps":{"%d":100,"%d":1,"%d":101}`, s.before+1, s.after, s.after+1))
+	require.Equal(t, []string{"0"}, s.left("a"))
+
+	dry := s.mustDelete("--match", `scan_old{host="b"}`, "--dry-run")
+	require.Contains(t, dry, "3 samples")
+	s.mustDelete("--match", `scan_old{host="b"}`)
+	require.Equal(t, []string{"110"}, s.left("b"))
+
+	out, progress, err := printed(t, "opentsdb", "scan", "--url", s.url, "--delete", fmt.Sprint(s.before-60), "sum", "scan_new",
+		"host=c")
+	require.NoError(t, err, progress)
+	require.Equal(t, fmt.Sprintf("scan_new %d 120 host=c\nscan_new %d 21 host=c\nscan_new %d 121 host=c\n",
+		s.before+1, s.after, s.after+1), out)
+	require.Equal(t, []string{"20"}, s.left("c"))
+	require.NoError(t, s.end(syscall.SIGTERM), s.log)
+}

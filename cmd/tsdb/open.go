@@ -119,7 +119,7 @@ func (db *database) openTenants(log *slog.Logger, r prometheus.Registerer) {
 
 // newDatabase returns a database without layers.
 func newDatabase(c *serveConfig) (*database, error) {
-	events, err := tabletevents.New(tabletevents.Options{Now: c.clock()})
+	events, err := tabletevents.New(tabletevents.Options{Now: c.clock(), Shared: c.direct()})
 	return &database{tabletLog: events}, err
 }
 
@@ -142,7 +142,7 @@ func (db *database) openKeyviz(
 	if c.direct() {
 		server = index.NewWriter()
 	}
-	if err := db.tabletLog.Open(ctx, meta, server, c.direct()); err != nil {
+	if err := db.tabletLog.Open(ctx, meta, server); err != nil {
 		return err
 	}
 	if c.keyvizBytes == 0 {

@@ -83,7 +83,7 @@ func (c *serveConfig) checkRuleFiles() error {
 // openRuleManager opens the manager of rules. Its Run starts the rules. url is the address of the server in alerts.
 func (db *database) openRuleManager(c *serveConfig, url string, r prometheus.Registerer, log *slog.Logger) (err error) {
 	o := rules.Options{
-		Evaluate: db.engine.Instant, Write: db.writeOfRules, Queryable: promadapter.New(db.reader), ExternalURL: url,
+		Evaluate: db.evaluateRule, Write: db.writeOfRules, Queryable: promadapter.New(db.reader), ExternalURL: url,
 		Flags: c.alerts, StopTimeout: c.web.shutdownTimeout, Registerer: r, Logger: log,
 	}
 	if db.tenancy != nil {
@@ -95,9 +95,18 @@ func (db *database) openRuleManager(c *serveConfig, url string, r prometheus.Reg
 	return err
 }
 
+// evaluateRule answers the query of a rule. It takes the CPUs of the rule's tenant, as other queries of the tenant do.
+func (db *database) evaluateRule(ctx context.Context, r query.InstantRequest) (*query.Result, error) {
+	if db.tenancy != nil {
+		ctx = db.tenancy.Active(ctx)
+	}
+	return db.engine.Instant(ctx, r)
+}
+
 // writeOfRules stores results of rules. A tenant may be new, as for other writes, or refused because it is being dropped.
 func (db *database) writeOfRules(ctx context.Context, in ingest.Input) (ingest.Result, error) {
 	if who := principal.From(ctx); who != nil {
+		ctx = db.tenancy.Active(ctx)
 		for _, tenant := range who.Tenants {
 			if err := db.tenantList.Ensure(ctx, tenant); err != nil {
 				return ingest.Result{}, err
@@ -112,22 +121,28 @@ func (c *serveConfig) lastHour() int64 {
 	return keyschema.HourOf(c.clock()().Add(c.aheadOrDefault() + reloadMargin).UnixMilli())
 }
 
-// apply puts a configuration into force.
+// apply applies a configuration. If it refuses one, the previous configuration stays in force.
 func (db *database) apply(ctx context.Context, c *serveConfig, read *config.Config) error {
-	return db.changeRetention(ctx, c, c.wantedRules(read), func() error { return db.applyOthers(ctx, c, read) })
+	err := db.changeRetention(ctx, c, c.wantedRules(read), func() error { return db.applyOthers(ctx, c, read) })
+	if err == nil {
+		db.config = read
+	}
+	return err
 }
 
-// applyOthers puts everything but the retention into force. It begins with the steps that can fail: the schema rules,
-// relabelling, then aliases.
+// applyOthers applies everything but the retention. Schema rules come last among the steps that can fail, because no
+// step can undo them. If they fail, the previous aliases and relabelling rules return.
 func (db *database) applyOthers(ctx context.Context, c *serveConfig, read *config.Config) error {
-	if err := db.applyRules(ctx, c, read); err != nil {
-		return err
-	}
-	if err := db.ingester.SetRelabelling(ctx, read.Relabelling(), read.HATracker()); err != nil {
-		return fmt.Errorf("%s: %w", c.configFile, err)
-	}
+	before, undo := db.config, context.WithoutCancel(ctx)
 	if err := db.aliases.Configure(ctx, read.QueryAliases()); err != nil {
 		return fmt.Errorf("%s: aliases: %w", c.configFile, err)
+	}
+	if err := db.ingester.SetRelabelling(ctx, read.Relabelling(), read.HATracker()); err != nil {
+		return errors.Join(fmt.Errorf("%s: %w", c.configFile, err), db.aliases.Configure(undo, before.QueryAliases()))
+	}
+	if err := db.applyRules(ctx, c, read); err != nil {
+		return errors.Join(err, db.ingester.SetRelabelling(undo, before.Relabelling(), before.HATracker()),
+			db.aliases.Configure(undo, before.QueryAliases()))
 	}
 	db.ingester.SetLimits(read.SamplesPerSecond(), read.Series())
 	db.ingester.SetTenantLimits(read.TenantWrites())
@@ -135,7 +150,7 @@ func (db *database) applyOthers(ctx context.Context, c *serveConfig, read *confi
 	return nil
 }
 
-// applyRules puts the schema rules of a configuration into force. The error says why the store refuses them.
+// applyRules applies the schema rules of a configuration. The error says why the store refuses them.
 func (db *database) applyRules(ctx context.Context, c *serveConfig, read *config.Config) error {
 	wanted := c.wantedRules(read)
 	if wanted == nil {
@@ -153,21 +168,22 @@ func (db *database) applyRules(ctx context.Context, c *serveConfig, read *config
 	return nil
 }
 
-// reloader puts the configuration file into force while the server runs.
+// reloader applies the configuration file while the server runs.
 type reloader struct {
 	flags *serveConfig
 	db    *database
 
-	mu      sync.Mutex // held during a reload
-	current atomic.Pointer[config.Config]
-	state   sync.Mutex // guards the fields below
-	loaded  bool       // the last reload succeeded
-	at      time.Time  // time of the last successful reload
+	mu       sync.Mutex      // held during a reload
+	settings *rules.Settings // in force
+	current  atomic.Pointer[config.Config]
+	state    sync.Mutex // guards the fields below
+	loaded   bool       // the last reload succeeded
+	at       time.Time  // time of the last successful reload
 }
 
 // newReloader begins with the configuration that was loaded at the start.
 func newReloader(c *serveConfig, db *database, r prometheus.Registerer) *reloader {
-	x := &reloader{flags: c, db: db, loaded: true, at: c.clock()()}
+	x := &reloader{flags: c, db: db, settings: c.ruleSettings, loaded: true, at: c.clock()()}
 	x.current.Store(db.config)
 	successful := func() float64 {
 		if ok, _ := x.last(); !ok {
@@ -209,8 +225,8 @@ func (x *reloader) influx() influx.Options { return x.current.Load().InfluxOptio
 // otlp returns the options of OTLP in force.
 func (x *reloader) otlp() otlp.Options { return x.current.Load().OTLPOptions(x.flags.queryLookback) }
 
-// Reload reopens the query log, reads the access files, and puts the configuration file into force. If a file is invalid,
-// its previous content stays in force and the error says why. Without files Reload succeeds.
+// Reload reopens the query log, reads the access files, and applies the configuration file. If a file is invalid, its
+// previous content stays in force and the error says why. Without files Reload succeeds.
 func (x *reloader) Reload(ctx context.Context) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -235,12 +251,15 @@ func (x *reloader) reload(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reloadWait)
 	defer cancel()
-	if err := x.db.apply(ctx, x.flags, next); err != nil {
-		return err
+	if err = x.db.rules.Apply(settings); err != nil {
+		err = fmt.Errorf("%s: %w", x.flags.configFile, err)
+	} else {
+		err = x.db.apply(ctx, x.flags, next)
 	}
-	if err := x.db.rules.Apply(settings); err != nil {
-		return fmt.Errorf("%s: %w", x.flags.configFile, err)
+	if err != nil {
+		return errors.Join(err, x.db.rules.Apply(x.settings))
 	}
+	x.settings = settings
 	x.current.Store(next)
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"halite/keyschema"
 	"halite/query"
 	"halite/storage"
+	"halite/storage/aliases"
 )
 
 const (
@@ -36,7 +37,7 @@ schema_rules:
 `
 )
 
-// growing is a database under load whose clock is moved by the load.
+// growing is a database under load. The load moves its clock.
 type growing struct {
 	t      *testing.T
 	config *serveConfig
@@ -46,7 +47,7 @@ type growing struct {
 
 	labels  []labels.Labels
 	mu      sync.Mutex
-	written map[string]map[int64]float64 // by series, what was acknowledged
+	written map[string]map[int64]float64 // by series, the acknowledged samples
 }
 
 // openGrowing opens a database in dir at a time.
@@ -67,6 +68,7 @@ func openGrowing(t *testing.T, dir string, at time.Time) *growing {
 
 func (g *growing) open() {
 	registry := prometheus.NewRegistry()
+	require.NoError(g.t, g.config.checkRuleFiles())
 	var err error
 	g.db, err = openDatabase(context.Background(), g.config, slog.New(slog.DiscardHandler), registry)
 	require.NoError(g.t, err)
@@ -111,7 +113,7 @@ func (g *growing) ask(expr string) (*query.Result, error) {
 	return g.db.engine.Instant(context.Background(), query.InstantRequest{Query: expr, TimeMs: g.nowMs.Load()})
 }
 
-// compare demands that every series has exactly what was acknowledged.
+// compare demands that every series has exactly the acknowledged samples.
 func (g *growing) compare() {
 	g.t.Helper()
 	result, err := g.ask("hot_total[6h]")
@@ -202,7 +204,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 		})
 	}
 	beside.Go(func() { g.flushUntil(ending) })
-	for step := 1; step <= 240; step++ { // an hour: from :20 over the full one to :20
+	for step := 1; step <= 240; step++ { // an hour, from 20 past to 20 past
 		if step == 60 { // :35
 			g.putRules(growLater, hour+1)
 			require.NoError(t, g.rules.Reload(t.Context()))
@@ -275,4 +277,69 @@ func TestReloadRefuses(t *testing.T) {
 	require.ErrorContains(t, g.rules.Reload(t.Context()), `metric "hot_total" already has samples after hour`)
 	g.config.configFile = ""
 	require.NoError(t, g.rules.Reload(t.Context()), "without a file there is nothing to refuse")
+}
+
+// wholeConfig is a configuration whose parts have a name. alias is the new name of hot_total, and rules are more schema rules.
+func wholeConfig(name, alias, rules string) string {
+	return fmt.Sprintf(`
+rule_files: [%[1]s.rules]
+aliases: [{kind: metric, old: hot_total, new: %[2]s}]
+relabel_configs: [{target_label: version, replacement: %[1]s}]
+schema_rules: [{pattern: hot_*, from_hour: 0, salts: 2}, %[3]s]
+`, name, alias, rules)
+}
+
+// TestReloadIsWhole: if one part of a configuration is refused, no part of it is in force.
+func TestReloadIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"old", "new"} {
+		groups := "groups: [{name: g, rules: [{record: " + name + ", expr: up}]}]"
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name+".rules"), []byte(groups), 0o600))
+	}
+	hour := keyschema.HourOf(time.Now().UnixMilli())
+	now := time.UnixMilli(keyschema.HourStartMs(hour))
+	later := fmt.Sprintf("{pattern: cold_*, from_hour: %d, salts: 8}", hour+2)
+	const early = "{pattern: hot_*, from_hour: 1, salts: 8}"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "halite.yml"), []byte(wholeConfig("old", "older", "")), 0o600))
+	g := openGrowing(t, dir, now)
+	defer func() { require.NoError(t, g.db.close(context.Background())) }()
+	require.NoError(t, g.db.rules.Apply(g.config.ruleSettings))
+	running, stop := context.WithCancel(t.Context())
+	var rules sync.WaitGroup
+	rules.Go(func() { g.db.rules.Run(running) })
+	defer func() { stop(); rules.Wait() }()
+	require.NoError(t, g.write(0))
+	require.NoError(t, g.db.aliases.Add(t.Context(), aliases.Alias{Kind: aliases.Metric, Old: "loop", New: "hot_total"}))
+	inForce := func(name, alias string, salts int) {
+		t.Helper()
+		require.Equal(t, salts, g.db.schema.RuleAt("cold_x", hour+3).Salts)
+		require.Equal(t, name, g.db.rules.RuleGroups()[0].Rules()[0].Name())
+		list, _ := g.db.aliases.List(keyschema.DefaultTenant)
+		require.Contains(t, fmt.Sprint(list), alias)
+		require.Contains(t, g.rules.Config(), name+".rules")
+		metric := fmt.Sprintf("seen_%d", g.nowMs.Add(1))
+		_, err := g.db.ingester.Write(t.Context(), ingest.SamplesInput([]ingest.Sample{
+			{Labels: labels.FromStrings("__name__", metric), TsMs: g.nowMs.Load()},
+		}))
+		require.NoError(t, err)
+		result, err := g.ask(metric)
+		require.NoError(t, err)
+		defer result.Close()
+		require.Contains(t, result.Value.String(), `version="`+name+`"`)
+	}
+	salts := g.db.schema.RuleAt("cold_x", hour+3).Salts
+	inForce("old", "older", salts)
+	for want, text := range map[string]string{
+		"loop":                  wholeConfig("new", "loop", later), // with the alias of the store
+		"must start after hour": wholeConfig("new", "newer", early),
+		"no such file": wholeConfig("new", "newer", later) +
+			"alerting: {alertmanagers: [{scheme: https, tls_config: {ca_file: nowhere.pem}, static_configs: [{targets: [x]}]}]}",
+	} {
+		g.putRules("%s", text)
+		require.ErrorContains(t, g.rules.Reload(t.Context()), want)
+		inForce("old", "older", salts)
+	}
+	g.putRules("%s", wholeConfig("new", "newer", later))
+	require.NoError(t, g.rules.Reload(t.Context()))
+	inForce("new", "newer", 8)
 }

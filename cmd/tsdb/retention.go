@@ -12,6 +12,7 @@ import (
 
 	"halite/cmd/tsdb/internal/tables"
 	"halite/keyschema"
+	"halite/keyschema/tsuid"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/aliases"
@@ -72,19 +73,43 @@ func (db *database) openRules(
 	return db.openKeyviz(ctx, c, meta, log, r)
 }
 
-// sweepNotes deletes annotations once a day when they are older than hourly rollups.
+// sweepNotes deletes annotations once a day when they are older than hourly rollups of their metric.
 func (db *database) sweepNotes(c *serveConfig, log *slog.Logger) {
-	age := time.Duration(c.ages()[keyschema.Hours])
-	if age == 0 {
-		return
-	}
 	db.jobs.AddNow(24*time.Hour, func(ctx context.Context) {
-		deleted, err := db.notes.Sweep(ctx, c.clock()().Add(-age).UnixMilli())
-		if err != nil {
+		deleted, err := db.deleteOldNotes(ctx, c)
+		if err != nil && ctx.Err() == nil {
 			log.Error("cannot delete old annotations; the server tries again tomorrow", "err", err)
 		} else if deleted > 0 {
 			log.Info("deleted old annotations", "annotations", deleted)
 		}
+	})
+}
+
+// deleteOldNotes deletes annotations that are older than hourly rollups of their metric. Annotations of all series, and of
+// metrics without series, have the age of metrics without a rule. If tenants keep a metric for different times, the longest one
+// counts.
+func (db *database) deleteOldNotes(ctx context.Context, c *serveConfig) (deleted int, err error) {
+	nowMs, kept, metrics := c.clock()().UnixMilli(), db.retention.Load(), []string(nil)
+	if len(kept.Rules()) > 1 {
+		if metrics, err = db.index.LabelValues(ctx, "__name__", 0, keyschema.TimeMaxMs, 0); err != nil {
+			return 0, fmt.Errorf("list the metrics: %w", err)
+		}
+	}
+	cutoffs := map[string]int64{} // by the UID of the metric
+	for _, stored := range metrics {
+		_, name := keyschema.SplitTenant(stored)
+		uid, cutoffMs := tsuid.Of(tsuid.Metric, name).String(), kept.Of(stored)[keyschema.Hours].CutoffMs(nowMs)
+		if earlierMs, several := cutoffs[uid]; several {
+			cutoffMs = min(cutoffMs, earlierMs)
+		}
+		cutoffs[uid] = cutoffMs
+	}
+	restMs := c.ages()[keyschema.Hours].CutoffMs(nowMs)
+	return db.notes.Sweep(ctx, func(series string) int64 {
+		if cutoffMs, ruled := cutoffs[series[:min(2*tsuid.Width, len(series))]]; ruled {
+			return cutoffMs
+		}
+		return restMs
 	})
 }
 
@@ -106,8 +131,8 @@ func retentionOf(c *serveConfig, schema *keyschema.Schema) (*keyschema.Retention
 	return kept, nil
 }
 
-// changeRetention calls apply, which puts the rules of a configuration into force, and then puts their retention into force. If
-// the retention is refused, it calls nothing.
+// changeRetention calls apply, which applies the rules of a configuration, and then applies their retention. If the
+// retention is refused, it does not call apply.
 func (db *database) changeRetention(
 	ctx context.Context, c *serveConfig, wanted []keyschema.Rule, apply func() error,
 ) error {
@@ -137,7 +162,7 @@ func (db *database) changeRetention(
 	})
 }
 
-// replaceRetention puts another retention into force. Caches then forget everything, because it hides or shows samples.
+// replaceRetention applies another retention. Caches then forget everything, because it hides or shows samples.
 func (db *database) replaceRetention(next *keyschema.RetentionByMetric) {
 	_ = db.changingSamples(0, keyschema.TimeMaxMs, func() error {
 		db.retention.Replace(next)

@@ -56,159 +56,167 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 	defer paceCollector()()
 	hangups := catchHangups()
 	defer signal.Stop(hangups)
-	registry := c.metrics
-	if registry == nil {
-		registry = newRegistry()
+	s := &server{config: c, log: log, registry: c.metrics, gate: newGate(), quit: quit, failed: make(chan error, 4)}
+	if s.registry == nil {
+		s.registry = newRegistry()
 	}
-	gate := newGate()
-	c.replaying, c.waiting = gate.replaying, gate.wait
+	c.replaying, c.waiting = s.gate.replaying, s.gate.wait
 	c.senders = senders.New(senders.Options{SendersMax: c.sendersMax, Now: c.clock(), Logger: log})
-	listener, httpServer, err := c.listen(gate, log, registry)
-	if err != nil {
+	if err := s.listen(); err != nil {
 		return err
 	}
-	failed := make(chan error, 4)
-	go func() { failed <- serveHTTP(httpServer, listener) }()
-	c.locked = sync.OnceFunc(func() { logStart(c, log, listener.Addr()) })
-	port, err := c.opentsdb.Listen(c.web.insecure, log)
-	if err != nil {
-		return errors.Join(err, httpServer.Close())
+	go func() { s.failed <- serveHTTP(s.http, s.listener) }()
+	c.locked = sync.OnceFunc(func() { logStart(c, log, s.listener.Addr()) })
+	if s.port, err = c.opentsdb.Listen(c.web.insecure, log); err != nil {
+		return errors.Join(err, s.http.Close())
 	}
-	defer port.Cut()
+	defer s.port.StopListening()
 
 	began := time.Now()
-	db, err := openWhenPossible(ctx, c, log, gate, registry)
-	if err != nil {
-		return errors.Join(err, httpServer.Close())
+	if s.db, err = openWhenPossible(ctx, c, log, s.gate, s.registry); err != nil {
+		return errors.Join(err, s.http.Close())
 	}
-	reloads := newReloader(c, db, registry)
-	server, err := c.openAPI(db, gate, reloads, quit, registry, log, listener.Addr())
+	s.reloads = newReloader(c, s.db, s.registry)
+	handler, err := s.openAPI()
 	if err == nil {
-		err = c.servePort(port, gate, db, registry, log, failed)
+		err = s.servePort()
 	}
 	if err == nil {
-		err = db.rules.Apply(c.ruleSettings)
+		err = s.db.rules.Apply(c.ruleSettings)
 	}
 	if err != nil {
-		return errors.Join(err, httpServer.Close(), db.close(ctx))
+		return errors.Join(err, s.http.Close(), s.db.close(ctx))
 	}
 	if c.engine == tables.EnginePebble { // each scrape would send requests to Bigtable
-		registry.MustRegister(tables.NewTabletCollector(db.store))
+		s.registry.MustRegister(tables.NewTabletCollector(s.db.store))
 	}
-	gate.open(server.Handler())
-	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "url", c.reachedAt(listener.Addr()))
-	fmt.Fprintf(out, connectText, c.reachedAt(listener.Addr()))
+	s.gate.open(handler.Handler())
+	log.Info("ready", "after", time.Since(began).Round(time.Millisecond), "url", s.url())
+	fmt.Fprintf(out, connectText, s.url())
 
 	working, stopWork := context.WithCancel(ctx)
 	var work sync.WaitGroup
-	work.Go(func() { reloads.reloadOn(working, hangups, log) })
+	work.Go(func() { s.reloads.reloadOn(working, hangups, log) })
 	work.Go(func() { c.web.auth.Watch(working) })
 	if c.web.selfScrape {
-		work.Go(func() { newSelfScraper(c, db, registry, listener.Addr(), log).run(working) })
+		work.Go(func() { s.selfScraper().run(working) })
 	}
-	c.watch(working, &work, db, c.reachedAt(listener.Addr()), log, failed)
+	s.watch(working, &work)
 	select {
 	case <-ctx.Done():
 		log.Info("stopping: no new requests, finishing running ones")
-	case err = <-failed:
+	case err = <-s.failed:
 	}
-	gate.stop()
+	s.gate.stop()
 	stopWork()
 	work.Wait()
-	return errors.Join(err, drain(c, httpServer, port, db, log))
+	return errors.Join(err, s.drain())
 }
 
-// openAPI makes the rule manager and the API of an open database.
-func (c *serveConfig) openAPI(
-	db *database, gate *gate, reloads *reloader, quit func(), registry metricRegistry, log *slog.Logger, address net.Addr,
-) (*api.Server, error) {
-	if err := db.openRuleManager(c, c.reachedAt(address), registry, log); err != nil {
+// server holds the parts of a running server. serve sets them in this order.
+type server struct {
+	config   *serveConfig
+	log      *slog.Logger
+	registry metricRegistry
+	gate     *gate
+	quit     func()     // stops the server gracefully
+	failed   chan error // receives errors that end the server
+	listener net.Listener
+	http     *http.Server
+	port     *opentsdb.Port // nil without an address for OpenTSDB's clients
+	db       *database
+	reloads  *reloader
+}
+
+// url is the address under which clients reach the server.
+func (s *server) url() string { return s.config.reachedAt(s.listener.Addr()) }
+
+// openAPI makes the rule manager and the API of the open database.
+func (s *server) openAPI() (*api.Server, error) {
+	if err := s.db.openRuleManager(s.config, s.url(), s.registry, s.log); err != nil {
 		return nil, err
 	}
-	return newAPI(c, db, gate, reloads, quit, registry, log)
+	return s.newAPI()
 }
 
-// watch runs the rules, the watch for failures of the store, and c.background, concurrently with the API. The last two may
-// end the server.
-func (c *serveConfig) watch(
-	working context.Context, work *sync.WaitGroup, db *database, url string, log *slog.Logger, failed chan<- error,
-) {
-	work.Go(func() { db.rules.Run(working) })
-	if c.exitOnFailure {
+// watch runs the rules, the watch for failures of the store, and the background function of the configuration, concurrently
+// with the API. The last two may end the server.
+func (s *server) watch(working context.Context, work *sync.WaitGroup) {
+	work.Go(func() { s.db.rules.Run(working) })
+	if s.config.exitOnFailure {
 		work.Go(func() {
-			if err := db.watchFailure(working); err != nil {
-				failed <- err
+			if err := s.db.watchFailure(working); err != nil {
+				s.failed <- err
 			}
 		})
 	}
-	if c.background != nil {
+	if s.config.background != nil {
 		work.Go(func() {
-			if err := c.background(working, db.ingester, url, log); err != nil {
-				failed <- err
+			if err := s.config.background(working, s.db.ingester, s.url(), s.log); err != nil {
+				s.failed <- err
 			}
 		})
 	}
 }
 
-// listen opens the address of the API, with the limits of connections and the check of hosts in front of gate.
-func (c *serveConfig) listen(
-	gate *gate, log *slog.Logger, registry metricRegistry,
-) (_ net.Listener, _ *http.Server, err error) {
+// listen opens the address of the API, with the limits of connections and the check of hosts in front of the gate.
+func (s *server) listen() (err error) {
+	c, log, registry := s.config, s.log, s.registry
 	if err := c.fitDescriptors(datadir.DescriptorLimit(), log); err != nil {
-		return nil, nil, err
+		return err
 	}
 	c.web.limiter, err = netlimit.New(netlimit.Options{
 		ConnectionsMax: c.web.connectionsMax, SendTimeout: c.web.sendTimeout, HeaderBytesMax: int(c.web.headerBytesMax),
 		Registerer: registry, Logger: log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := c.web.checkURL(); err != nil {
-		return nil, nil, err
+		return err
 	}
 	if err := c.checkRuleFiles(); err != nil {
-		return nil, nil, err
+		return err
 	}
 	listener, err := net.Listen("tcp", c.web.listenAddress)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--web.listen-address: %w", err)
+		return fmt.Errorf("--web.listen-address: %w", err)
 	}
 	if err := c.web.openAuth(listener.Addr(), registry, log); err != nil {
-		return nil, nil, errors.Join(err, listener.Close())
+		return errors.Join(err, listener.Close())
 	}
 	check, err := c.web.hostCheck(listener.Addr(), registry)
 	if err != nil {
-		return nil, nil, errors.Join(err, listener.Close())
+		return errors.Join(err, listener.Close())
 	}
 	if c.web.profiles {
-		gate.profile(c.web.auth)
+		s.gate.profile(c.web.auth)
 	}
 	check.Refused = func(r *http.Request, err error) {
 		if protocol := api.WriteProtocol(r, c.web.routePrefix); protocol != "" {
 			c.senders.Refuse(r, protocol, http.StatusForbidden, senders.ReasonHost, err)
 		}
 	}
-	handler := c.web.auth.Headers(check.Handler(withRoutePrefix(c.web.routePrefix, gate)))
+	handler := c.web.auth.Headers(check.Handler(withRoutePrefix(c.web.routePrefix, s.gate)))
 	c.web.hosts = check
-	server := c.web.limiter.HTTPServer(handler)
-	server.TLSConfig = c.web.auth.TLS()
-	server.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // log of failed handshakes
-	return c.web.limiter.Listener(listener), server, nil
+	s.http = c.web.limiter.HTTPServer(handler)
+	s.http.TLSConfig = c.web.auth.TLS()
+	s.http.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // log of failed handshakes
+	s.listener = c.web.limiter.Listener(listener)
+	return nil
 }
 
 // servePort serves OpenTSDB's clients on their address, if there is one.
-func (c *serveConfig) servePort(
-	port *opentsdb.Port, gate *gate, db *database, registry metricRegistry, log *slog.Logger, failed chan<- error,
-) error {
-	if port == nil {
+func (s *server) servePort() error {
+	if s.port == nil {
 		return nil
 	}
+	c := s.config
 	names, err := c.opentsdb.Names(c.labelsMax)
 	if err != nil {
 		return err
 	}
-	hosts, err := c.web.hostsOf(port.Addr())
+	hosts, err := c.web.hostsOf(s.port.Addr())
 	if err != nil {
 		return err
 	}
@@ -217,14 +225,14 @@ func (c *serveConfig) servePort(
 		return fmt.Errorf("--web.allowed-hosts: %w", err)
 	}
 	build := readBuildInfo()
-	return port.Serve(opentsdb.Options{
-		Limiter: c.web.limiter, Main: gate, TLS: c.web.auth.TLS(), Writer: db.ingester, Tenants: db.listOfTenants(),
+	return s.port.Serve(opentsdb.Options{
+		Limiter: c.web.limiter, Main: s.gate, TLS: c.web.auth.TLS(), Writer: s.db.ingester, Tenants: s.db.listOfTenants(),
 		Senders: c.senders, Names: names,
 		Wrap:     func(next http.Handler) http.Handler { return c.web.auth.Headers(check.Handler(next)) },
-		Gatherer: registry, Registerer: registry, Now: c.clock(), Logger: log,
+		Gatherer: s.registry, Registerer: s.registry, Now: c.clock(), Logger: s.log,
 		Version: fmt.Sprintf("Halite %s built at revision %s\nBuilt on %s with %s\n", build.version, build.revision, build.date,
 			runtime.Version()),
-	}, failed)
+	}, s.failed)
 }
 
 // serveHTTP serves with TLS if the server has a TLS configuration.
@@ -236,21 +244,21 @@ func serveHTTP(server *http.Server, listener net.Listener) error {
 }
 
 // drain finishes the running requests, then flushes and closes the store.
-func drain(c *serveConfig, httpServer *http.Server, port *opentsdb.Port, db *database, log *slog.Logger) error {
+func (s *server) drain() error {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(context.Background(), c.web.shutdownTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), s.config.web.shutdownTimeout)
 	defer cancel()
-	if err := httpServer.Shutdown(ctx); err != nil {
-		log.Warn("cut off requests", "err", err)
-		httpServer.Close()
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.log.Warn("cut off requests", "err", err)
+		s.http.Close()
 	}
-	if err := port.Close(ctx); err != nil {
-		log.Warn("cut off requests of OpenTSDB's clients", "err", err)
+	if err := s.port.Close(ctx); err != nil {
+		s.log.Warn("cut off requests of OpenTSDB's clients", "err", err)
 	}
-	if err := db.closeWithin(c.web.shutdownTimeout); err != nil {
+	if err := s.db.closeWithin(s.config.web.shutdownTimeout); err != nil {
 		return err
 	}
-	log.Info("stopped", "after", time.Since(began).Round(time.Millisecond))
+	s.log.Info("stopped", "after", time.Since(began).Round(time.Millisecond))
 	return nil
 }
 
@@ -267,9 +275,9 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-func newAPI(
-	c *serveConfig, db *database, gate *gate, reloads *reloader, quit func(), registry metricRegistry, log *slog.Logger,
-) (*api.Server, error) {
+// newAPI makes the API of the open database.
+func (s *server) newAPI() (*api.Server, error) {
+	c, db, reloads, registry := s.config, s.db, s.reloads, s.registry
 	var cors *regexp.Regexp
 	if c.web.corsOrigin != "" {
 		var err error
@@ -283,16 +291,15 @@ func newAPI(
 	}
 	build, started := readBuildInfo(), time.Now()
 	var reload func(context.Context) error
+	var quit func()
 	if c.web.lifecycle {
-		reload = reloads.Reload
-	} else {
-		quit = nil
+		reload, quit = reloads.Reload, s.quit
 	}
 	queries, err := otsdbquery.New(otsdbquery.Options{Runner: db.engine, Names: db.lookup})
 	if err != nil {
 		return nil, err
 	}
-	judge, err := db.openDoctor(c, gate, registry, log)
+	judge, err := s.openDoctor()
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +307,7 @@ func newAPI(
 		Writer: db.ingester, Engine: db.engine, Index: db.lookup, Queryable: promadapter.New(db.reader), Budgets: db.reader,
 		Metadata: db.ingester,
 		Stats:    db, Flusher: db, Deleter: db.deleter, Snapshot: db.snapshots(c, registry),
-		Ready: gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: log,
+		Ready: s.gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: s.log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
 		Flags:   c.flagValues(),
 		Config:  reloads.Config,
@@ -309,8 +316,9 @@ func newAPI(
 		DelayedNames: c.queryDelayedNames, AllKinds: db.ingester.Histograms() != nil,
 		ExternalURL: c.web.externalURL, RoutePrefix: c.web.routePrefix,
 		AdminAPI: c.web.adminAPI, CORSOrigin: cors, Retention: db.sweeper.Costs,
-		Doctor:  judge.Report,
-		Tablets: db.store, TabletEvents: db.tabletLog, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Deletions: db.deletions,
+		Doctor:     judge.Report,
+		HotTablets: tables.HotTablets(db.tables),
+		Tablets:    db.store, TabletEvents: db.tabletLog, Keyviz: db.keyviz, Tombstones: db.deleted.Len, Deletions: db.deletions,
 		SeriesLimits: db.ingester.SeriesLimits, QueryLimits: db.limits,
 		TopQueries: db.topQueries, LastReads: db.lastReads, MetricBytes: db.metricBytes,
 		Senders: c.senders, Auth: c.web.auth,
@@ -328,12 +336,13 @@ func newAPI(
 }
 
 // openDoctor opens the collector of facts about the server, and lets it sample counters each minute.
-func (db *database) openDoctor(c *serveConfig, gate *gate, r metricRegistry, log *slog.Logger) (*facts.Collector, error) {
+func (s *server) openDoctor() (*facts.Collector, error) {
+	c, db := s.config, s.db
 	opts := facts.Options{
-		Gatherer: r, SeriesLimits: db.ingester.SeriesLimits, Senders: c.senders, Keyviz: db.keyviz, RuleAt: db.schema.RuleAt,
-		Sizes: db.index.Sizes, WideRows: db.wideRows.Widest, Now: c.clock(), Logger: log,
+		Gatherer: s.registry, SeriesLimits: db.ingester.SeriesLimits, Senders: c.senders, Keyviz: db.keyviz, RuleAt: db.schema.RuleAt,
+		Sizes: db.index.Sizes, WideRows: db.wideRows.Widest, Now: c.clock(), Logger: s.log,
 		Ready: func() (ready bool, reason string) {
-			state, err := gate.readiness(), db.refusing()
+			state, err := s.gate.readiness(), db.refusing()
 			if err != nil {
 				return false, err.Error()
 			}
@@ -355,8 +364,11 @@ func runtimeInfo(c *serveConfig, reloads *reloader, started time.Time) api.Runti
 	return api.RuntimeInfo{StartTime: started, ConfigLoaded: ok, ConfigTime: at, StorageRetention: c.retentionText()}
 }
 
-func newSelfScraper(c *serveConfig, db *database, g prometheus.Gatherer, addr net.Addr, log *slog.Logger) *selfScraper {
-	return &selfScraper{gatherer: g, writer: db.ingester, every: c.web.selfScrapeEvery, instance: addr.String(), log: log}
+func (s *server) selfScraper() *selfScraper {
+	return &selfScraper{
+		gatherer: s.registry, writer: s.db.ingester, every: s.config.web.selfScrapeEvery, instance: s.listener.Addr().String(),
+		log: s.log,
+	}
 }
 
 func (c *serveConfig) retentionText() string {

@@ -23,7 +23,7 @@ func opened(t testing.TB) (*notes.Store, *int) {
 	return notes.New(meta, func(context.Context) error { *flushed++; return nil }), flushed
 }
 
-// put stores an annotation that says text.
+// put stores an annotation with a text.
 func put(t testing.TB, s *notes.Store, series string, startMs int64, text string) {
 	t.Helper()
 	_, err := s.Change(t.Context(), series, startMs, func(a notes.Annotation, _ bool) (notes.Annotation, error) {
@@ -69,7 +69,7 @@ func TestAnnotations(t *testing.T) {
 	n, err := s.Delete(ctx, "AB", 0, 20)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
-	n, err = s.Sweep(ctx, 300)
+	n, err = s.Sweep(ctx, func(string) int64 { return 300 })
 	require.NoError(t, err)
 	require.Equal(t, 4, n) // two of all, two of ABCD
 	series, err = s.Series(ctx, 0, 1000)
@@ -99,7 +99,7 @@ func TestTenants(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, series)
 	put(t, acme, "", 5, "old")
-	n, err = s.Sweep(t.Context(), 6)
+	n, err = s.Sweep(t.Context(), func(string) int64 { return 6 })
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
 }
@@ -139,7 +139,7 @@ func TestDescriptions(t *testing.T) {
 	require.False(t, found)
 }
 
-// FuzzDocument reads a cell of any bytes: it is damaged, or an annotation.
+// FuzzDocument reads a cell of any bytes. The cell is damaged, or an annotation.
 func FuzzDocument(f *testing.F) {
 	f.Add([]byte(`{"startMs":5,"description":"d","custom":{"a":"b"}}`))
 	f.Add([]byte(`[]`))

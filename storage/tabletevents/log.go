@@ -20,6 +20,8 @@ type Options struct {
 	EventsMax int
 	// Age is the age above which the Log drops events. Default AgeDefault.
 	Age time.Duration
+	// Shared means that other servers write to the same table meta, so that List includes their events.
+	Shared bool
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
@@ -30,7 +32,7 @@ const (
 	AgeDefault       = 28 * 24 * time.Hour
 )
 
-// keyBytesMax bounds the key of an event, so that all events fit into their cell. Longer keys are cut.
+// keyBytesMax bounds the key of an event, so that all events fit into their cell. Longer keys are truncated.
 const keyBytesMax = 1 << 10
 
 // Event is a change of tablets at a time, milliseconds since 1970.
@@ -54,7 +56,6 @@ type Log struct {
 	// Set by Open.
 	meta   storage.Table
 	server string
-	shared bool
 }
 
 // New returns a Log in memory. Open connects it with table meta.
@@ -80,16 +81,15 @@ func cellOf(server string) jsoncell.Cell {
 	return jsoncell.Cell{Row: rowPrefix + server, Qualifier: "events", BytesMax: cellBytesMax}
 }
 
-// Open reads the events of an earlier process. server names this server in table meta. shared means that other servers write
-// there too; then List includes their events.
-func (l *Log) Open(ctx context.Context, meta storage.Table, server string, shared bool) error {
+// Open reads the events of an earlier process. server names this server in table meta.
+func (l *Log) Open(ctx context.Context, meta storage.Table, server string) error {
 	var saved []Event
 	if _, err := cellOf(server).Read(ctx, meta, &saved); err != nil {
 		return fmt.Errorf("read the history of tablets: %w", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.meta, l.server, l.shared = meta, server, shared
+	l.meta, l.server = meta, server
 	l.events = append(saved, l.events...)
 	l.bound()
 	return nil
@@ -184,7 +184,7 @@ func (l *Log) List(ctx context.Context, fromMs, toMs int64) ([]Event, error) {
 	}
 	l.mu.Lock()
 	l.bound()
-	all, shared := slices.Clone(l.events), l.shared
+	all, shared := slices.Clone(l.events), l.opts.Shared && l.meta != nil
 	l.mu.Unlock()
 	if shared {
 		others, err := l.others(ctx)

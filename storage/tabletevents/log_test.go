@@ -29,12 +29,12 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) open(t *testing.T, server string, shared bool, o Options) *Log {
+func (r *rig) open(t *testing.T, server string, o Options) *Log {
 	t.Helper()
 	o.Now = func() time.Time { return r.now }
 	l, err := New(o)
 	require.NoError(t, err)
-	require.NoError(t, l.Open(t.Context(), r.meta, server, shared))
+	require.NoError(t, l.Open(t.Context(), r.meta, server))
 	return l
 }
 
@@ -59,23 +59,23 @@ func TestRestart(t *testing.T) {
 	require.NoError(t, err)
 	l.Add(split("before the store is open"))
 	require.NoError(t, l.Save(t.Context()), "there is no table yet")
-	require.NoError(t, l.Open(t.Context(), r.meta, "a", false))
+	require.NoError(t, l.Open(t.Context(), r.meta, "a"))
 	r.now = r.now.Add(time.Second)
 	l.Add(split("k\xff"))
 	require.NoError(t, l.Save(t.Context()))
-	l = r.open(t, "a", false, Options{})
+	l = r.open(t, "a", Options{})
 	require.Equal(t, []string{"split before the store is open", "split k\xff"}, keys(t, l))
 	events, err := l.List(t.Context(), r.now.UnixMilli(), r.now.UnixMilli()+1)
 	require.NoError(t, err)
 	require.Equal(t, []Event{{r.now.UnixMilli(), "split", "data", []byte("k\xff"), "large"}}, events)
-	require.Empty(t, keys(t, r.open(t, "b", false, Options{})), "another server has its own")
+	require.Empty(t, keys(t, r.open(t, "b", Options{})), "another server has its own")
 	require.Empty(t, keys(t, nil))
 }
 
 // TestBounds: number, age and size of the events are bounded.
 func TestBounds(t *testing.T) {
 	r := newRig(t)
-	l := r.open(t, "a", false, Options{EventsMax: 3, Age: time.Hour})
+	l := r.open(t, "a", Options{EventsMax: 3, Age: time.Hour})
 	for n := range 5 {
 		l.Add(split(fmt.Sprint(n)))
 		r.now = r.now.Add(time.Minute)
@@ -83,7 +83,7 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, []string{"split 2", "split 3", "split 4"}, keys(t, l))
 	r.now = r.now.Add(58*time.Minute + time.Second)
 	require.Equal(t, []string{"split 4"}, keys(t, l))
-	full := r.open(t, "b", false, Options{})
+	full := r.open(t, "b", Options{})
 	for range 2 * EventsMaxDefault {
 		full.Add(split(strings.Repeat("\xff", storage.KeyBytesMax)))
 	}
@@ -92,10 +92,10 @@ func TestBounds(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestShared: servers with the same tables see all events. The row of a server that ended long ago goes.
+// TestShared: servers with the same tables see all events. The row of a server that ended long ago is deleted.
 func TestShared(t *testing.T) {
 	r := newRig(t)
-	a, b := r.open(t, "a", true, Options{}), r.open(t, "b", true, Options{})
+	a, b := r.open(t, "a", Options{Shared: true}), r.open(t, "b", Options{Shared: true})
 	a.Add(split("a"))
 	require.NoError(t, a.Save(t.Context()))
 	b.Add(split("b"))
@@ -112,7 +112,7 @@ func TestShared(t *testing.T) {
 // TestCompare finds the changes of a storage service. The first list is the base.
 func TestCompare(t *testing.T) {
 	r := newRig(t)
-	l := r.open(t, "a", false, Options{})
+	l := r.open(t, "a", Options{})
 	list := func(starts ...string) (out []storage.Tablet) {
 		for _, s := range starts {
 			out = append(out, storage.Tablet{Range: storage.RowRange{Start: []byte(s)}})
@@ -128,7 +128,7 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, []string{"split c", "merge m"}, keys(t, l))
 }
 
-// failing refuses writes.
+// failing is a table whose writes fail.
 type failing struct {
 	storage.Table
 	err error
@@ -146,16 +146,16 @@ func TestFailedSave(t *testing.T) {
 	r := newRig(t)
 	table := &failing{r.meta, errors.New("disk on fire")}
 	r.meta = table
-	l := r.open(t, "a", false, Options{})
+	l := r.open(t, "a", Options{})
 	l.Add(split("k"))
 	require.ErrorIs(t, l.Save(t.Context()), table.err)
 	table.err = nil
 	require.NoError(t, l.Save(t.Context()))
-	require.Equal(t, []string{"split k"}, keys(t, r.open(t, "a", false, Options{})))
+	require.Equal(t, []string{"split k"}, keys(t, r.open(t, "a", Options{})))
 	require.NoError(t, r.meta.Apply(t.Context(), []storage.RowMutation{{Key: []byte(rowPrefix + "z"), Entries: []storage.Entry{{
 		Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte("events"), Value: []byte("{"),
 	}}}}))
 	bad, err := New(Options{})
 	require.NoError(t, err)
-	require.ErrorIs(t, bad.Open(t.Context(), r.meta, "z", false), storage.ErrCorrupt)
+	require.ErrorIs(t, bad.Open(t.Context(), r.meta, "z"), storage.ErrCorrupt)
 }

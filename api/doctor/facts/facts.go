@@ -109,9 +109,9 @@ func (c *Collector) limits(f *doctor.Facts) {
 		return
 	}
 	status := c.opts.SeriesLimits(metricsMax)
-	add := func(name string, inBytes bool, u ingest.LimitUse, mend string) {
+	add := func(name string, inBytes bool, u ingest.LimitUse, fix string) {
 		if u.Max > 0 && !u.DryRun {
-			f.Limits = append(f.Limits, doctor.Limit{Name: name, Bytes: inBytes, Used: float64(u.Used), Max: float64(u.Max), Mend: mend})
+			f.Limits = append(f.Limits, doctor.Limit{Name: name, Bytes: inBytes, Used: float64(u.Used), Max: float64(u.Max), Fix: fix})
 		}
 	}
 	add("active series", false, status.Series, "--ingest.max-series=0")

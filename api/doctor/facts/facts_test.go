@@ -167,7 +167,7 @@ func TestSenders(t *testing.T) {
 		require.Equal(t, got.Reason == ingest.ReasonRounded, got.Stored, got.Reason)
 		require.NotEmpty(t, got.Words)
 	}
-	require.Equal(t, []doctor.Limit{{Name: "active series", Used: 90, Max: 100, Mend: "--ingest.max-series=0"}}, f.Limits)
+	require.Equal(t, []doctor.Limit{{Name: "active series", Used: 90, Max: 100, Fix: "--ingest.max-series=0"}}, f.Limits)
 	require.Equal(t, []doctor.WideRow{{Key: "m#00#a=1#9500000", SizeBytes: 5}}, f.WideRows)
 	r.pass(61)
 	require.Empty(t, r.facts(t).Skews)

@@ -78,15 +78,15 @@ func Differences(h http.Handler, recorded []Exchange) (list []string) {
 			list = append(list, err.Error())
 		case w.Code != want.Code:
 			list = append(list, fmt.Sprintf("%s\n  status %d, Prometheus answers %d\n  %s\n  %s",
-				r, w.Code, want.Code, cut(body), cut(want.Body)))
+				r, w.Code, want.Code, truncate(body), truncate(want.Body)))
 		case !Equal(body, want.Body):
-			list = append(list, fmt.Sprintf("%s\n  answer     %s\n  Prometheus %s", r, cut(body), cut(want.Body)))
+			list = append(list, fmt.Sprintf("%s\n  answer     %s\n  Prometheus %s", r, truncate(body), truncate(want.Body)))
 		}
 	}
 	return list
 }
 
-func cut(b []byte) []byte { return b[:min(len(b), 2000)] }
+func truncate(b []byte) []byte { return b[:min(len(b), 2000)] }
 
 // normalise rewrites an answer so that equal answers have equal bytes. It sorts warnings, and also series if their order has no
 // meaning. It leaves out times of the machine.
@@ -97,7 +97,7 @@ func normalise(r Request, code int, body []byte) (json.RawMessage, error) {
 	}
 	var answer map[string]any
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", r, err, cut(body))
+		return nil, fmt.Errorf("%s: %w: %s", r, err, truncate(body))
 	}
 	if text, ok := answer["error"].(string); ok {
 		// Our engine also suggests a step.

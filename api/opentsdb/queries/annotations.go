@@ -3,6 +3,7 @@ package queries
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"halite/api/opentsdb"
 	otsdb "halite/query/opentsdb"
@@ -41,7 +42,7 @@ func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found ann
 // read reads the annotations of the series of an answer.
 func (x *annotations) read(ctx context.Context, q *request.Query, answer *otsdb.Answer) (err error) {
 	for i := range answer.Series {
-		for _, id := range answer.Series[i].TSUIDs {
+		for _, id := range annotatedIDs(&answer.Series[i]) {
 			if !x.noted[id] || x.series[id] != nil {
 				continue
 			}
@@ -53,10 +54,13 @@ func (x *annotations) read(ctx context.Context, q *request.Query, answer *otsdb.
 	return nil
 }
 
+// annotatedIDs returns the tsuids under which the annotations of a group of series may be stored.
+func annotatedIDs(s *otsdb.Series) []string { return slices.Concat(s.TSUIDs, s.FormerTSUIDs) }
+
 // annotations writes the annotations of a group of series, and global ones.
 func (w *writer) annotations(s *otsdb.Series) {
 	var own []notes.Annotation
-	for _, id := range s.TSUIDs {
+	for _, id := range annotatedIDs(s) {
 		own = append(own, w.noted.series[id]...)
 	}
 	if len(own) > 0 {

@@ -68,7 +68,7 @@ func refuse(w http.ResponseWriter, err error) {
 	w.WriteHeader(status)
 	body := append([]byte(`{"error":{"code":`), strconv.Itoa(status)...)
 	body = append(body, `,"message":`...)
-	body = promjson.AppendString(body, err.Error(), true)
-	// A failed write means that the client is gone; nobody is left to tell.
+	body = promjson.AppendString(body, err.Error())
+	// A failed write means that the client is gone.
 	_, _ = w.Write(append(body, `}}`...))
 }

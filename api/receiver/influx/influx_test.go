@@ -217,3 +217,38 @@ func BenchmarkParse(b *testing.B) {
 		}
 	}
 }
+
+// TestQuery answers the statements that clients send before they write.
+func TestQuery(t *testing.T) {
+	const unknown = `{"error":"error parsing query: unknown statement \"%s\"; ` +
+		`this server knows CREATE DATABASE and SHOW DATABASES, and has queries in PromQL"}`
+	const databases = `{"statement_id":%d,"series":[{"name":"databases","columns":["name"],"values":[["_internal"]%s]}]}`
+	for _, c := range []struct {
+		method, query, form string
+		status              int
+		want                string
+	}{
+		{"POST", "", "q=CREATE+DATABASE+%22telegraf%22", 200, `{"results":[{"statement_id":0}]}`},
+		{"POST", "q=create+database+%22a%3Bb%5C%22%22+WITH+DURATION+3d%3B", "", 200, `{"results":[{"statement_id":0}]}`},
+		{"GET", "q=SHOW+DATABASES", "", 200, `{"results":[` + fmt.Sprintf(databases, 0, "") + `]}`},
+		{"GET", "q=create+database+a%3B%0Ashow++databases&db=home", "", 200,
+			`{"results":[{"statement_id":0},` + fmt.Sprintf(databases, 1, `,["home"]`) + `]}`},
+		{"GET", "q=SELECT+*+FROM+cpu", "", 400, fmt.Sprintf(unknown, "SELECT * FROM cpu")},
+		{"GET", "q=SHOW+DATABASES%3BDROP+DATABASE+a", "", 400, fmt.Sprintf(unknown, "DROP DATABASE a")},
+		{"GET", "q=show", "", 400, fmt.Sprintf(unknown, "show")},
+		{"GET", "q=%3B", "", 400, `{"error":"missing required parameter \"q\""}`},
+		{"GET", "q=%zz", "", 400, `{"error":"invalid URL escape \"%zz\""}`},
+		{"POST", "", "q=" + strings.Repeat("x", 1000), 413, `{"error":"http: request body too large"}`},
+	} {
+		r := httptest.NewRequest(c.method, "/query?"+c.query, strings.NewReader(c.form))
+		if c.method == "POST" {
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		}
+		w := httptest.NewRecorder()
+		Query(500)(w, r)
+		require.Equal(t, c.status, w.Code, c.query)
+		require.JSONEq(t, c.want, w.Body.String(), c.query)
+		require.Equal(t, Version, w.Header().Get("X-Influxdb-Version"))
+		require.Equal(t, c.status != 200, w.Header().Get("X-Influxdb-Error") != "")
+	}
+}

@@ -39,8 +39,9 @@ var (
 	errTime        = errors.New("bad timestamp")
 )
 
-// cut returns the first line of a text, and the rest after its line break. A line break in a quoted field belongs to the line.
-func cut(text []byte) (first, rest []byte) {
+// cutLine returns the first line of a text, and the rest after its line break. A line break in a quoted field belongs to
+// the line.
+func cutLine(text []byte) (first, rest []byte) {
 	end := bytes.IndexByte(text, '\n')
 	if end < 0 {
 		return text, nil
@@ -67,7 +68,7 @@ func cut(text []byte) (first, rest []byte) {
 	return text, nil
 }
 
-// until returns the position of the first byte a or b from at on that no backslash escapes, and that byte. Without one it
+// until returns the position of the first unescaped byte a or b at or after at, and that byte. If there is none, it
 // returns the length of the text and 0.
 func until(text []byte, at int, a, b byte) (int, byte) {
 	for ; at < len(text); at++ {

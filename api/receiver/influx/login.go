@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// LogIns returns the values of the header Authorization that a request of an InfluxDB client stands for, in the order in which to
-// try them. It returns nil if the request means its own header alone. InfluxDB 1 takes a user and a password as parameters u
-// and p, or as "Token USER:PASSWORD". Clients of InfluxDB 1 that write to InfluxDB 2 send a token as the password of any user.
+// LogIns turns the credentials of an InfluxDB client into values of the header Authorization, in the order to try them.
+// It returns nil if only the request's own header counts. InfluxDB 1 takes a user and a password as parameters u and p,
+// or as "Token USER:PASSWORD". Clients of InfluxDB 1 that write to InfluxDB 2 send a token as the password of any user.
 func LogIns(r *http.Request) []string {
 	user, password, ok := r.BasicAuth()
 	if header := r.Header.Get("Authorization"); !ok && header != "" {
@@ -34,8 +34,8 @@ func basic(user, password string) string {
 }
 
 // WriteError answers a request that was refused before its protocol was called, in the JSON of InfluxDB 1 or 2.
-func WriteError(v2 bool) func(w http.ResponseWriter, status int, message string) {
-	return func(w http.ResponseWriter, status int, message string) {
+func WriteError(v2 bool) func(w http.ResponseWriter, r *http.Request, status int, message string) {
+	return func(w http.ResponseWriter, _ *http.Request, status int, message string) {
 		x := request{v2: v2}
 		answer := x.Refuse(status, errors.New(message))
 		answer.Write(w)

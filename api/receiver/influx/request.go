@@ -136,7 +136,7 @@ func (x *request) Check() error { return x.fault }
 func (x *request) Parse(body []byte, b *batch.Batch) error {
 	b.SetLabels(x.appendFields)
 	for number := 1; len(body) > 0; {
-		text, rest := cut(body)
+		text, rest := cutLine(body)
 		body = rest
 		at := number
 		number += 1 + bytes.Count(text, []byte{'\n'})

@@ -2,6 +2,8 @@ package otlp
 
 import (
 	"net/http/httptest"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,9 +11,11 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"halite/api/receiver"
@@ -74,8 +78,8 @@ func TestExport(t *testing.T) {
 	require.Len(t, series, 3)
 	answer := x.Answer(&ingest.Result{Rejected: 2, First: "why"})
 	require.Equal(t, 200, answer.Status)
-	require.Contains(t, string(answer.Body), `"rejectedDataPoints":"2"`)
-	require.Contains(t, string(answer.Body), "delta")
+	require.JSONEq(t, `{"partialSuccess":{"rejectedDataPoints":"2","errorMessage":"2 of 2 samples rejected; first: why"}}`,
+		string(answer.Body))
 
 	export := pmetricotlp.NewExportRequest()
 	require.NoError(t, export.UnmarshalJSON([]byte(document)))
@@ -88,6 +92,36 @@ func TestExport(t *testing.T) {
 	require.Empty(t, (&request{contentType: protobufType}).Answer(&ingest.Result{}).Body)
 	_, _, err = parsed(t, protobufType, []byte("no protobuf"))
 	require.Error(t, err)
+}
+
+// TestTemporality counts the data points of metrics whose temporality is not stored.
+func TestTemporality(t *testing.T) {
+	points := func(n int) string {
+		return `"dataPoints":[` + strings.Repeat(`{"timeUnixNano":"2000000000"},`, n-1) + `{}]`
+	}
+	body := `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[
+{"name":"a","sum":{"aggregationTemporality":1,` + points(1) + `}},
+{"name":"b","histogram":{"aggregationTemporality":1,` + points(2) + `}},
+{"name":"c","exponentialHistogram":{"aggregationTemporality":1,` + points(4) + `}},
+{"name":"d","sum":{` + points(8) + `}},{"name":"e","gauge":{` + points(16) + `}},
+{"name":"f","sum":{"aggregationTemporality":2,` + points(32) + `}}]}]}]}`
+	for _, c := range []struct {
+		store bool
+		want  int
+	}{{false, 15}, {true, 8}} {
+		o := DefaultOptions(0)
+		o.StoreDelta = c.store
+		r := httptest.NewRequest("POST", "/v1/metrics", nil)
+		r.Header.Set("Content-Type", jsonType)
+		b := &batch.Batch{}
+		b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+		require.NoError(t, Export(func() Options { return o })(r).Parse([]byte(body), b))
+		require.Len(t, b.Rejections(), 1)
+		require.Equal(t, c.want, b.Rejections()[0].Count)
+		require.Equal(t, ingest.ReasonTemporality, b.Rejections()[0].Reason)
+		require.Contains(t, b.Rejections()[0].Detail, `for metric "d"`)
+		require.Equal(t, !c.store, strings.Contains(b.Rejections()[0].Detail, `for metric "a"`))
+	}
 }
 
 // TestRefuse: errors are a google.rpc.Status in the encoding of the request.
@@ -111,6 +145,25 @@ func TestRefuse(t *testing.T) {
 	require.NoError(t, proto.Unmarshal(answer.Body, &status))
 	require.Equal(t, int32(codes.Unavailable), status.Code)
 	require.Equal(t, "wh�y", status.Message)
+}
+
+// TestWriteError: errors before the body is read have the encoding of the request too.
+func TestWriteError(t *testing.T) {
+	for contentType, want := range map[string]string{protobufType: protobufType, jsonType: jsonType, "": jsonType} {
+		r, w := httptest.NewRequest("POST", "/v1/metrics", nil), httptest.NewRecorder()
+		r.Header.Set("Content-Type", contentType)
+		WriteError(w, r, 401, "log in")
+		require.Equal(t, 401, w.Code)
+		require.Equal(t, want, w.Header().Get("Content-Type"))
+		var status rpcstatus.Status
+		if want == protobufType {
+			require.NoError(t, proto.Unmarshal(w.Body.Bytes(), &status))
+		} else {
+			require.NoError(t, protojson.Unmarshal(w.Body.Bytes(), &status))
+		}
+		require.Equal(t, int32(codes.Unauthenticated), status.Code)
+		require.Equal(t, "log in", status.Message)
+	}
 }
 
 // TestOptions: the options reach the translation.
@@ -203,4 +256,45 @@ func FuzzParse(f *testing.F) {
 			require.Equal(t, 200, x.Answer(&ingest.Result{}).Status)
 		}
 	})
+}
+
+// BenchmarkParse parses requests of a Collector: counters with five attributes.
+func BenchmarkParse(b *testing.B) {
+	for _, points := range []int{10, 1000} {
+		b.Run(strconv.Itoa(points), func(b *testing.B) {
+			export := pmetricotlp.NewExportRequest()
+			resource := export.Metrics().ResourceMetrics().AppendEmpty()
+			resource.Resource().Attributes().PutStr("service.name", "shop")
+			metrics := resource.ScopeMetrics().AppendEmpty().Metrics()
+			for n := range points / 10 {
+				m := metrics.AppendEmpty()
+				m.SetName("http.server.requests." + strconv.Itoa(n))
+				sum := m.SetEmptySum()
+				sum.SetIsMonotonic(true)
+				sum.SetAggregationTemporality(pmetric.AggregationTemporalityCumulative)
+				for i := range 10 {
+					p := sum.DataPoints().AppendEmpty()
+					p.SetTimestamp(2e9)
+					p.SetIntValue(int64(i))
+					for _, key := range []string{"http.method", "http.route", "http.status_code", "net.host.name", "server.port"} {
+						p.Attributes().PutStr(key, "value-"+strconv.Itoa(i))
+					}
+				}
+			}
+			body, err := export.MarshalProto()
+			require.NoError(b, err)
+			r := httptest.NewRequest("POST", "/v1/metrics", nil)
+			r.Header.Set("Content-Type", protobufType)
+			open := Export(func() Options { return DefaultOptions(5 * time.Minute) })
+			out := &batch.Batch{}
+			b.ReportAllocs()
+			for b.Loop() {
+				out.Reset(batch.Bounds{ItemsMax: 1 << 20})
+				if err := open(r).Parse(body, out); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(points), "ns/point")
+		})
+	}
 }

@@ -2,6 +2,7 @@ package otlp
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"mime"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/storage/remote/otlptranslator/prometheusremotewrite"
+	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -38,7 +40,7 @@ type request struct {
 	contentType string
 	fault       error
 	settings    prometheusremotewrite.Settings
-	dropped     string // metrics that the translation left out
+	dropped     string // metrics that the translation left out, without a count of their data points
 }
 
 // Options are options of the translation. The zero value is not valid; see DefaultOptions.
@@ -105,9 +107,38 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	}
 	if err != nil {
 		// The other metrics are stored.
-		x.dropped = err.Error()
+		if n := x.refused(export.Metrics()); n > 0 {
+			b.Reject(batch.Rejection{Count: n, Reason: ingest.ReasonTemporality, Detail: err.Error()})
+		} else {
+			x.dropped = err.Error()
+		}
 	}
 	return nil
+}
+
+// refused returns the number of data points that the translation leaves out because of the temporality of their metric.
+func (x *request) refused(all pmetric.Metrics) (points int) {
+	add := func(temporality pmetric.AggregationTemporality, n int) {
+		delta := temporality == pmetric.AggregationTemporalityDelta && x.settings.AllowDeltaTemporality
+		if temporality != pmetric.AggregationTemporalityCumulative && !delta {
+			points += n
+		}
+	}
+	for _, resource := range all.ResourceMetrics().All() {
+		for _, scope := range resource.ScopeMetrics().All() {
+			for _, m := range scope.Metrics().All() {
+				switch m.Type() {
+				case pmetric.MetricTypeSum:
+					add(m.Sum().AggregationTemporality(), m.Sum().DataPoints().Len())
+				case pmetric.MetricTypeHistogram:
+					add(m.Histogram().AggregationTemporality(), m.Histogram().DataPoints().Len())
+				case pmetric.MetricTypeExponentialHistogram:
+					add(m.ExponentialHistogram().AggregationTemporality(), m.ExponentialHistogram().DataPoints().Len())
+				}
+			}
+		}
+	}
+	return points
 }
 
 // Answer is an ExportMetricsServiceResponse. It counts rejected data points.
@@ -116,7 +147,10 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 	message := x.dropped
 	if result.Rejected > 0 {
 		response.PartialSuccess().SetRejectedDataPoints(int64(result.Rejected))
-		message = result.Summary() + message
+		message = result.Summary()
+		if x.dropped != "" {
+			message += "; " + x.dropped
+		}
 	}
 	if message == "" {
 		// OTLP wants no partial success here, not even an empty one.
@@ -153,6 +187,14 @@ func (x *request) Refuse(status int, err error) receiver.Answer {
 		return receiver.Text(status, err.Error())
 	}
 	return answer
+}
+
+// WriteError answers a request that was refused before its protocol was called.
+func WriteError(w http.ResponseWriter, r *http.Request, status int, message string) {
+	x := &request{}
+	x.contentType, _, _ = mime.ParseMediaType(r.Header.Get("Content-Type")) // "" is answered in JSON
+	answer := x.Refuse(status, errors.New(message))
+	answer.Write(w)
 }
 
 // codeOf returns the code of gRPC for an HTTP status.

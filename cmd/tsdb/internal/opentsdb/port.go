@@ -161,8 +161,8 @@ func (p *Port) Serve(o Options, failed chan<- error) (err error) {
 	return nil
 }
 
-// Cut closes the address at once.
-func (p *Port) Cut() {
+// StopListening closes the address at once.
+func (p *Port) StopListening() {
 	if p != nil {
 		_ = p.listener.Close() // Close may have closed it
 	}
