@@ -2,7 +2,7 @@ package grafana
 
 func storage() Dashboard {
 	b := newDashboard("storage", "Storage",
-		"The embedded engine: levels, compactions, chunks of whole days, tablets. And the series index.")
+		"The embedded engine (levels, compactions, chunks of whole days, tablets) and the series index.")
 	b.row("Tree", EnginePebble, treeGraphs()...)
 	b.row("Compaction", EnginePebble, compactionGraphs()...)
 	b.row("Day chunks", EnginePebble,

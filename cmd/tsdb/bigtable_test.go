@@ -101,7 +101,8 @@ func TestBigtableSurvivesEveryEnd(t *testing.T) {
 	s = startServer(t, elsewhere, onBigtable("--bigtable.take-over")...)
 	requirePoints(t, s, "e2e_metric", now, all)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
-	out, err = command(t, append([]string{"serve", "--storage.path", dir}, onBigtable()...)...).CombinedOutput()
+	args = append([]string{"serve", "--storage.path", dir, "--web.listen-address", freeAddress(t)}, onBigtable()...)
+	out, err = command(t, args...).CombinedOutput()
 	require.Error(t, err, "the first server lost its tables")
 	require.Contains(t, string(out), elsewhere)
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"halite/ingest"
+	"halite/ingest/remotewrite"
 	"halite/keyschema"
 	"halite/loadtest/fleet"
 	"halite/storage/periodic"
@@ -164,6 +165,9 @@ func labelsOf(metric string, s fleet.Series) labels.Labels {
 // run writes the past samples, prints example queries, and keeps writing until ctx ends.
 func (d *demo) run(ctx context.Context, url string, out io.Writer, log *slog.Logger) error {
 	began := d.now()
+	if err := d.write(ctx, nil, demoDescriptions()...); err != nil {
+		return ignoreEnd(ctx, err)
+	}
 	if err := d.catchUp(ctx); err != nil {
 		return ignoreEnd(ctx, err)
 	}
@@ -230,10 +234,22 @@ func (d *demo) catchUp(ctx context.Context) error {
 	return writers.Wait()
 }
 
-// write stores samples. If the server is overloaded, it waits for the time that the server names.
-func (d *demo) write(ctx context.Context, batch []ingest.Sample) error {
+// demoDescriptions returns the metadata of the demo's metrics.
+func demoDescriptions() []remotewrite.Metadata {
+	described := []remotewrite.Metadata{
+		{Metric: demoRequests, Type: string(model.MetricTypeCounter), Help: "Requests of the demo. The hot spot moves over the hosts."},
+		{Metric: demoLatency, Type: string(model.MetricTypeGauge), Help: "Latency of the demo's requests. It rises with the hot spot."},
+	}
+	for _, m := range fleet.Descriptions() {
+		described = append(described, remotewrite.Metadata{Metric: m.Metric, Type: string(m.Type), Help: m.Help})
+	}
+	return described
+}
+
+// write stores samples and metadata. If the server is overloaded, it waits for the time that the server names.
+func (d *demo) write(ctx context.Context, batch []ingest.Sample, described ...remotewrite.Metadata) error {
 	for {
-		result, err := d.writer.Write(ctx, ingest.SamplesInput(batch))
+		result, err := d.writer.Write(ctx, ingest.SamplesInput(batch, described...))
 		var busy *ingest.OverloadError
 		switch {
 		case err == nil:

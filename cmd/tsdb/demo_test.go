@@ -57,6 +57,19 @@ func (s *server) hottest(at time.Time) string {
 	return data.Result[0].Metric["instance"]
 }
 
+// requireDescribed waits until the server has metadata of the given types. The server scrapes itself after its start.
+func (s *server) requireDescribed(types map[string]string) {
+	s.t.Helper()
+	for metric, want := range types {
+		require.Eventually(s.t, func() bool {
+			code, a := s.get("/api/v1/metadata", url.Values{"metric": {metric}})
+			var found map[string][]struct{ Type, Help string }
+			return code == http.StatusOK && json.Unmarshal(a.Data, &found) == nil &&
+				len(found[metric]) == 1 && found[metric][0].Type == want && found[metric][0].Help != ""
+		}, time.Minute, 100*time.Millisecond, metric)
+	}
+}
+
 func TestDemo(t *testing.T) {
 	dir := t.TempDir()
 	s := startDemo(t, "--storage.path", dir)
@@ -69,6 +82,9 @@ func TestDemo(t *testing.T) {
 	others, _, err := s.queryRange("app_requests_total", now.Add(-6*time.Hour+time.Minute), now, time.Minute)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, others, 3*3*demoTestHosts, "the fleet's own series")
+	s.requireDescribed(map[string]string{
+		"demo_requests_total": "counter", "app_request_duration_seconds": "histogram", "tsdb_ingest_samples_total": "counter",
+	})
 	places := map[string]bool{}
 	for i := range 5 { // after two hours it is at the same place again
 		places[s.hottest(now.Add(-time.Duration(i)*25*time.Minute))] = true

@@ -135,15 +135,15 @@ func TestDirectBadFlags(t *testing.T) {
 // flaky injects the faults of networks and services into the requests of a server, each kind into one request of a
 // hundred. It can also refuse all.
 type flaky struct {
-	mu     sync.Mutex
-	rng    *rand.Rand
-	on     atomic.Bool
-	refuse atomic.Bool
-	struck map[string]int
+	mu       sync.Mutex
+	rng      *rand.Rand
+	on       atomic.Bool
+	refuse   atomic.Bool
+	injected map[string]int
 }
 
 func newFlaky(seed uint64) *flaky {
-	return &flaky{rng: rand.New(rand.NewPCG(seed, 11)), struck: map[string]int{}}
+	return &flaky{rng: rand.New(rand.NewPCG(seed, 11)), injected: map[string]int{}}
 }
 
 func (f *flaky) roll(kinds ...string) string {
@@ -153,7 +153,7 @@ func (f *flaky) roll(kinds ...string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if n := f.rng.IntN(100); n < len(kinds) {
-		f.struck[kinds[n]]++
+		f.injected[kinds[n]]++
 		return kinds[n]
 	}
 	return ""
@@ -284,9 +284,9 @@ func TestDirectFaults(t *testing.T) {
 	}
 	f.on.Store(false)
 	t.Logf("%d samples sent, %d acknowledged, %d writes refused, %d queries failed; faults %v", len(sent), len(acked), refused,
-		failed, f.struck)
+		failed, f.injected)
 	for _, kind := range []string{"unavailable", "deadline", "aborted", "lost", "partial", "cut"} {
-		require.NotZero(t, f.struck[kind], kind)
+		require.NotZero(t, f.injected[kind], kind)
 	}
 	requireFaulty(t, startServer(t, nowhere(t), flags...), now, sent, acked)
 }

@@ -49,7 +49,7 @@ type killed struct {
 	now   time.Time
 }
 
-// who returns the server whose metric is 1: it does this work.
+// who returns the server whose metric is 1, because it does this work.
 func (k *killed) who(gauge string) int {
 	k.t.Helper()
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
@@ -84,8 +84,8 @@ func (k *killed) load(s *server, round int) {
 	}
 }
 
-// strike kills a server once the counter moves, and replaces it. Meanwhile it takes writes.
-func (k *killed) strike(round, victim int, counter string, work func(other *server)) {
+// killDuring kills a server once the counter moves, and replaces it. The server takes writes until then.
+func (k *killed) killDuring(round, victim int, counter string, work func(other *server)) {
 	k.t.Helper()
 	s, other := k.pair[victim], k.pair[1-victim]
 	before := s.metric(counter)
@@ -120,8 +120,8 @@ func (k *killed) late(s *server, round int) {
 	k.want = append(k.want, points...)
 }
 
-// cut deletes some of a series.
-func (k *killed) cut(s *server, n int) {
+// deleteSome deletes some samples of a series.
+func (k *killed) deleteSome(s *server, n int) {
 	from, to := k.end.Add(-4*time.Hour).UnixMilli(), k.end.Add(-2*time.Hour).UnixMilli()
 	name := fmt.Sprint("host-", n)
 	s.mustDelete("--match", fmt.Sprintf("rolled{instance=%q}", name), "--from", seconds(from), "--to", seconds(to))
@@ -142,19 +142,25 @@ func TestDirectKilledAtWork(t *testing.T) {
 	k.pair[0].writeRetrying(k.want)
 	eventuallyPoints(t, k.pair[1], "rolled", k.end, k.want)
 
-	k.strike(1, k.who("tsdb_ingest_lease"), "tsdb_compactor_rows_total", func(other *server) { k.late(other, 1); k.cut(other, 1) })
-	k.strike(2, k.who("tsdb_rollup_lease"), "tsdb_rollup_series_total", func(other *server) { k.late(other, 2); k.cut(other, 2) })
+	k.killDuring(1, k.who("tsdb_ingest_lease"), "tsdb_compactor_rows_total", func(other *server) {
+		k.late(other, 1)
+		k.deleteSome(other, 1)
+	})
+	k.killDuring(2, k.who("tsdb_rollup_lease"), "tsdb_rollup_series_total", func(other *server) {
+		k.late(other, 2)
+		k.deleteSome(other, 2)
+	})
 	const cleanedRows = "tsdb_tombstones_cleaned_rows_total"
 	cleaned := k.pair[0].metric(cleanedRows)
-	k.strike(3, 0, cleanedRows, func(other *server) {
+	k.killDuring(3, 0, cleanedRows, func(other *server) {
 		k.late(other, 3)
-		k.cut(other, 3)
+		k.deleteSome(other, 3)
 		// The packing of late samples may clean the rows first. A deletion in rows without late samples is left to the cleaning.
 		next := time.Now().Add(2 * time.Second)
 		until := time.Now().Add(29 * time.Second)
 		for n := 4; k.pair[0].metric(cleanedRows) == cleaned && time.Now().Before(until); {
 			if time.Now().After(next) {
-				k.cut(other, n)
+				k.deleteSome(other, n)
 				n, next = n+1, time.Now().Add(2*time.Second)
 			}
 			resp, err := http.PostForm(k.pair[0].url+"/api/v1/admin/tsdb/clean_tombstones", url.Values{})

@@ -51,7 +51,7 @@ var notRun = []struct{ file, begins, reason string }{
 	{"docs/reference/api.md", "", "TestAPIReference runs them and checks the answers"},
 	{"docs/operations.md", "go test", "is a test itself"},
 	{"docs/operations.md", "$ tsdb verify", "shows a damaged store; TestDamagedDay"},
-	{"docs/opentsdb.md", "tsdb serve", "serves without end; TestOpenTSDBDoors"},
+	{"docs/opentsdb.md", "tsdb serve", "serves without end; TestOpenTSDBProtocols"},
 	{"docs/migrating.md", "curl -X POST http://127.0.0.1:9090", "needs Prometheus; TestImportBlocks"},
 	{"docs/keyviz.md", "$ tsdb keyviz", "shows the result too; TestKeyvizCompare"},
 	{"docs/install.md", "", "installs packages; .ci/release tries them"},

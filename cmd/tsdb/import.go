@@ -101,9 +101,9 @@ func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
 		commands[sub.FullCommand()] = func(w io.Writer) error { return c.run(w, open) }
 		return sub
 	}
-	blocks := add("prometheus-blocks", "Blocks of Prometheus or Thanos, with native histograms and without deleted samples.",
+	blocks := add("prometheus-blocks", "Import blocks of Prometheus or Thanos, with native histograms and without deleted samples.",
 		"DIR", "Data directory of a Prometheus server, one of its snapshots, or a block.", (*importConfig).openBlocks)
-	read := add("remote-read", "Samples of a server with remote read, such as Prometheus, Mimir or Halite. Needs --from.",
+	read := add("remote-read", "Import from a server with remote read, such as Prometheus, Mimir or Halite. Needs --from.",
 		"URL", "Base URL of its API. If it ends in /read, it is the URL of remote read.", (*importConfig).openRemoteRead)
 	read.Flag("window", "Time range of one request.").Default("2h").DurationVar(&c.window)
 	read.Flag("source-token-file", "File with the bearer token for the source.").StringVar(&c.reading.TokenFile)
@@ -119,11 +119,11 @@ func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
 // addFiles declares the imports of files.
 func (c *importConfig) addFiles(add func(name, help, arg, argHelp string, open opener) *kingpin.CmdClause) {
 	for _, f := range []struct{ format, help string }{
-		{transfer.FormatJSONL, "JSON lines of VictoriaMetrics's /api/v1/export, or of tsdb export."},
-		{transfer.FormatCSV, "Rows of comma-separated values: with --format, or with a header as tsdb export writes it."},
-		{transfer.FormatInflux, "InfluxDB's line protocol."},
-		{transfer.FormatOpenTSDB, "Lines such as METRIC TIME VALUE TAG=VALUE, the output of OpenTSDB's tsdb scan --import."},
-		{transfer.FormatOpenMetrics, "OpenMetrics in which each sample has a timestamp."},
+		{transfer.FormatJSONL, "Import JSON lines of VictoriaMetrics's /api/v1/export, or of tsdb export."},
+		{transfer.FormatCSV, "Import comma-separated values, with --format or with a header as tsdb export writes it."},
+		{transfer.FormatInflux, "Import InfluxDB's line protocol."},
+		{transfer.FormatOpenTSDB, "Import lines such as METRIC TIME VALUE TAG=VALUE, the output of OpenTSDB's tsdb scan --import."},
+		{transfer.FormatOpenMetrics, "Import OpenMetrics in which each sample has a timestamp."},
 	} {
 		open := func(c *importConfig) (transfer.Source, error) { return c.openFile(f.format) }
 		sub := add(f.format, f.help, "FILE", importFileHelp, open)

@@ -56,7 +56,7 @@ func TestKeyvizCompare(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("schema_rules:\n  - pattern: keyviz_*\n    salts: 1\n"), 0o600))
 	out, err := tsdb(t, "keyviz", "compare", "--url", s.url, "--rules", file, "--name", "keyviz_metric")
 	require.NoError(t, err, out)
-	require.Contains(t, out, " sampled keys. The hottest of 16 ranges")
+	require.Contains(t, out, " sampled keys. Load of the hottest of 16 ranges")
 	out, err = tsdb(t, "keyviz", "compare", "--url", s.url, "--layout", "static-key", "--output", "json")
 	require.NoError(t, err, out)
 	require.Contains(t, out, `"maxOverMean": 16`)

@@ -83,9 +83,9 @@ func (s *server) remoteRead(metric string) map[string][]prompb.Sample {
 	return out
 }
 
-// TestOpenTSDBDoors writes one data set by telnet, by both HTTP addresses and by remote write. It reads the set back by
+// TestOpenTSDBProtocols writes one data set by telnet, by both HTTP addresses and by remote write. It reads the set back by
 // PromQL and by remote read.
-func TestOpenTSDBDoors(t *testing.T) {
+func TestOpenTSDBProtocols(t *testing.T) {
 	t.Parallel()
 	addr := freeAddress(t)
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--opentsdb.listen-address", addr)

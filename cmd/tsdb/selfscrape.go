@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest"
+	"halite/ingest/remotewrite"
 	"halite/storage/periodic"
 )
 
@@ -70,8 +72,35 @@ func (s *selfScraper) scrape(ctx context.Context, now time.Time) error {
 		b.Set(model.MetricNameLabel, name)
 		samples = append(samples, ingest.Sample{Labels: s.identify(b), TsMs: tsMs, Value: value})
 	}
-	_, err = s.writer.Write(ctx, ingest.SamplesInput(samples))
+	_, err = s.writer.Write(ctx, ingest.SamplesInput(samples, describeFamilies(families)...))
 	return err
+}
+
+// describeFamilies returns the type, help and unit of each family. The writer stores only those that changed.
+func describeFamilies(families []*dto.MetricFamily) []remotewrite.Metadata {
+	described := make([]remotewrite.Metadata, len(families))
+	for n, f := range families {
+		described[n] = remotewrite.Metadata{
+			Metric: f.GetName(), Type: string(typeOf(f)), Help: f.GetHelp(), Unit: f.GetUnit(),
+		}
+	}
+	return described
+}
+
+func typeOf(f *dto.MetricFamily) model.MetricType {
+	switch f.GetType() {
+	case dto.MetricType_COUNTER:
+		return model.MetricTypeCounter
+	case dto.MetricType_GAUGE:
+		return model.MetricTypeGauge
+	case dto.MetricType_HISTOGRAM:
+		return model.MetricTypeHistogram
+	case dto.MetricType_GAUGE_HISTOGRAM:
+		return model.MetricTypeGaugeHistogram
+	case dto.MetricType_SUMMARY:
+		return model.MetricTypeSummary
+	}
+	return model.MetricTypeUnknown
 }
 
 func (s *selfScraper) identify(b *labels.Builder) labels.Labels {

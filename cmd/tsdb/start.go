@@ -68,7 +68,7 @@ func openUntil(ctx context.Context, c *serveConfig, log *slog.Logger, r promethe
 	case res := <-opened:
 		return res.db, res.err
 	case <-time.After(openGrace):
-		return nil, fmt.Errorf("the start did not end within %s after the signal: the disk may be full or hang: %w", openGrace,
+		return nil, fmt.Errorf("the start did not end within %s after the signal: the disk is full or does not respond: %w", openGrace,
 			context.Cause(ctx))
 	}
 }

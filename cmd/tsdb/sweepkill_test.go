@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	// sweptDebug is more metrics than a request of a sweep drops.
+	// sweptDebug exceeds the number of metrics that one request of a sweep drops.
 	sweptDebug, sweptTrace, sweptKept = 270, 20, 4
 	sweptDays                         = 7
 	sweptRules                        = `retention_rules: [{pattern: debug_*, raw: 2d}, {pattern: trace_*, raw: 4d, hours: 5d}]`
@@ -54,7 +54,7 @@ func TestSweepKilled(t *testing.T) {
 	first, rounds := seeds.New(t, seeds.Default{Full: 1, Short: 1})
 	var amid atomic.Int64
 	t.Cleanup(func() {
-		// A single strike may come after the sweep.
+		// A single kill may come after the sweep.
 		require.True(t, testing.Short() || amid.Load() > 0, "no sweep was cut off")
 	})
 	for seed := first; seed < first+rounds; seed++ {
@@ -94,12 +94,12 @@ func (w *sweeping) run() {
 	w.rolledUp()
 	w.before = w.dump()
 	w.flags = append(w.flags, "--config.file", w.rules)
-	strikes := 2
+	kills := 2
 	if testing.Short() {
-		strikes = 1
+		kills = 1
 	}
-	for strike := range strikes {
-		w.strike(strike)
+	for n := range kills {
+		w.killSweeper(n)
 		w.compare(false)
 	}
 	servers := w.launch()
@@ -117,8 +117,8 @@ func (w *sweeping) run() {
 	w.compare(true)
 }
 
-// filled writes samples of each day, whose time of the day is far from where ages end. Servers compute a day up to half an hour
-// after its end, so in the first hour of a day no samples belong to yesterday.
+// filled writes samples of each day, at a time of the day that is far from the end of every age. Servers compute a day
+// up to half an hour after its end, so in the first hour of a day no samples belong to yesterday.
 func (w *sweeping) filled(flags []string) {
 	s := startServer(w.t, w.dir, flags...)
 	newest := w.now.Add(-12 * time.Hour)
@@ -196,8 +196,8 @@ func (w *sweeping) launch() (servers []*server) {
 	return servers
 }
 
-// strike kills a server that sweeps, at once or after a while. Others get queries and are then killed, too.
-func (w *sweeping) strike(n int) {
+// killSweeper kills a server that sweeps, at once or after a while. Others get queries and are then killed, too.
+func (w *sweeping) killSweeper(n int) {
 	servers, after := w.launch(), time.Duration(0)
 	if n > 0 {
 		after = time.Duration(w.rng.IntN(120)) * time.Millisecond

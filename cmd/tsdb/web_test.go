@@ -66,7 +66,8 @@ func TestHostsOfLoopbackServer(t *testing.T) {
 		status, text := s.raw(t, "GET /api/v1/query?query=1 HTTP/1.1\r\nHost: "+host+"\r\n\r\n")
 		require.Equal(t, want, status, text)
 	}
-	out, err := command(t, "serve", "--storage.path", t.TempDir(), "--web.allowed-hosts=http://a").CombinedOutput()
+	out, err := command(t, "serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t),
+		"--web.allowed-hosts=http://a").CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "--web.allowed-hosts")
 }

@@ -29,10 +29,3 @@ func Decode(src []byte, hourStartMs int64, tsMs []int64, values []float64) ([]in
 	defer decoders.Put(d)
 	return d.Decode(src, hourStartMs, tsMs, values)
 }
-
-// Stat is [Decoder.Stat] with a pooled Decoder. It is safe for concurrent use.
-func Stat(src []byte, hourStartMs int64) (Info, error) {
-	d := decoders.Get().(*Decoder)
-	defer decoders.Put(d)
-	return d.Stat(src, hourStartMs)
-}

@@ -25,7 +25,7 @@ func checkRoundTrip(t testing.TB, hourStartMs int64, tsMs []int64, values []floa
 	if gotTs[0] != -1 || gotValues[0] != -2 || !slices.Equal(gotTs[1:], tsMs) || !chunktest.SameBits(gotValues[1:], values) {
 		t.Fatalf("timestamps %v\nvalues %v\ncome back as\n%v\n%v", tsMs, values, gotTs, gotValues)
 	}
-	info, err := Stat(packed, hourStartMs)
+	info, err := new(Decoder).Stat(packed, hourStartMs)
 	if want := (Info{len(tsMs), tsMs[0], tsMs[len(tsMs)-1]}); err != nil || info != want {
 		t.Fatalf("Stat: %+v, %v, want %+v", info, err, want)
 	}

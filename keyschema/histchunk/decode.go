@@ -335,8 +335,8 @@ func (g *group) eachHint(yield func(sample int, hint histogram.CounterResetHint)
 	}
 }
 
-// cutCounts cuts the counts of one sample's positive and negative buckets off counts.
-func cutCounts[T int64 | float64](of *run, counts []T) (positive, negative, rest []T) {
+// splitCounts returns the counts of one sample's positive and negative buckets, and the rest.
+func splitCounts[T int64 | float64](of *run, counts []T) (positive, negative, rest []T) {
 	n, p := len(of.keys), of.positives
 	return nonEmpty(counts[:p:p]), nonEmpty(counts[p:n:n]), counts[n:]
 }
@@ -359,7 +359,7 @@ func (d *Decoder) appendIntegers(dst []Sample, counts []int64, from int) []Sampl
 		h.ZeroCount = uint64(d.zeros[counted])
 		h.Count = uint64(d.rest[counted]) + h.ZeroCount
 		counted++
-		h.PositiveBuckets, h.NegativeBuckets, counts = cutCounts(run, counts)
+		h.PositiveBuckets, h.NegativeBuckets, counts = splitCounts(run, counts)
 		h.Count += toDeltas(h.PositiveBuckets) + toDeltas(h.NegativeBuckets)
 	}
 	for i, hint := range g.eachHint {
@@ -398,7 +398,7 @@ func (d *Decoder) appendFloats(dst []Sample, counts []float64, from int) []Sampl
 		expected := math.Float64bits(sumOfFloats(h.ZeroCount, counts[:len(run.keys)]))
 		h.Count = math.Float64frombits(expected + uint64(d.rest[counted]))
 		counted++
-		h.PositiveBuckets, h.NegativeBuckets, counts = cutCounts(run, counts)
+		h.PositiveBuckets, h.NegativeBuckets, counts = splitCounts(run, counts)
 	}
 	for i, hint := range g.eachHint {
 		all[i].CounterResetHint = hint

@@ -201,3 +201,21 @@ func BenchmarkStep(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*f.Slots()), "ns/sample")
 }
+
+func TestEveryMetricIsDescribed(t *testing.T) {
+	f := newFleet(t, Options{Seed: 7, Hosts: 1, Services: 1})
+	used := map[string]bool{}
+	for _, s := range f.SeriesOf(0, 0) {
+		family := s.Metric
+		for _, suffix := range []string{"_bucket", "_count", "_sum"} {
+			family = strings.TrimSuffix(family, suffix)
+		}
+		used[family] = true
+	}
+	for _, d := range Descriptions() {
+		require.True(t, used[d.Metric], "%s has a description, but no series", d.Metric)
+		require.NotEmpty(t, d.Help, d.Metric)
+		delete(used, d.Metric)
+	}
+	require.Empty(t, used, "metrics without a description")
+}

@@ -22,9 +22,9 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// TestCrashConverges writes through a log as a server does, computes states, changes samples of closed days, and cuts the
-// power at a random file system operation, several times. Whatever is left: after the replay of the log, no state differs
-// from its samples, and the job ends with all states computed.
+// TestCrashConverges writes through a log as a server does, computes states, changes samples of closed days, and cuts
+// the power at a random file system operation, several times. After each replay of the log, no state differs from its
+// samples, and the job ends with all states computed.
 func TestCrashConverges(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 30, Short: 6})
 	hours := 0
@@ -65,13 +65,13 @@ func (c *crashRun) wrap() vfs.FS {
 	percent, seed := []int{0, 30, 70, 100}[c.rng.IntN(4)], c.rng.Uint64()
 	return errorfs.Wrap(crashfs.FS{FS: c.fs, Clones: &c.links}, errorfs.InjectorFunc(func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && c.armed.Load() && c.left.Add(-1) == 0 {
-			c.cut(percent, seed)
+			c.cutPower(percent, seed)
 		}
 		return nil
 	}))
 }
 
-func (c *crashRun) cut(percent int, seed uint64) {
+func (c *crashRun) cutPower(percent int, seed uint64) {
 	c.once.Do(func() {
 		c.mu.Lock()
 		c.kept = slices.Clone(c.log)
@@ -138,7 +138,7 @@ func (c *crashRun) live(t *testing.T, r *rig, all []*series, replay []logged) (h
 			c.mu.Unlock()
 		}
 	}
-	c.cut(0, 1) // no cut has come, so the run ends without one
+	c.cutPower(0, 1) // no cut has come, so the run ends without one
 	for {
 		worked, err := r.Step(ctx)
 		if err != nil {

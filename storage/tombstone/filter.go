@@ -73,7 +73,7 @@ func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bo
 	}
 	kept = len(row.Cells) == 0
 	for i := range row.Cells {
-		whole := f.strike(hour, &row.Cells[i])
+		whole := f.covering(hour, &row.Cells[i])
 		if !whole && len(f.hits) > 0 {
 			return true, true, nil
 		}
@@ -82,7 +82,7 @@ func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bo
 	if kept && len(row.Cells) > 0 {
 		f.cells = f.cells[:0]
 		for i := range row.Cells {
-			if !f.strike(hour, &row.Cells[i]) {
+			if !f.covering(hour, &row.Cells[i]) {
 				f.cells = append(f.cells, row.Cells[i])
 			}
 		}
@@ -154,8 +154,8 @@ func (f *Filter) series(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// strike collects the tombstones that concern a cell, and reports whether they delete all of it.
-func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
+// covering collects the tombstones that cover samples of a cell in f.hits, and reports whether they cover all of it.
+func (f *Filter) covering(hour int64, c *storage.Cell) (whole bool) {
 	f.hits = f.hits[:0]
 	q, err := keyschema.ParseQualifier(c.Qualifier)
 	if err != nil {
@@ -184,7 +184,7 @@ func (f *Filter) strike(hour int64, c *storage.Cell) (whole bool) {
 
 // cell removes the deleted samples from a cell. It leaves a damaged cell to the reader.
 func (f *Filter) cell(hour int64, c *storage.Cell) (out storage.Cell, keep, same bool) {
-	whole := f.strike(hour, c)
+	whole := f.covering(hour, c)
 	if whole {
 		return out, false, false
 	}
@@ -248,7 +248,7 @@ func (f *Filter) Concerned(ctx context.Context, row *storage.Row) (bool, error) 
 		return false, err
 	}
 	for i := range row.Cells {
-		if f.strike(hour, &row.Cells[i]); len(f.hits) > 0 {
+		if f.covering(hour, &row.Cells[i]); len(f.hits) > 0 {
 			return true, nil
 		}
 	}

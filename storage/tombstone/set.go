@@ -171,7 +171,7 @@ func (s *Set) take() *View {
 	return v
 }
 
-// Read runs read, which reads samples in memory, and returns the tombstones of the same moment: no deletion takes effect in
+// Read runs read, which reads samples in memory, and returns the tombstones of the same moment. No deletion takes effect in
 // between. After an error it returns no view.
 func (s *Set) Read(read func() error) (*View, error) {
 	s.gate.RLock()
@@ -207,15 +207,15 @@ func (s *Set) Find(id uint64) *Tombstone {
 	return nil
 }
 
-// Add puts the tombstone in force and runs cut, which removes samples from memory. All callers of Read see both changes at
-// once. If cut fails, nothing changes. announce calls this change, and notifies caches before and after it. A Read returns
-// only after that, so it never uses cached data from before the change. Add does not store the tombstone: see Save. Until
-// Confirm, a power loss may lose the tombstone, so results that depend on it must not be stored.
-func (s *Set) Add(t *Tombstone, announce func(change func() error) error, cut func() error) error {
+// Add puts the tombstone in force and runs deleteSamples, which deletes samples in memory. All callers of Read see both
+// changes at once. If deleteSamples fails, nothing changes. announce calls this change, and notifies caches before and after
+// it. A Read returns only after that, so it never uses cached data from before the change. Add does not store the tombstone:
+// see Save. Until Confirm, a power loss may lose the tombstone, so results that depend on it must not be stored.
+func (s *Set) Add(t *Tombstone, announce func(change func() error) error, deleteSamples func() error) error {
 	s.gate.Lock()
 	defer s.gate.Unlock()
 	return announce(func() error {
-		if err := cut(); err != nil {
+		if err := deleteSamples(); err != nil {
 			return err
 		}
 		s.mu.Lock()

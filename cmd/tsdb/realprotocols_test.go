@@ -25,8 +25,8 @@ import (
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 )
 
-// door is a write protocol of the servers. body makes a request of consecutive series, whose samples have the times at tsMs.
-type door struct {
+// protocol is a write protocol of the servers. body makes a request of consecutive series, whose samples have the times at tsMs.
+type protocol struct {
 	name string
 	// halite and victoria are the paths, "" for telnet.
 	halite, victoria string
@@ -36,10 +36,10 @@ type door struct {
 	body   func(series []labels.Labels, values [][]float64, tsMs []int64) []byte
 }
 
-func doors() []door {
+func protocols() []protocol {
 	const csvFormat = "/api/v1/import/csv?format="
 	columns := csvColumns()
-	return []door{
+	return []protocol{
 		{"text format", "/api/v1/import/prometheus", "/api/v1/import/prometheus", "text/plain", 1, textBody},
 		{"InfluxDB line protocol, ten fields a line", "/write?precision=ms", "/write?precision=ms", "text/plain", 1, influxBody},
 		{"OTLP", "/v1/metrics", "/opentelemetry/v1/metrics", "application/x-protobuf", 1, otlpBody},
@@ -51,26 +51,26 @@ func doors() []door {
 	}
 }
 
-// doorServer is a server with its address for each kind of door.
-type doorServer struct {
+// protocolServer is a server with its address for each protocol.
+type protocolServer struct {
 	cmd               *exec.Cmd
 	url, put, telnet  string
 	path, contentType string
 	conn              net.Conn
 }
 
-// TestRealDoorsCPU sends the same samples by each write protocol to Halite and VictoriaMetrics in turn. It prints a table: CPU
-// seconds of the servers a million samples of known series. VICTORIA_METRICS names the other server's binary, REALWRITE_ROUNDS
-// the samples a series.
-func TestRealDoorsCPU(t *testing.T) {
+// TestRealProtocolsCPU sends the same samples by each write protocol to Halite and VictoriaMetrics in turn. It prints a
+// table: CPU seconds of the servers a million samples of known series. VICTORIA_METRICS names the other server's
+// binary, REALWRITE_ROUNDS the samples a series.
+func TestRealProtocolsCPU(t *testing.T) {
 	rounds := envInt(t, "REALWRITE_ROUNDS", 100)
-	for _, d := range doors() {
+	for _, d := range protocols() {
 		t.Run(d.name, func(t *testing.T) {
-			servers := []*doorServer{haliteDoors(t, d)}
+			servers := []*protocolServer{startHaliteFor(t, d)}
 			if path := os.Getenv("VICTORIA_METRICS"); path != "" {
-				servers = append(servers, victoriaDoors(t, d, path))
+				servers = append(servers, startVictoriaFor(t, d, path))
 			}
-			cpu := loadDoor(t, d, servers, rounds)
+			cpu := loadProtocol(t, d, servers, rounds)
 			row := fmt.Sprintf("| %s | %.2f |", d.name, cpu[0])
 			if len(servers) > 1 {
 				row += fmt.Sprintf(" %.2f | %.2f |", cpu[1], cpu[0]/cpu[1])
@@ -83,22 +83,22 @@ func TestRealDoorsCPU(t *testing.T) {
 	}
 }
 
-func haliteDoors(t *testing.T, d door) *doorServer {
+func startHaliteFor(t *testing.T, d protocol) *protocolServer {
 	addr := freeAddress(t)
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--log.level=warn", "--web.enable-pprof",
 		"--opentsdb.listen-address", addr)
-	return &doorServer{cmd: s.cmd, url: s.url, put: "http://" + addr, telnet: addr, path: d.halite, contentType: d.contentType}
+	return &protocolServer{cmd: s.cmd, url: s.url, put: "http://" + addr, telnet: addr, path: d.halite, contentType: d.contentType}
 }
 
-func victoriaDoors(t *testing.T, d door, path string) *doorServer {
+func startVictoriaFor(t *testing.T, d protocol, path string) *protocolServer {
 	telnet, put := freeAddress(t), freeAddress(t)
 	url, cmd := startReceiver(t, "/health", path, "-storageDataPath="+t.TempDir(), "-opentsdbListenAddr="+telnet,
 		"-opentsdbHTTPListenAddr="+put, "-retentionPeriod=10y", "-httpListenAddr=%s")
-	return &doorServer{cmd: cmd, url: url, put: "http://" + put, telnet: telnet, path: d.victoria, contentType: d.contentType}
+	return &protocolServer{cmd: cmd, url: url, put: "http://" + put, telnet: telnet, path: d.victoria, contentType: d.contentType}
 }
 
-// loadDoor writes new series once, then the samples that count. It returns CPU seconds a million samples of each server.
-func loadDoor(t *testing.T, d door, servers []*doorServer, rounds int) []float64 {
+// loadProtocol writes new series once, then the samples that count. It returns CPU seconds a million samples of each server.
+func loadProtocol(t *testing.T, d protocol, servers []*protocolServer, rounds int) []float64 {
 	series, random := writeSeries(), rand.New(rand.NewPCG(1, 1))
 	last := make([]float64, len(series))
 	rounds = max(rounds/d.rounds, 1) * d.rounds
@@ -137,7 +137,7 @@ func loadDoor(t *testing.T, d door, servers []*doorServer, rounds int) []float64
 }
 
 // send sends a request.
-func (s *doorServer) send(t *testing.T, body []byte) {
+func (s *protocolServer) send(t *testing.T, body []byte) {
 	if s.path == "" {
 		if s.conn == nil {
 			var err error

@@ -27,26 +27,26 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// doorRow is a sample of the series of a host.
-type doorRow struct {
+// hostSample is a sample of the series of a host.
+type hostSample struct {
 	host  string
 	tsMs  int64
 	value float64
 }
 
-// writeDoor is a protocol that writes. path is "" for telnet.
-type writeDoor struct {
+// writeProtocol is a protocol that writes. path is "" for telnet.
+type writeProtocol struct {
 	name, path string
 	header     map[string]string
-	body       func(metric string, rows []doorRow) ([]byte, error)
+	body       func(metric string, rows []hostSample) ([]byte, error)
 }
 
-func writeDoors() []writeDoor {
+func writeProtocols() []writeProtocol {
 	typed := func(name, value string) map[string]string {
 		return map[string]string{"Content-Type": "application/x-protobuf" + name, "Content-Encoding": value}
 	}
-	line := func(begin, format, end string) func(string, []doorRow) ([]byte, error) {
-		return func(metric string, rows []doorRow) ([]byte, error) {
+	line := func(begin, format, end string) func(string, []hostSample) ([]byte, error) {
+		return func(metric string, rows []hostSample) ([]byte, error) {
 			var b bytes.Buffer
 			b.WriteString(begin)
 			for n, r := range rows {
@@ -60,7 +60,7 @@ func writeDoors() []writeDoor {
 			return b.Bytes(), nil
 		}
 	}
-	return []writeDoor{
+	return []writeProtocol{
 		{"remote write 1.0", "/api/v1/write", typed("", "snappy"), bodyV1},
 		{"remote write 2.0", "/api/v1/write", typed(";proto=io.prometheus.write.v2.Request", "snappy"), bodyV2},
 		{"text", "/api/v1/import/prometheus", nil, line("", "METRIC{host=\"HOST\"} VALUE TIME\n", "")},
@@ -75,7 +75,7 @@ func writeDoors() []writeDoor {
 	}
 }
 
-func bodyV1(metric string, rows []doorRow) ([]byte, error) {
+func bodyV1(metric string, rows []hostSample) ([]byte, error) {
 	var req prompb.WriteRequest
 	for _, r := range rows {
 		req.Timeseries = append(req.Timeseries, prompb.TimeSeries{
@@ -87,7 +87,7 @@ func bodyV1(metric string, rows []doorRow) ([]byte, error) {
 	return snappy.Encode(nil, body), err
 }
 
-func bodyV2(metric string, rows []doorRow) ([]byte, error) {
+func bodyV2(metric string, rows []hostSample) ([]byte, error) {
 	symbols := writev2.NewSymbolTable()
 	var req writev2.Request
 	for _, r := range rows {
@@ -101,7 +101,7 @@ func bodyV2(metric string, rows []doorRow) ([]byte, error) {
 	return snappy.Encode(nil, body), err
 }
 
-func bodyOTLP(metric string, rows []doorRow) ([]byte, error) {
+func bodyOTLP(metric string, rows []hostSample) ([]byte, error) {
 	metrics := pmetric.NewMetrics()
 	gauge := metrics.ResourceMetrics().AppendEmpty().ScopeMetrics().AppendEmpty().Metrics().AppendEmpty()
 	gauge.SetName(metric)
@@ -115,15 +115,15 @@ func bodyOTLP(metric string, rows []doorRow) ([]byte, error) {
 	return pmetricotlp.NewExportRequestFromMetrics(metrics).MarshalProto()
 }
 
-// doorClient writes by one protocol.
-type doorClient struct {
-	writeDoor
+// protocolClient writes by one protocol.
+type protocolClient struct {
+	writeProtocol
 	url, telnetAddr string
 	telnet          *telnet
 }
 
 // write sends samples. It returns nil if the server has acknowledged all of them.
-func (c *doorClient) write(metric string, rows []doorRow) error {
+func (c *protocolClient) write(metric string, rows []hostSample) error {
 	body, err := c.body(metric, rows)
 	if err != nil {
 		return err
@@ -159,26 +159,27 @@ func (c *doorClient) write(metric string, rows []doorRow) error {
 	return err
 }
 
-// TestDoorsMix writes samples of the same series by every protocol, and reads them back by every way to read: all are equal.
-func TestDoorsMix(t *testing.T) {
+// TestProtocolsMix writes samples of the same series by every protocol, and reads them back by every way to read. All
+// answers are equal.
+func TestProtocolsMix(t *testing.T) {
 	t.Parallel()
 	addr := freeAddress(t)
 	s := startServer(t, t.TempDir(), "--no-web.self-scrape", "--opentsdb.listen-address", addr)
 	endMs := time.Now().UnixMilli()
 	want := map[string]map[int64]float64{"a": {}, "b": {}}
-	for n, door := range writeDoors() {
-		c := &doorClient{writeDoor: door, url: s.url, telnetAddr: addr}
-		var rows []doorRow
+	for n, protocol := range writeProtocols() {
+		c := &protocolClient{writeProtocol: protocol, url: s.url, telnetAddr: addr}
+		var rows []hostSample
 		for i := range int64(3) {
 			for host, samples := range want {
 				// The sample at endMs comes by all of them, and the last one wins.
-				r := doorRow{host, endMs - i*int64(1000+n), float64(n) + 0.25*float64(i)}
+				r := hostSample{host, endMs - i*int64(1000+n), float64(n) + 0.25*float64(i)}
 				rows, samples[r.tsMs] = append(rows, r), r.value
 			}
 		}
-		require.NoError(t, c.write("mixed", rows), door.name)
+		require.NoError(t, c.write("mixed", rows), protocol.name)
 	}
-	require.Len(t, want["a"], 1+2*len(writeDoors()))
+	require.Len(t, want["a"], 1+2*len(writeProtocols()))
 	require.Equal(t, want, s.readRemote("mixed"))
 	require.Equal(t, want, s.readPromQL("mixed", endMs))
 	require.Equal(t, want, s.readOpenTSDB("mixed", endMs))
@@ -266,19 +267,19 @@ func (s *server) readExport(metric string) map[string]map[int64]float64 {
 	return out
 }
 
-// doorLoad writes rounds of ten samples. Each round has its number as value.
-type doorLoad struct {
-	client doorClient
+// protocolLoad writes rounds of ten samples. Each round has its number as value.
+type protocolLoad struct {
+	client protocolClient
 	metric string
 	acked  int // rounds
 }
 
 // run writes rounds until the server is gone. The round without an answer is written again by the next run.
-func (l *doorLoad) run(startMs int64) {
+func (l *protocolLoad) run(startMs int64) {
 	for ; ; l.acked++ {
-		var rows []doorRow
+		var rows []hostSample
 		for host := range 10 {
-			rows = append(rows, doorRow{strconv.Itoa(host), startMs + int64(l.acked), float64(l.acked)})
+			rows = append(rows, hostSample{strconv.Itoa(host), startMs + int64(l.acked), float64(l.acked)})
 		}
 		if l.client.write(l.metric, rows) != nil {
 			return
@@ -286,18 +287,18 @@ func (l *doorLoad) run(startMs int64) {
 	}
 }
 
-// TestDoorsKill kills the server under the load of every protocol. Every acknowledged sample is there afterwards.
-func TestDoorsKill(t *testing.T) {
+// TestProtocolsKill kills the server under the load of every protocol. Every acknowledged sample is there afterwards.
+func TestProtocolsKill(t *testing.T) {
 	t.Parallel()
 	_, kills := seeds.Range(t, seeds.Default{Full: 3, Short: 1})
 	rng := seeds.Rand(t, 5)
 	dir, startMs := t.TempDir(), time.Now().Add(-time.Hour).UnixMilli()
-	var loads []*doorLoad
-	for n, door := range writeDoors() {
-		loads = append(loads, &doorLoad{client: doorClient{writeDoor: door}, metric: fmt.Sprintf("killed_%d", n)})
+	var loads []*protocolLoad
+	for n, protocol := range writeProtocols() {
+		loads = append(loads, &protocolLoad{client: protocolClient{writeProtocol: protocol}, metric: fmt.Sprintf("killed_%d", n)})
 	}
 	for range kills {
-		killDoors(t, dir, startMs, loads, time.Duration(200+rng.IntN(300))*time.Millisecond)
+		killUnderProtocols(t, dir, startMs, loads, time.Duration(200+rng.IntN(300))*time.Millisecond)
 	}
 	s := startServer(t, dir, "--no-web.self-scrape")
 	for _, l := range loads {
@@ -314,15 +315,15 @@ func TestDoorsKill(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
-// killDoors runs the loads for a while on a server, and kills it.
-func killDoors(t *testing.T, dir string, startMs int64, loads []*doorLoad, after time.Duration) {
+// killUnderProtocols runs the loads for a while on a server, and kills it.
+func killUnderProtocols(t *testing.T, dir string, startMs int64, loads []*protocolLoad, after time.Duration) {
 	t.Helper()
 	addr := freeAddress(t)
 	s := startServer(t, dir, "--no-web.self-scrape", "--opentsdb.listen-address", addr)
 	var running sync.WaitGroup
 	before := make([]int, len(loads))
 	for n, l := range loads {
-		l.client = doorClient{writeDoor: l.client.writeDoor, url: s.url, telnetAddr: addr}
+		l.client = protocolClient{writeProtocol: l.client.writeProtocol, url: s.url, telnetAddr: addr}
 		before[n] = l.acked
 		running.Go(func() { l.run(startMs) })
 	}
