@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
-import { accessFlags, checkLogIn } from './login.mjs';
+import { accessFlags, checkDoctor, checkLogIn } from './login.mjs';
 import { start } from './server.mjs';
 import { visits } from './visits.mjs';
 
@@ -87,6 +87,7 @@ if (folder) mkdirSync(folder, { recursive: true });
 const demo = await start(program, ['demo', `--storage.path=${data}/demo`, '--web.enable-admin-api', '--web.route-prefix=/halite'], 'Demo:');
 const url = demo.url + 'halite/';
 const guarded = await start(program, ['serve', `--storage.path=${data}/guarded`, ...accessFlags(data)], '');
+const shared = await start(program, ['serve', `--storage.path=${data}/shared`, '--tenants', ...accessFlags(data)], '');
 try {
   await write(url);
   const browser = await chromium.launch({
@@ -95,9 +96,10 @@ try {
   });
   await visitAll(browser, url);
   await checkLogIn(browser, guarded.url, faults, check, folder);
+  await checkDoctor(browser, shared.url, faults, check, folder);
   await browser.close();
 } finally {
-  await Promise.all([demo.stop(), guarded.stop()]);
+  await Promise.all([demo.stop(), guarded.stop(), shared.stop()]);
   rmSync(data, { recursive: true });
 }
 for (const f of [...new Set(faults)]) console.error(f);

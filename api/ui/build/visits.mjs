@@ -12,6 +12,8 @@ async function expectText(page, fault, text) {
 
 export function visits(hostile) {
   const shows = (text) => (page, fault) => expectText(page, fault, text);
+  // The page keeps the data of the visit before until it has its own.
+  const waitsFor = (text) => (page, fault) => page.getByText(text).first().waitFor({ timeout: 10_000 }).catch(() => fault(`the page does not show ${text}`));
   const buckets = 'sum by (le) (rate(app_request_duration_seconds_bucket[5m]))';
   return [
     { name: 'overview', hash: '', act: shows(hostile) },
@@ -26,7 +28,7 @@ export function visits(hostile) {
     { name: 'explore-metric', hash: 'explore?metric=app_requests_total&label=service', act: shows('Rate a second by service') },
     { name: 'explore-hostile', hash: `explore?${new URLSearchParams({ metric: hostile })}`, act: shows(hostile) },
     { name: 'keymap', hash: 'keymap', act: pinCell },
-    { name: 'keymap-two', hash: 'keymap?second=read_rows&range=3600', act: shows('Rows read') },
+    { name: 'keymap-two', hash: 'keymap?second=read_rows&range=3600', act: noPinnedCell },
     { name: 'keymap-demo', hash: `keymap?from=${base64url('demo_requests_total#')}&to=${base64url('demo_requests_total$')}`, act: shows('sequential'), image: 'ui-keymap' },
     { name: 'keymap-pixels', hash: 'keymap?metric=errors', before: mockMap, act: checkPixels },
     { name: 'compare', hash: `compare?${new URLSearchParams({ rules: '[{"pattern":"*","salts":16,"basis":"tags"}]' })}`, act: compareKeys },
@@ -35,6 +37,8 @@ export function visits(hostile) {
     { name: 'cardinality-metric', hash: `cardinality?${new URLSearchParams({ metric: hostile, label: 'job' })}`, act: shows('<script>alert(2)</script>') },
     { name: 'cardinality-unread', hash: 'cardinality?unread=true&by=new', act: shows('not read') },
     { name: 'tablets', hash: 'tablets?range=21600', act: shows('Load of the tablets of data') },
+    { name: 'tablets-hot', hash: 'tablets', before: mockHotTablets(hotReport), act: waitsFor('http_requests_total#03#instance=web-9:80') },
+    { name: 'tablets-hot-error', hash: 'tablets?range=86400', before: mockHotTablets({ tablets: [], error: 'The account lacks a role.' }), act: waitsFor('There is no report. The account lacks a role.') },
     { name: 'tablets-key', hash: `tablets?${new URLSearchParams({ rules: '[{"pattern":"*","salts":2,"basis":"tags"}]' })}`, act: writeSeries(hostile) },
     { name: 'retention', hash: 'retention?raw=1d', act: shows('Would free') },
     { name: 'queries', hash: 'queries?by=count', act: blockQuery },
@@ -42,6 +46,25 @@ export function visits(hostile) {
     { name: 'senders', hash: 'senders', act: shows(hostile) },
     { name: 'status', hash: 'status?flag=retention', act: shows('--storage.retention') },
   ];
+}
+
+/** hotReport has the form of the answer on Bigtable, which the demo does not use. */
+const hotReport = {
+  tablets: [{
+    table: 'data', startKey: 'http_requests_total#03#instance=web-1:80,job=web#9501170', endKey: 'http_requests_total#03#instance=web-9:80,job=web#9501881',
+    startMs: 1763000000000, endMs: 1763000060000, cpuPercent: 71.5,
+  }],
+};
+
+/** mockHotTablets adds a report of hot tablets to the answer of the server. */
+function mockHotTablets(report) {
+  return async (page) => {
+    await page.route('**/status/tablets*', async (route) => {
+      const answer = await (await route.fetch()).json();
+      await route.fulfill({ json: { ...answer, data: { ...answer.data, hotTablets: report } } });
+    });
+    return () => page.unroute('**/status/tablets*');
+  };
 }
 
 /** compareKeys compares with rules from the field, and moves the cursor of both maps. */
@@ -100,6 +123,12 @@ async function typeQuery(page, fault) {
   await page.waitForTimeout(500);
   await expectText(page, fault, 'demo_requests_total');
   if (!page.url().includes('demo_requests_total')) fault('the URL does not hold the expression');
+}
+
+/** noPinnedCell follows pinCell: a link to another window closes the details of the cell. */
+async function noPinnedCell(page, fault) {
+  await expectText(page, fault, 'Rows read');
+  if (await page.getByLabel('Details of a cell').count()) fault('the details of a cell of the window before are still there');
 }
 
 /** pinCell moves the cursor of the key map by keyboard and shows the details of a cell. */

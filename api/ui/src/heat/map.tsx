@@ -32,10 +32,10 @@ interface HeatMapProps {
   height?: number;
   cursor: Cell | null;
   move: (cell: Cell | null) => void;
-  /** pin is what Enter and a click do. */
+  /** pin is the action of Enter and of a click. */
   pin: (cell: Cell) => void;
   zoom?: (box: Box) => void;
-  /** out is what Escape and a double click do. */
+  /** out is the action of Escape and of a double click. */
   out?: () => void;
   /** scale shows factor times as much time around a share of the width, and pan moves the window by a share of it. */
   scale?: (factor: number, around: number) => void;

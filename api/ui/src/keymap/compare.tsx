@@ -26,7 +26,7 @@ const layouts: Record<string, string> = {
 };
 const exampleRules = '[{"pattern": "*", "salts": 16, "basis": "tags"}]';
 
-/** ComparePage shows the recorded load with the keys that it had, and with other keys. */
+/** ComparePage shows the recorded load with its own keys, and with other keys. */
 export function ComparePage() {
   const p = route.value.params;
   const window = readWindow(p);
@@ -112,9 +112,9 @@ function Figures({ d }: { d: Comparison }) {
   return (
     <>
       {d.keys === 0 && <p class="warning">No key was sampled in this window yet. The server needs about a minute of load.</p>}
-      <Table caption={`Hottest of 16 ranges by the mean: 1 is even, 16 is the worst. ${d.keys} sampled keys.`} rows={sides} columns={[
+      <Table caption={`Hottest of 16 ranges, divided by the mean: 1 is even, 16 is the worst. ${d.keys} sampled keys.`} rows={sides} columns={[
         { title: 'Keys', value: (s) => s.name },
-        { title: 'Hottest by the mean', value: (s) => s.side.maxOverMean, show: (s) => s.side.maxOverMean.toFixed(2), numeric: true },
+        { title: 'Hottest / mean', value: (s) => s.side.maxOverMean, show: (s) => s.side.maxOverMean.toFixed(2), numeric: true },
         { title: 'Ranges', value: (s) => s.side.heatmap.rows.length, numeric: true },
         { title: 'Findings', value: (s) => s.side.heatmap.diagnostics?.length ?? 0, numeric: true },
       ]} />

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { get } from '../lib/api';
 import { formatDuration } from '../lib/duration';
 import { number, time } from '../lib/format';
@@ -48,6 +48,8 @@ export function KeyMapPage() {
   const second = params.get('second') ?? '';
   const [point, setPoint] = useState<Point | null>(null);
   const [pinned, setPinned] = useState<Point | null>(null);
+  // Another window shows other cells, also if a link or the history of the browser chose it.
+  useEffect(() => setPinned(null), ['range', 'start', 'end', 'from', 'to'].map((name) => params.get(name)));
   const brightness = Math.min(3, Math.max(0.4, Number(params.get('brightness')) || 1));
   const top = Math.max(0, Number(params.get('top')) || 0);
   const live = !params.get('end');

@@ -3,7 +3,7 @@ export interface Diagnosis {
   id: string;
   level: string;
   time?: [number, number];
-  /** key has the first key and the key behind the last one as text, range has both as base64url. */
+  /** key has the first key and the key after the last one as text; range has both as base64url. */
   key?: [string, string];
   range?: [string, string];
   share?: number;

@@ -1,10 +1,17 @@
 import { expect, test } from 'vitest';
-import { bytes, number, seconds, series } from './format';
+import { bytes, distinct, number, seconds, series } from './format';
 
 test('numbers have at most four digits', () => {
   expect([0, 1, 1234, 12345, 4409460, -2.5e9, 0.00012345, 0.123456].map(number))
     .toEqual(['0', '1', '1234', '12.35k', '4.409M', '-2.5G', '1.23e-4', '0.1235']);
   expect(number(NaN)).toBe('NaN');
+});
+
+test('figures that differ little have more digits', () => {
+  expect(distinct([1, 2.5, 12345])).toEqual(['1', '2.5', '12.35k']);
+  expect(distinct([218.42, 218.43, 218.44])).toEqual(['218.42', '218.43', '218.44']);
+  expect(distinct([1e9, 1e9 + 1])).toEqual(['1G', '1G']);
+  expect(distinct([7, 7])).toEqual(['7', '7']);
 });
 
 test('sizes have units', () => expect([0, 1023, 1536, 5 * 1024 ** 3].map(bytes)).toEqual(['0 B', '1020 B', '1.5 KiB', '5 GiB']));

@@ -1,16 +1,28 @@
 /** number prints a figure with at most four digits and a suffix, such as 4.41M. */
 export function number(value: number): string {
-  if (!Number.isFinite(value)) return String(value);
-  const size = Math.abs(value);
-  if (size !== 0 && size < 1e-3) return value.toExponential(2);
-  for (const [unit, suffix] of [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e4, 'k']] as const) {
-    if (size >= unit) return trim(value / (suffix === 'k' ? 1e3 : unit)) + suffix;
-  }
-  return trim(value);
+  return figure(value, 4);
 }
 
-function trim(value: number): string {
-  return String(Number(value.toPrecision(4)));
+function figure(value: number, digits: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  if (size !== 0 && size < 1e-3) return value.toExponential(digits - 2);
+  for (const [unit, suffix] of [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e4, 'k']] as const) {
+    if (size >= unit) return trim(value / (suffix === 'k' ? 1e3 : unit), digits) + suffix;
+  }
+  return trim(value, digits);
+}
+
+/** distinct prints figures with as many digits as tell them apart, from four to eight. */
+export function distinct(values: number[]): string[] {
+  for (let digits = 4; ; digits++) {
+    const texts = values.map((v) => figure(v, digits));
+    if (digits === 8 || new Set(texts).size === new Set(values).size) return texts;
+  }
+}
+
+function trim(value: number, digits = 4): string {
+  return String(Number(value.toPrecision(digits)));
 }
 
 /** bytes prints a size, such as 3.2 MiB. */

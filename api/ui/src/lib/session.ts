@@ -1,11 +1,12 @@
 import { signal } from '@preact/signals';
 
-/** Self is who is logged in, as the server sees it. */
+/** Self is the logged-in principal, as the server reports it. */
 export interface Self {
   name: string;
   scopes: string[];
   restricted: boolean;
   tenants: string[];
+  readsSeries: boolean;
   adminApi: boolean;
 }
 
@@ -37,6 +38,11 @@ export function logOut(): void {
   authorization.value = '';
   tenant.value = '';
   self.value = null;
+}
+
+/** seesSeries says whether the user may read series. On a server with tenants it needs one for that. */
+export function seesSeries(): boolean {
+  return !!self.value?.readsSeries;
 }
 
 /** seesServer says whether the user may see pages about the whole server. */

@@ -26,7 +26,7 @@ export function ActiveSeries({ limit }: { limit: number }) {
   return (
     <>
       <h2>Active series</h2>
-      <p class="quiet">These have samples in the open hours, and take memory now.</p>
+      <p class="quiet">These series have samples in the open hours and take memory now.</p>
       <Tiles tiles={[
         { name: 'Active series', value: whole(h.numSeries) },
         { name: 'Pairs of label and value', value: whole(h.numLabelPairs) },

@@ -51,7 +51,7 @@ export function Cardinality() {
   return (
     <>
       <h1>Cardinality</h1>
-      <p>Each combination of labels is a series. A new series had no sample on the day before, and a gone one has none any more. Days are in UTC.</p>
+      <p>Each combination of labels is a series. A new series had no sample on the day before. A gone series had one then, and has none on this day. Days are in UTC.</p>
       <div class="bar">
         <label>Day <input type="date" max={today} value={asked.day || today} onChange={(e) => setParam('day', e.currentTarget.value)} /></label>
         <label>Order
@@ -91,7 +91,7 @@ function Counted({ d, metric, label }: { d: Answer; metric: string; label: strin
   const all = d.total.series;
   return (
     <>
-      {!d.complete && <p class="warning">The time was not enough: this counts {whole(d.metricsRead)} of {whole(d.metricsAll)} metrics. Choose one metric for complete counts.</p>}
+      {!d.complete && <p class="warning">The time ran out: this counts {whole(d.metricsRead)} of {whole(d.metricsAll)} metrics. Choose one metric for complete counts.</p>}
       {d.valuesCut && <p class="warning">The label has more values than the server tells apart. Some are not counted.</p>}
       <Tiles tiles={[
         { name: `Series on ${d.day}`, value: whole(all) }, { name: 'New', value: whole(d.total.new) },

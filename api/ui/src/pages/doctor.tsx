@@ -27,8 +27,6 @@ const levels = ['critical', 'warn', 'info', 'ok'];
 const titles: Record<string, string> = { critical: 'Critical', warn: 'Warnings', info: 'Notes', ok: 'Good' };
 const classes: Record<string, string> = { critical: 'bad', warn: 'warn', info: 'info', ok: 'good' };
 
-const tenantsText = 'The verdicts name metrics and senders of all tenants. So on a server with tenants they need a token with the scope admin.';
-
 /** Doctor shows what the server finds wrong with itself, with evidence and advice. */
 export function Doctor() {
   const least = route.value.params.get('level') ?? '';
@@ -41,7 +39,7 @@ export function Doctor() {
   return (
     <>
       <h1>Doctor</h1>
-      {load.error && (forbidden ? <p class="state warn">{tenantsText}</p> : <ErrorBox error={load.error} />)}
+      {load.error && (forbidden ? <Forbidden reason={load.error.message} /> : <ErrorBox error={load.error} />)}
       {!d && !load.error && <p class="quiet">Loading …</p>}
       {d && (
         <>
@@ -52,9 +50,9 @@ export function Doctor() {
           <div class="bar">
             <label>Show
               <select value={least} onChange={(e) => setParam('level', e.currentTarget.value)}>
-                <option value="">all but good ones</option>
-                <option value="critical">critical ones</option>
-                <option value="warn">critical ones and warnings</option>
+                <option value="">all problems</option>
+                <option value="critical">critical</option>
+                <option value="warn">critical and warnings</option>
                 <option value="ok">all</option>
               </select>
             </label>
@@ -71,6 +69,15 @@ export function Doctor() {
         </>
       )}
     </>
+  );
+}
+
+function Forbidden({ reason }: { reason: string }) {
+  return (
+    <p class="state warn" role="status">
+      The verdicts name metrics and senders of the whole server, so they need a token that may see all of it. On a server with tenants it
+      needs the scope admin. The server says: {reason}.
+    </p>
   );
 }
 

@@ -1,5 +1,5 @@
 import type { ComponentType } from 'preact';
-import { seesKeys, seesServer } from '../lib/session';
+import { seesKeys, seesSeries, seesServer } from '../lib/session';
 import { Overview } from './overview';
 import { QueryPage } from '../query/page';
 
@@ -30,5 +30,5 @@ export const pages: Page[] = [
 
 /** seen are the pages that the user may see. */
 export function seen(): Page[] {
-  return pages.filter((p) => (p.shows === 'server' ? seesServer() : p.shows === 'keys' ? seesKeys() : true));
+  return pages.filter((p) => (p.shows === 'server' ? seesServer() : p.shows === 'keys' ? seesKeys() : seesSeries()));
 }

@@ -106,8 +106,8 @@ function Refusals({ list }: { list: Refusal[] }) {
           <p><strong>{r.what}</strong>: {r.why}.</p>
           <p class="quiet">Last at {time(r.atMs)} from {r.from}{r.example && ':'}</p>
           {r.example && <pre tabIndex={0}>{r.example}</pre>}
-          {r.line && <p>To mend it, add this to {r.where}:</p>}
-          {r.line && <Copyable label="configuration that mends it" text={r.line} />}
+          {r.line && <p>To fix it, add this to {r.where}:</p>}
+          {r.line && <Copyable label="configuration that fixes it" text={r.line} />}
         </article>
       ))}
     </section>

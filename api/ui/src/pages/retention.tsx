@@ -32,7 +32,7 @@ export function Retention() {
       <h1>Retention, rollups, deletions</h1>
       <Progress />
       <h2>Ages</h2>
-      <p>Samples older than the age of their tier are hidden at once and freed by the next sweep. 0 keeps them for ever.</p>
+      <p>Samples older than the age of their tier are hidden at once and freed by the next sweep. 0 keeps them forever.</p>
       <WhatIf asked={asked} rules={[...new Set((load.data ?? []).map((c) => c.pattern))]} />
       {load.error && <ErrorBox error={load.error} />}
       {!load.data && !load.error && <p class="quiet">Loading …</p>}

@@ -39,7 +39,7 @@ export function Senders() {
   return (
     <>
       <h1>Senders</h1>
-      <p>These have written since the start of the server.</p>
+      <p>These senders have written since the server started.</p>
       {load.error && <ErrorBox error={load.error} />}
       {!d && !load.error && <p class="quiet">Loading …</p>}
       {d && <SenderTable list={d.senders} />}

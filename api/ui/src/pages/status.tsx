@@ -70,7 +70,7 @@ function Limits({ d }: { d: LimitsData }) {
   return (
     <>
       <h2>Limits</h2>
-      <Table caption="How far limits are used" rows={rows} columns={[
+      <Table caption="Use of the limits" rows={rows} columns={[
         { title: 'Limit', value: (r) => r.name },
         { title: 'Used', value: (r) => r.use.used, show: (r) => r.show(r.use.used), numeric: true },
         { title: 'Most', value: (r) => r.use.max, show: most, numeric: true },

@@ -6,6 +6,7 @@ import { Bar } from '../parts/bar';
 import { ErrorBox } from '../parts/errorbox';
 import { Table } from '../parts/table';
 import { Encoder } from './encoder';
+import { type HotTabletReport, HotTablets } from './hottablets';
 import { type LoadSeries, TabletLoad, rangeSeconds } from './tabletload';
 
 interface Tablet {
@@ -50,7 +51,7 @@ export function Tablets() {
   const load = useLoad(async (signal) => {
     const start = (Date.now() / 1000 - range).toFixed(3);
     const [tables, schema] = await Promise.all([
-      get<{ endMs: number; timesMs: number[]; tables: TableStatus[]; events: TabletEvent[] }>('status/tablets', { start }, signal),
+      get<{ endMs: number; timesMs: number[]; tables: TableStatus[]; events: TabletEvent[]; hotTablets?: HotTabletReport }>('status/tablets', { start }, signal),
       get<{ rules: Rule[]; hour: number }>('status/schema', {}, signal),
     ]);
     return { ...tables.data, ...schema.data, range };
@@ -62,6 +63,7 @@ export function Tablets() {
       {load.error && <ErrorBox error={load.error} />}
       {!d && !load.error && <p class="quiet">Loading …</p>}
       {d && <Tables tables={d.tables} timesMs={d.timesMs} endMs={d.endMs} range={d.range} />}
+      {d?.hotTablets && <HotTablets report={d.hotTablets} range={d.range} />}
       {d && <Events events={d.events} range={d.range} />}
       {d && <Rules rules={d.rules} hour={d.hour} />}
       <Encoder />
@@ -78,7 +80,7 @@ function Tables({ tables, timesMs, endMs, range }: { tables: TableStatus[]; time
   const all = table ? sum(table, 'rowsRead') + sum(table, 'rowsWritten') : 0;
   return (
     <>
-      <p>A tablet is a contiguous range of rows. Rows come to a table when their hour is flushed: samples in memory are not counted.</p>
+      <p>A tablet is a contiguous range of rows. Rows reach a table when their hour is flushed, so samples in memory are not counted.</p>
       <Table caption="Tables" rows={tables} columns={[
         { title: 'Table', value: (t) => t.name, show: (t) => <button type="button" class={t.name === chosen ? 'on' : ''} aria-pressed={t.name === chosen} onClick={() => setParam('table', t.name)}>{t.name}</button> },
         { title: 'Tablets', value: (t) => t.tablets.length, numeric: true },
@@ -125,7 +127,7 @@ function Rules({ rules, hour }: { rules: Rule[]; hour: number }) {
   return (
     <>
       <h2>Schema rules</h2>
-      <p>A row key is <code>metric#salt#tags#reversed-hour</code>. The first rule whose pattern matches a metric makes its keys. The present hour is {hourText(hour)}.</p>
+      <p>A row key is <code>metric#salt#tags#reversed-hour</code>. The first rule whose pattern matches a metric makes its keys. The current hour is {hourText(hour)}.</p>
       <Table caption="Schema rules" rows={rules} columns={[
         { title: 'Pattern', value: (r) => r.pattern, show: (r) => <code>{r.pattern}</code> },
         { title: 'From', value: (r) => r.from_hour, show: (r) => (r.from_hour ? `${hourText(r.from_hour)}${r.from_hour > hour ? ' (to come)' : ''}` : 'always') },

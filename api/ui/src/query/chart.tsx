@@ -1,7 +1,7 @@
 import { useEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { clock, number, time } from '../lib/format';
+import { clock, distinct, number, time } from '../lib/format';
 import { dark } from '../lib/theme';
 import { stack } from './align';
 
@@ -53,7 +53,7 @@ export function Chart({ label, times, lines, marks = [], stacked, zoom, height =
       scales: { x: { time: false }, y: { range: (_, low, high) => yRange(low, high, stacked) } },
       axes: [
         { ...axis, space: 80, values: (_, ticks) => ticks.map((t) => clock(t * 1000, rangeSeconds)), incrs: timeSteps, size: 36 },
-        { ...axis, size: 64, values: (_, ticks) => ticks.map(number) },
+        { ...axis, size: 64, values: (_, ticks) => distinct(ticks) },
       ],
       cursor: { drag: { x: !!zoom, y: false, setScale: false }, points: { size: 6 }, focus: { prox: 1e6 } },
       focus: { alpha: 0.35 },

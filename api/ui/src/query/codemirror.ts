@@ -46,7 +46,7 @@ export function createEditor(host: HTMLElement, o: Options): Handle {
         keymap.of([...closeBracketsKeymap, ...completionKeymap]),
         keymap.of([{ key: 'Enter', run: () => (o.run(), true) }]),
         keymap.of([...defaultKeymap, ...historyKeymap, ...lintKeymap]),
-        placeholder('An expression of PromQL'),
+        placeholder('PromQL expression'),
         EditorView.lineWrapping,
         EditorView.contentAttributes.of({ 'aria-label': o.label, 'aria-multiline': 'true' }),
         EditorView.updateListener.of((u) => u.docChanged && o.change(u.state.doc.toString())),

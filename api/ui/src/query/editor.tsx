@@ -50,7 +50,7 @@ export function Editor({ label, value, change, run }: EditorProps) {
   return (
     <div class="edit">
       <textarea ref={field} aria-label={label} rows={1} value={value} spellcheck={false}
-        onInput={(e) => change(e.currentTarget.value)} onKeyDown={onKey} placeholder="An expression of PromQL" />
+        onInput={(e) => change(e.currentTarget.value)} onKeyDown={onKey} placeholder="PromQL expression" />
       <div ref={host} class="host" hidden />
     </div>
   );

@@ -104,7 +104,7 @@ function View({ state, runs }: { state: QueryState; runs: number }) {
   );
 }
 
-/** rawOf makes a selector ask for its samples. Other text stays, and the server says what is wrong with it. */
+/** rawOf turns a selector into a query for its samples. It returns other text unchanged, and the server reports the fault. */
 function rawOf(expr: string, rangeSeconds: number): string {
   const text = expr.trim();
   return !text || text.endsWith(']') ? text : `${text}[${Math.max(1, Math.round(rangeSeconds))}s]`;

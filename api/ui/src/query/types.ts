@@ -28,13 +28,13 @@ export interface Stats {
   samples?: { totalQueryableSamples?: number; peakSamples?: number };
 }
 
-/** Outcome is what one expression gave. */
+/** Outcome is the result of one expression. */
 export interface Outcome {
   expr: string;
   result?: Result;
   error?: Error;
   warnings: string[];
   infos: string[];
-  /** tookMs is the time until the answer was here. */
+  /** tookMs is the time until the answer arrived. */
   tookMs: number;
 }
