@@ -34,7 +34,7 @@ const (
 )
 
 // stiltedPhrasesMax only ever gets smaller.
-const stiltedPhrasesMax = 4
+const stiltedPhrasesMax = 0
 
 // ratchets are the packages that are still too large. A figure here only ever gets smaller.
 var ratchets = map[string]packageSize{}
