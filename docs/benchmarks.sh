@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares tsdb with Prometheus and VictoriaMetrics and writes the first two tables of benchmarks.md.
+# Compares tsdb with Prometheus and VictoriaMetrics and writes the first tables of benchmarks.md.
 #
 #   docs/benchmarks.sh            # prints the tables
 #   docs/benchmarks.sh --write    # replaces them in docs/benchmarks.md
@@ -48,6 +48,9 @@ start_servers() { # directory; sets the array targets
   [ -z "$prometheus" ] || wait_ready http://127.0.0.1:19090/-/ready
   [ -z "$victoria" ] || wait_ready http://127.0.0.1:18428/health
   wait_ready http://127.0.0.1:19480/-/ready
+  for pid in "${pids[@]}"; do
+    kill -0 "$pid" || { echo "a server did not start; is its port in use? See the logs in $dir" >&2; exit 1; }
+  done
 }
 
 stop_servers() {
@@ -74,6 +77,7 @@ tables() {
   [ -z "$victoria" ] || printf 'Peer: VictoriaMetrics %s.\n' "${VICTORIA_VERSION:-$(dpkg-query -W -f '${Version}' victoria-metrics 2>/dev/null || echo '(unknown version)')}"
   compare recent --hosts "$hosts" --from 51m --to 1m --settle 30s
   compare month --hosts 3 --interval 60s --from 721h --to 1h --settle 30s
+  compare functions --hosts 63 --services 1 --from 6h10m --to 1m --queries all --query-repeats 3
 }
 
 if [ "${1:-}" != --write ]; then
