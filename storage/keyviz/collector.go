@@ -66,7 +66,8 @@ func Open(ctx context.Context, o Options) (*Collector, error) {
 		return nil, fmt.Errorf("read the columns of the key heat map: %w", err)
 	}
 	c.set, err = ranges.New(ranges.Options{
-		RangesMax: o.RangesMax, Stripes: stripes(), Key: func(ref uint32) string { return c.keyOf(ref, c.opts.Now().UnixMilli()) },
+		RangesMax: o.RangesMax, Stripes: stripes(), Levels: levels(),
+		Key: func(ref uint32) string { return c.keyOf(ref, c.opts.Now().UnixMilli()) },
 	}, c.pyramid.newestStarts())
 	if err != nil {
 		return nil, err
@@ -157,10 +158,8 @@ const (
 func (c *Collector) Divide(renumber bool) {
 	c.mu.Lock() // so that DropTenant finds the columns either in the set or in the pyramid
 	defer c.mu.Unlock()
-	columns, changes := c.set.Divide(renumber)
 	now := c.opts.Now()
-	c.add(columns, now)
-	for _, change := range changes {
+	for _, change := range c.set.Divide(renumber, c.adder(now)) {
 		c.changes = append(c.changes, Change{now, change})
 	}
 	if n := len(c.changes) - changesMax; n > 0 {
@@ -195,7 +194,7 @@ func (c *Collector) DropTenant(ctx context.Context, tenant string) error {
 	from, to := keyschema.TenantRows(tenant)
 	start, end, now := string(from), string(to), c.opts.Now()
 	c.mu.Lock()
-	c.add(c.set.Drop(start, end), now)
+	c.set.Drop(start, end, c.adder(now))
 	c.pyramid.drop(start, end)
 	c.changes = slices.DeleteFunc(c.changes, func(x Change) bool { return x.Start >= start && x.Start < end })
 	c.mu.Unlock()
@@ -215,17 +214,17 @@ func (c *Collector) drain() {
 		return
 	}
 	c.drained = now
-	c.add(c.set.Drain(), now)
+	c.set.Drain(c.adder(now))
 }
 
-// add adds drained counts to the columns. The caller holds mu.
-func (c *Collector) add(columns []*heat.Column, now time.Time) {
-	for _, column := range columns {
+// adder returns a function that adds drained counts to the columns. The caller holds mu.
+func (c *Collector) adder(now time.Time) func(*heat.Column) {
+	return func(column *heat.Column) {
 		for i := range column.Counts {
 			c.counted += column.Counts[i][heat.WriteCells]
 		}
+		c.pyramid.add(column, now.UnixMilli())
 	}
-	c.pyramid.add(columns, now.UnixMilli())
 }
 
 // setLoad passes the number of samples since its last call to the counters.

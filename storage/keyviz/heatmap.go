@@ -108,19 +108,19 @@ func (c *Collector) grid(r *Request) (*level, []int64) {
 	nowMs := c.opts.Now().UnixMilli()
 	levels := c.pyramid.levels
 	at := 0
-	for at+1 < len(levels) && (levels[at].firstMs(nowMs) > r.FromMs ||
-		(r.ToMs-r.FromMs)/levels[at+1].spanMs >= int64(r.Columns)) {
+	for at+1 < len(levels) && (levels[at].FirstMs(nowMs) > r.FromMs ||
+		(r.ToMs-r.FromMs)/levels[at+1].SpanMs >= int64(r.Columns)) {
 		at++
 	}
 	l := levels[at]
-	from := max(r.FromMs, l.firstMs(nowMs))
+	from := max(r.FromMs, l.FirstMs(nowMs))
 	to := max(min(r.ToMs, nowMs+1), from+1)
-	from -= from % l.spanMs
-	count := (to - from + l.spanMs - 1) / l.spanMs
-	step := l.spanMs * ((count + int64(r.Columns) - 1) / int64(r.Columns))
+	from -= from % l.SpanMs
+	count := (to - from + l.SpanMs - 1) / l.SpanMs
+	step := l.SpanMs * ((count + int64(r.Columns) - 1) / int64(r.Columns))
 	if count > int64(r.Columns) && count <= int64(r.Columns)+2 {
 		// The window begins and ends within columns. Drop the first columns rather than use a coarser level.
-		step, from = l.spanMs, from+(count-int64(r.Columns))*l.spanMs
+		step, from = l.SpanMs, from+(count-int64(r.Columns))*l.SpanMs
 	}
 	from -= from % step
 	times := []int64{from}
@@ -142,7 +142,7 @@ func (c *Collector) columns(l *level, fromMs, toMs int64) []*heat.Column {
 		case startMs < fromMs || startMs >= toMs:
 		case s.open != nil:
 			found = append(found, &heat.Column{
-				StartMs: startMs, SpanMs: l.spanMs, Starts: s.open.Starts, Counts: slices.Clone(s.open.Counts),
+				StartMs: startMs, SpanMs: l.SpanMs, Starts: s.open.Starts, Counts: slices.Clone(s.open.Counts),
 			})
 		default:
 			encoded = append(encoded, s.encoded)
@@ -289,13 +289,13 @@ type Cell struct {
 func (c *Collector) Cell(tMs int64, key string) (cell Cell, found bool) {
 	nowMs := c.opts.Now().UnixMilli()
 	for _, l := range c.pyramid.levels {
-		startMs := tMs - tMs%l.spanMs
-		if startMs < l.firstMs(nowMs) {
+		startMs := tMs - tMs%l.SpanMs
+		if startMs < l.FirstMs(nowMs) {
 			continue
 		}
-		for _, column := range c.columns(l, startMs, startMs+l.spanMs) {
+		for _, column := range c.columns(l, startMs, startMs+l.SpanMs) {
 			at := heat.Find(column.Starts, key)
-			cell = Cell{StartMs: startMs, SpanMs: l.spanMs, Start: column.Starts[at], Counts: column.Counts[at]}
+			cell = Cell{StartMs: startMs, SpanMs: l.SpanMs, Start: column.Starts[at], Counts: column.Counts[at]}
 			if at+1 < len(column.Starts) {
 				cell.End = column.Starts[at+1]
 			}

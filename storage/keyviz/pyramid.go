@@ -5,15 +5,14 @@ import (
 	"slices"
 
 	"halite/storage/keyviz/heat"
+	"halite/storage/keyviz/ranges"
 )
-
-const minuteMs = 60_000
 
 // level is columns of one span, by their start.
 type level struct {
-	letter       byte // in row keys
-	spanMs, keep int64
-	columns      map[int64]*stored
+	ranges.Level
+	letter  byte // in row keys
+	columns map[int64]*stored
 }
 
 // stored is a column. Only recent columns are open; the others are encoded.
@@ -43,39 +42,38 @@ const columnBytes = 128
 
 func newPyramid(codec *heat.Codec, bytesMax int64, rangesMax int) *pyramid {
 	p := &pyramid{codec: codec, bytesMax: bytesMax, rangesMax: rangesMax}
-	// Two columns more than six hours, four days and 28 days need, because a window may begin and end within a column.
-	p.levels = [...]*level{
-		{letter: 'm', spanMs: minuteMs, keep: 362}, {letter: 't', spanMs: 10 * minuteMs, keep: 578},
-		{letter: 'h', spanMs: 60 * minuteMs, keep: 674},
-	}
-	for _, l := range p.levels {
-		l.columns = make(map[int64]*stored)
+	for i, l := range levels() {
+		p.levels[i] = &level{Level: l, letter: "mth"[i], columns: make(map[int64]*stored)}
 	}
 	return p
 }
 
-// firstMs is the start of the oldest column that a level keeps.
-func (l *level) firstMs(nowMs int64) int64 { return nowMs - nowMs%l.spanMs - (l.keep-1)*l.spanMs }
+// levels returns the resolutions. Each keeps two columns more than six hours, four days and 28 days need, because a window may
+// begin and end within a column.
+func levels() []ranges.Level {
+	const minuteMs = ranges.MinuteMs
+	return []ranges.Level{
+		{SpanMs: minuteMs, Keep: 362}, {SpanMs: 10 * minuteMs, Keep: 578}, {SpanMs: 60 * minuteMs, Keep: 674},
+	}
+}
 
-// add adds counts to the columns of their times, in each level that keeps them.
-func (p *pyramid) add(columns []*heat.Column, nowMs int64) {
-	for _, c := range columns {
-		kept := false
-		for _, l := range p.levels {
-			startMs := c.StartMs - c.StartMs%l.spanMs
-			if startMs < l.firstMs(nowMs) {
-				continue
-			}
-			kept = true
-			s := p.opened(l, startMs)
-			s.dirty = true
-			s.open.Add(c)
-			s.open.Reduce(p.rangesMax)
+// add adds counts to the columns of their time, in each level that keeps it.
+func (p *pyramid) add(c *heat.Column, nowMs int64) {
+	kept := false
+	for _, l := range p.levels {
+		startMs := c.StartMs - c.StartMs%l.SpanMs
+		if startMs < l.FirstMs(nowMs) {
+			continue
 		}
-		if !kept {
-			total := c.Total()
-			p.outside.Add(&total, 1)
-		}
+		kept = true
+		s := p.opened(l, startMs)
+		s.dirty = true
+		s.open.Add(c)
+		s.open.Reduce(p.rangesMax)
+	}
+	if !kept {
+		total := c.Total()
+		p.outside.Add(&total, 1)
 	}
 	if p.open > openMax {
 		p.close(openMax / 2)
@@ -96,7 +94,7 @@ func (p *pyramid) opened(l *level, startMs int64) *stored {
 		s.open = p.decoded(s)
 	}
 	if s.open == nil {
-		s.open = &heat.Column{StartMs: startMs, SpanMs: l.spanMs, Starts: []string{""}, Counts: make([]heat.Counts, 1)}
+		s.open = &heat.Column{StartMs: startMs, SpanMs: l.SpanMs, Starts: []string{""}, Counts: make([]heat.Counts, 1)}
 	}
 	p.open++
 	p.setEncoded(s, nil)
@@ -165,7 +163,7 @@ func (p *pyramid) drop(start, end string) {
 // ranges.
 func (p *pyramid) expire(nowMs int64) (expired []columnID) {
 	for _, l := range p.levels {
-		first := l.firstMs(nowMs)
+		first := l.FirstMs(nowMs)
 		for startMs, s := range l.columns {
 			if startMs >= first {
 				continue

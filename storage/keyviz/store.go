@@ -61,7 +61,7 @@ func (c *Collector) load(ctx context.Context) error {
 	nowMs := c.opts.Now().UnixMilli()
 	start := rowPrefix + c.opts.Server + "#"
 	return c.scan(ctx, start, start[:len(start)-1]+"$", func(_ string, id columnID, l *level, value []byte) {
-		if id.startMs >= l.firstMs(nowMs) {
+		if id.startMs >= l.FirstMs(nowMs) {
 			s := &stored{}
 			l.columns[id.startMs] = s
 			c.pyramid.setEncoded(s, slices.Clone(value))
@@ -83,7 +83,7 @@ func (c *Collector) scan(
 			continue
 		}
 		column, err := c.pyramid.codec.Parse(row.Cells[0].Value)
-		if err != nil || column.StartMs != id.startMs || column.SpanMs != l.spanMs {
+		if err != nil || column.StartMs != id.startMs || column.SpanMs != l.SpanMs {
 			c.opts.Logger.Warn("skipping an unreadable column of the key heat map", "row", string(row.Key), "err", err)
 			continue
 		}
@@ -160,7 +160,7 @@ func (c *Collector) others(ctx context.Context, l *level, fromMs, toMs int64) (o
 func (c *Collector) expireOthers(ctx context.Context, nowMs int64) error {
 	var muts []storage.RowMutation
 	err := c.scan(ctx, rowPrefix, rowsEnd, func(server string, id columnID, l *level, _ []byte) {
-		if server != c.opts.Server && id.startMs < l.firstMs(nowMs) {
+		if server != c.opts.Server && id.startMs < l.FirstMs(nowMs) {
 			muts = append(muts, storage.RowMutation{Key: id.row(server), Entries: []storage.Entry{{Kind: storage.DeleteRow}}})
 		}
 	})

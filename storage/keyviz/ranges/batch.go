@@ -97,7 +97,8 @@ type Batch struct {
 	nowMs    int64
 	every    uint32 // see Series
 	start    uint32 // which of the first samples counts, at random, so that all samples are equally likely
-	minuteMs int64  // minute of the counts
+	startMs  int64  // start of the time of the counts
+	spanMs   int64  // length of that time
 	counts   []uint32
 	touched  []uint16
 	samples  []sample
@@ -106,8 +107,8 @@ type Batch struct {
 	random   uint64
 }
 
-// noMinute is a minute or more away from every timestamp.
-const noMinute = math.MinInt64 / 2
+// noStart is a long time before every timestamp.
+const noStart = math.MinInt64 / 2
 
 // offerEvery is the mean number of samples between two offers of a key.
 const offerEvery = 64
@@ -124,7 +125,8 @@ func (s *Series) Begin(nowMs int64, samples int) *Batch {
 		}
 	}
 	b := s.pooled.Get().(*Batch)
-	b.snapshot, b.nowMs, b.minuteMs, b.every, b.start = s.set.enter(), nowMs, noMinute, every, start
+	b.snapshot, b.nowMs, b.every, b.start = s.set.enter(), nowMs, every, start
+	b.startMs, b.spanMs = noStart, MinuteMs
 	if n := b.snapshot.Len(); cap(b.counts) < n {
 		b.counts = make([]uint32, n)
 	}
@@ -145,14 +147,15 @@ const turnBy = 5
 // Add counts all samples of the batch. The caller omits samples with number 0.
 func Add[S ~number](b *Batch, samples []S) {
 	chunks, places, base := *b.series.chunks.Load(), b.snapshot.places, b.snapshot.base
-	counts, minuteMs, wait := b.counts, b.minuteMs, b.wait
+	counts, wait := b.counts, b.wait
+	startMs, spanMs := b.startMs, uint64(b.spanMs)
 	every, start := b.every, b.start
 	for first := 0; first+int(start) < len(samples); first += int(every) {
 		s := number(samples[first+int(start)])
 		start = (start + turnBy) & (every - 1)
-		if uint64(s.TsMs-minuteMs) >= MinuteMs {
-			b.setMinute(s.TsMs)
-			minuteMs = b.minuteMs
+		if uint64(s.TsMs-startMs) >= spanMs {
+			b.setTime(s.TsMs)
+			startMs, spanMs = b.startMs, uint64(b.spanMs)
 		}
 		at := -1
 		if n := int(s.Ref >> seriesShift); n < len(chunks) && chunks[n] != nil {
@@ -197,14 +200,13 @@ func (b *Batch) offer(at int, ref uint32) int32 {
 	return int32(mix(b.random^uint64(b.stripe)<<32)%(2*offerEvery)) + 1
 }
 
-// setMinute begins new counts if the minute of a sample is another one.
-func (b *Batch) setMinute(tsMs int64) {
-	minuteMs := min(tsMs, b.nowMs)
-	minuteMs -= minuteMs % MinuteMs
-	if minuteMs != b.minuteMs {
+// setTime begins new counts if a sample belongs to the column of another time.
+func (b *Batch) setTime(tsMs int64) {
+	startMs, spanMs := columnOf(b.series.set.opts.Levels, min(tsMs, b.nowMs), b.nowMs)
+	if startMs != b.startMs {
 		b.flush()
 	}
-	b.minuteMs = minuteMs
+	b.startMs, b.spanMs = startMs, spanMs
 }
 
 // flush adds the counts to the snapshot.
@@ -215,10 +217,10 @@ func (b *Batch) flush() {
 	t := &b.snapshot.stripes[b.stripe%uint32(len(b.snapshot.stripes))]
 	t.mu.Lock()
 	if len(b.touched) > 0 {
-		cells := b.snapshot.list(t, b.minuteMs/MinuteMs, heat.WriteCells)
+		cells := b.snapshot.list(t, b.startMs, heat.WriteCells)
 		for _, at := range b.touched {
 			cells[at] += uint64(b.counts[at])
-			if b.nowMs-b.minuteMs >= 2*MinuteMs {
+			if b.nowMs-b.startMs >= 2*MinuteMs {
 				b.past += int64(b.counts[at])
 			}
 		}
@@ -300,7 +302,7 @@ func (w *Work) End(nowMs int64, key []byte, readNanos int64, failed bool) {
 	}
 	w.endRun()
 	defer w.snapshot.leave()
-	minute := nowMs / MinuteMs
+	startMs := nowMs - nowMs%MinuteMs
 	t := &w.snapshot.stripes[w.set.nextStripe.Add(1)%uint32(len(w.snapshot.stripes))]
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -312,7 +314,7 @@ func (w *Work) End(nowMs int64, key []byte, readNanos int64, failed bool) {
 		r := &w.runs[i]
 		for m, n := range r.counts {
 			if n != 0 {
-				w.snapshot.add(t, minute, heat.Metric(m), r.at, uint64(n))
+				w.snapshot.add(t, startMs, heat.Metric(m), r.at, uint64(n))
 			}
 		}
 		if readNanos <= 0 {
@@ -324,10 +326,10 @@ func (w *Work) End(nowMs int64, key []byte, readNanos int64, failed bool) {
 		}
 		left -= share
 		if share > 0 {
-			w.snapshot.add(t, minute, heat.ReadNanos, r.at, share)
+			w.snapshot.add(t, startMs, heat.ReadNanos, r.at, share)
 		}
 		if r.counts[heat.ReadRows] > 0 || len(w.runs) == 1 {
-			w.snapshot.add(t, minute, heat.ReadNanosMax, r.at, uint64(readNanos))
+			w.snapshot.add(t, startMs, heat.ReadNanosMax, r.at, uint64(readNanos))
 		}
 	}
 	for _, x := range w.samples {

@@ -24,13 +24,27 @@ func newSet(t testing.TB, rangesMax int) (*ranges.Set, *ranges.Series) {
 	return set, ranges.NewSeries(set, func(ref uint32, _ int64) string { return keyOf(ref) })
 }
 
-func total(columns []*heat.Column) (sum heat.Counts) {
-	for _, c := range columns {
+// columns collects drained columns.
+type columns []*heat.Column
+
+func (x *columns) add(c *heat.Column) {
+	*x = append(*x, &heat.Column{StartMs: c.StartMs, SpanMs: c.SpanMs, Starts: c.Starts, Counts: slices.Clone(c.Counts)})
+}
+
+func (x *columns) total() (sum heat.Counts) {
+	for _, c := range *x {
 		t := c.Total()
 		sum.Add(&t, 1)
 	}
 	return sum
 }
+
+func drain(set *ranges.Set) (out columns) {
+	set.Drain(out.add)
+	return out
+}
+
+func discard(*heat.Column) {}
 
 func count(s *ranges.Series, refs []uint32, tsMs int64) {
 	b := s.Begin(tsMs, len(refs))
@@ -61,16 +75,16 @@ func TestHotSeriesGetsItsOwnRange(t *testing.T) {
 	}
 	for _, hot := range []uint32{4321, 17} {
 		load := append(slices.Repeat([]uint32{hot}, 5000), all...)
-		var last []*heat.Column
 		for range 12 {
 			count(series, load, 600_000)
-			last, _ = set.Divide(false)
-			require.InDelta(t, len(load), total(last)[heat.WriteCells], 1e-6)
+			var last columns
+			set.Divide(false, last.add)
+			require.InDelta(t, len(load), last.total()[heat.WriteCells], 1e-6)
 		}
 		require.LessOrEqual(t, set.Current().Len(), 64)
 		require.Greater(t, set.Current().Len(), 32)
 		count(series, load, 600_000)
-		c := set.Drain()[0]
+		c := drain(set)[0]
 		at := heat.Find(c.Starts, keyOf(hot))
 		require.Less(t, c.Counts[at][heat.WriteCells], 5600.0, "little besides the hot series: %v", c.Starts)
 		require.GreaterOrEqual(t, c.Counts[at][heat.WriteCells], 5000.0)
@@ -83,11 +97,8 @@ func TestNothingIsLost(t *testing.T) {
 	set, series := newSet(t, 32)
 	const writers, requests, samples = 4, 60, 200
 	var sum heat.Counts
-	var mu sync.Mutex
-	add := func(columns []*heat.Column) {
-		mu.Lock()
-		defer mu.Unlock()
-		got := total(columns)
+	add := func(c *heat.Column) { // the set calls it for one column at a time
+		got := c.Total()
 		sum.Add(&got, 1)
 	}
 	var writing, dividing sync.WaitGroup
@@ -99,8 +110,7 @@ func TestNothingIsLost(t *testing.T) {
 				return
 			default:
 			}
-			columns, _ := set.Divide(n%3 == 0)
-			add(columns)
+			set.Divide(n%3 == 0, add)
 		}
 	})
 	for w := range writers {
@@ -123,7 +133,7 @@ func TestNothingIsLost(t *testing.T) {
 	writing.Wait()
 	close(stop)
 	dividing.Wait()
-	add(set.Drain())
+	set.Drain(add)
 	require.InDelta(t, writers*requests*samples, sum[heat.WriteCells], 1e-6)
 	require.InDelta(t, writers*requests*10, sum[heat.ReadRows], 1e-6)
 	require.InDelta(t, writers*requests*100, sum[heat.ReadBytes], 1e-6)
@@ -141,11 +151,11 @@ func TestMinutes(t *testing.T) {
 	}
 	b.End()
 	got := map[int64]float64{}
-	for _, c := range set.Drain() {
+	for _, c := range drain(set) {
 		got[c.StartMs] = c.Total()[heat.WriteCells]
 	}
 	require.Equal(t, map[int64]float64{0: 2, 60_000: 1, 600_000: 2}, got)
-	require.Empty(t, set.Drain())
+	require.Empty(t, drain(set))
 }
 
 // TestUnknownSeries: a series without a key counts nothing, and is looked up again.
@@ -161,12 +171,57 @@ func TestUnknownSeries(t *testing.T) {
 		return keyOf(ref)
 	})
 	count(series, []uint32{1}, 0)
-	require.Empty(t, set.Drain())
+	require.Empty(t, drain(set))
 	known = true
 	count(series, []uint32{1}, 0)
-	require.Equal(t, 1.0, total(set.Drain())[heat.WriteCells])
+	last := drain(set)
+	require.Equal(t, 1.0, last.total()[heat.WriteCells])
 	_, err = ranges.New(ranges.Options{RangesMax: 1, Key: keyOf}, nil)
 	require.ErrorContains(t, err, "RangesMax")
+}
+
+// TestLevels: old samples count for the columns of the levels that keep their time, so a backfill of two years has few columns.
+func TestLevels(t *testing.T) {
+	const minute, hour, nowMs = ranges.MinuteMs, 60 * ranges.MinuteMs, 20_000 * 60 * ranges.MinuteMs
+	levels := []ranges.Level{{SpanMs: minute, Keep: 10}, {SpanMs: hour, Keep: 24}}
+	set, err := ranges.New(ranges.Options{RangesMax: 32, Key: keyOf, Levels: levels}, nil)
+	require.NoError(t, err)
+	series := ranges.NewSeries(set, func(ref uint32, _ int64) string { return keyOf(ref) })
+	want := map[int64]float64{}
+	const requests, samples, stepMs = 500, 40, nowMs / 500 / 40
+	for n := range int64(requests) {
+		b := series.Begin(nowMs, samples)
+		for i := range int64(samples) {
+			tsMs := (n*samples + i) * stepMs
+			ranges.Add(b, []written{{Ref: uint32(i), TsMs: tsMs}})
+			startMs := int64(0)
+			for _, l := range slices.Backward(levels) {
+				if first := l.FirstMs(nowMs); tsMs >= first {
+					startMs = tsMs - tsMs%l.SpanMs
+				}
+			}
+			want[startMs]++
+		}
+		b.End()
+	}
+	for tsMs := levels[0].FirstMs(nowMs) - hour; tsMs <= nowMs; tsMs += minute / 2 {
+		count(series, []uint32{3}, nowMs) // other requests do not disturb
+		want[nowMs]++
+		b := series.Begin(nowMs, 1)
+		ranges.Add(b, []written{{Ref: 3, TsMs: tsMs}})
+		b.End()
+		if tsMs >= levels[0].FirstMs(nowMs) {
+			want[tsMs-tsMs%minute]++
+		} else {
+			want[tsMs-tsMs%hour]++
+		}
+	}
+	got := map[int64]float64{}
+	for _, c := range drain(set) {
+		got[c.StartMs] += c.Total()[heat.WriteCells]
+	}
+	require.Equal(t, want, got)
+	require.LessOrEqual(t, len(got), 10+24+1)
 }
 
 // TestLoad: under high load, a counted sample stands for several. The size and the pattern of a request do not change the
@@ -175,9 +230,9 @@ func TestLoad(t *testing.T) {
 	set, series := newSet(t, 64)
 	for range 4 { // the first two of 3000 series have a quarter of the load each
 		count(series, append(slices.Repeat([]uint32{1, 2}, 1000), 500, 1500, 2500), 60_000)
-		set.Divide(false)
+		set.Divide(false, discard)
 	}
-	set.Drain()
+	drain(set)
 	for _, requestSamples := range []int{1, 3, 8, 13, 400} {
 		for _, perMinute := range []float64{0, 1 << 16, 1 << 18, 1 << 40} {
 			series.SetLoad(perMinute)
@@ -194,7 +249,7 @@ func TestLoad(t *testing.T) {
 				count(series, refs, 60_000)
 			}
 			var counted, ofOne float64
-			for _, c := range set.Drain() {
+			for _, c := range drain(set) {
 				counted += c.Total()[heat.WriteCells]
 				ofOne += c.Counts[heat.Find(c.Starts, keyOf(1))][heat.WriteCells]
 			}
@@ -222,7 +277,7 @@ func benchAdd(b *testing.B, samplesPerMinute float64) {
 	}
 	for range 6 {
 		count(series, refs, 60_000)
-		set.Divide(false)
+		set.Divide(false, discard)
 	}
 	count(series, refs, 60_000)
 	b.ReportMetric(float64(set.Current().Len()), "ranges")
@@ -247,7 +302,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	for range 8 {
 		count(series, refs, 60_000)
-		set.Divide(false)
+		set.Divide(false, discard)
 	}
 	keys := make([][]byte, 1000)
 	for i := range keys {

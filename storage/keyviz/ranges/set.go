@@ -3,6 +3,7 @@ package ranges
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,8 @@ type Options struct {
 	RangesMax int
 	// Stripes is the number of stripes of the counters.
 	Stripes int
+	// Levels are the resolutions of counts, the finest one first. The default is one level of minutes.
+	Levels []Level
 	// Key returns a row key of a series, or "" if the series is unknown.
 	Key func(ref uint32) string
 }
@@ -74,6 +77,9 @@ func New(o Options, starts []string) (*Set, error) {
 	}
 	if o.Stripes == 0 {
 		o.Stripes = StripesDefault
+	}
+	if len(o.Levels) == 0 {
+		o.Levels = []Level{{SpanMs: MinuteMs, Keep: math.MaxInt32}}
 	}
 	if o.RangesMax < 2 || o.RangesMax > heat.RangesMost || o.Stripes < 1 || o.Key == nil {
 		return nil, fmt.Errorf("keyviz: RangesMax %d is outside 2…%d, Stripes %d is below 1, or Key is missing",
@@ -146,14 +152,16 @@ func (s *Set) publish() {
 	}
 }
 
-// Drain takes all counts since the last call, as one column for each minute and division, by time.
-func (s *Set) Drain() []*heat.Column {
+// Drain takes all counts since the last call. It calls each with a column for each time and division, by time. The column is
+// valid until each returns.
+func (s *Set) Drain(each func(*heat.Column)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.drain()
+	s.drain(each)
 }
 
-func (s *Set) drain() (out []*heat.Column) {
+func (s *Set) drain(each func(*heat.Column)) {
+	var counts []heat.Counts
 	current := s.current.Load()
 	retired := s.retired
 	s.retired = nil
@@ -161,21 +169,25 @@ func (s *Set) drain() (out []*heat.Column) {
 		if old != current && old.users.Load() > 0 {
 			s.retired = append(s.retired, old)
 		}
-		columns := make(map[int64]*heat.Column)
-		s.take(old.drain(columns))
-		for _, minute := range slices.Sorted(maps.Keys(columns)) {
-			c := columns[minute]
+		blocks, samples := old.drain()
+		s.take(samples)
+		for _, startMs := range slices.Sorted(maps.Keys(blocks)) {
+			counts = slices.Grow(counts[:0], len(old.starts))[:len(old.starts)]
+			clear(counts)
+			c := &heat.Column{StartMs: startMs, SpanMs: MinuteMs, Starts: old.starts, Counts: counts}
+			for _, b := range blocks[startMs] {
+				b.addTo(c)
+			}
 			if old != current {
 				s.dropFrom(c)
 			}
 			s.warm(c)
-			out = append(out, c)
+			each(c)
 		}
 	}
 	if len(s.retired) == 0 {
 		s.dropped = nil
 	}
-	return out
 }
 
 // dropFrom removes the dropped spans from a column.
@@ -185,16 +197,16 @@ func (s *Set) dropFrom(c *heat.Column) {
 	}
 }
 
-// Drop forgets all ranges that start in [start, end), their counts, and their sampled keys. start is not "". It returns the
-// remaining counts like Drain.
-func (s *Set) Drop(start, end string) []*heat.Column {
+// Drop forgets all ranges that start in [start, end), their counts, and their sampled keys. start is not "". It drains the
+// remaining counts as Drain does.
+func (s *Set) Drop(start, end string, each func(*heat.Column)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := span{start, end}
-	out := s.drain()
-	for _, c := range out {
+	s.drain(func(c *heat.Column) {
 		c.Drop(start, end)
-	}
+		each(c)
+	})
 	for i := len(s.leaves) - 1; i >= 0; i-- {
 		l := s.leaves[i]
 		l.keys = slices.DeleteFunc(l.keys, gone.has)
@@ -206,7 +218,6 @@ func (s *Set) Drop(start, end string) []*heat.Column {
 	s.number()
 	s.publish() // needed even without a change, because later drains may still have keys of the span
 	s.dropped = append(s.dropped, gone)
-	return out
 }
 
 // warm adds the counts of a column to the heat of the leaves.
@@ -252,12 +263,12 @@ type Change struct {
 	Reason string
 }
 
-// Divide splits hot ranges and merges cold ones. It returns the counts like Drain, and the changes. With renumber, every
-// series is looked up again, because a rule for keys may have come into force.
-func (s *Set) Divide(renumber bool) ([]*heat.Column, []Change) {
+// Divide splits hot ranges and merges cold ones. It drains the counts as Drain does, and returns the changes. With renumber,
+// every series is looked up again, because a rule for keys may have come into force.
+func (s *Set) Divide(renumber bool, each func(*heat.Column)) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.drain()
+	s.drain(each)
 	for _, l := range s.leaves {
 		l.peak = max(l.heat, l.peak)
 	}
@@ -274,7 +285,7 @@ func (s *Set) Divide(renumber bool) ([]*heat.Column, []Change) {
 		s.number()
 		s.publish()
 	}
-	return out, changes
+	return changes
 }
 
 // Keys returns sampled keys of the range that holds a key, in order.

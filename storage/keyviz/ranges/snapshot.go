@@ -8,9 +8,6 @@ import (
 	"halite/storage/keyviz/heat"
 )
 
-// MinuteMs is the span of the counts in milliseconds.
-const MinuteMs = 60_000
-
 // Snapshot is one division of the keys. It does not change, but its counters do.
 type Snapshot struct {
 	starts  []string
@@ -35,13 +32,13 @@ func headOf[K string | []byte](key K) head {
 // stripe is a part of the counters with a lock of its own.
 type stripe struct {
 	mu      sync.Mutex
-	minutes map[int64]*block // by minutes since 1970
+	blocks  map[int64]*block // by the start of their time
 	samples []sample
 	offered uint64
 	_       [64]byte // so that the locks of two stripes never share a cache line
 }
 
-// block has the counts of a minute, by range. Slices of unused metrics are nil.
+// block has the counts of a time, by range. Slices of unused metrics are nil.
 type block [heat.Metrics][]uint64
 
 // sample is a key, or a series whose key is looked up later.
@@ -85,15 +82,15 @@ func (s *Snapshot) Contains(at int, key []byte) bool {
 	return string(key) >= s.starts[at] && (at+1 == len(s.starts) || string(key) < s.starts[at+1])
 }
 
-// list returns the counts of a minute and metric, by range. The caller has locked the stripe.
-func (s *Snapshot) list(t *stripe, minute int64, m heat.Metric) []uint64 {
-	b := t.minutes[minute]
+// list returns the counts of a time and metric, by range. The caller has locked the stripe.
+func (s *Snapshot) list(t *stripe, startMs int64, m heat.Metric) []uint64 {
+	b := t.blocks[startMs]
 	if b == nil {
-		if t.minutes == nil {
-			t.minutes = make(map[int64]*block)
+		if t.blocks == nil {
+			t.blocks = make(map[int64]*block)
 		}
 		b = new(block)
-		t.minutes[minute] = b
+		t.blocks[startMs] = b
 	}
 	if b[m] == nil {
 		b[m] = make([]uint64, len(s.starts))
@@ -102,8 +99,8 @@ func (s *Snapshot) list(t *stripe, minute int64, m heat.Metric) []uint64 {
 }
 
 // add adds counts of one metric. The caller has locked the stripe.
-func (s *Snapshot) add(t *stripe, minute int64, m heat.Metric, at int, n uint64) {
-	list := s.list(t, minute, m)
+func (s *Snapshot) add(t *stripe, startMs int64, m heat.Metric, at int, n uint64) {
+	list := s.list(t, startMs, m)
 	if m.IsMax() {
 		list[at] = max(list[at], n)
 	} else {
@@ -131,27 +128,21 @@ func mix(x uint64) uint64 {
 	return x ^ x>>32
 }
 
-// drain adds the counts of the stripes to out, by minute, and takes the samples.
-func (s *Snapshot) drain(out map[int64]*heat.Column) (samples []sample) {
+// drain takes the counts and the samples of the stripes. blocks are the counts by the start of their time.
+func (s *Snapshot) drain() (blocks map[int64][]*block, samples []sample) {
+	blocks = make(map[int64][]*block)
 	for i := range s.stripes {
 		t := &s.stripes[i]
 		t.mu.Lock()
-		minutes := t.minutes
+		taken := t.blocks
 		samples = append(samples, t.samples...)
-		t.minutes, t.samples, t.offered = nil, nil, 0
+		t.blocks, t.samples, t.offered = nil, nil, 0
 		t.mu.Unlock()
-		for minute, b := range minutes {
-			c := out[minute]
-			if c == nil {
-				c = &heat.Column{
-					StartMs: minute * MinuteMs, SpanMs: MinuteMs, Starts: s.starts, Counts: make([]heat.Counts, len(s.starts)),
-				}
-				out[minute] = c
-			}
-			b.addTo(c)
+		for startMs, b := range taken {
+			blocks[startMs] = append(blocks[startMs], b)
 		}
 	}
-	return samples
+	return blocks, samples
 }
 
 func (b *block) addTo(c *heat.Column) {
