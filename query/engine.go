@@ -81,6 +81,9 @@ func (e *Engine) Format(query string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := checkNesting(query, e.opts.FormatDepthMax, "query.max-format-depth"); err != nil {
+		return "", err
+	}
 	return expr.Pretty(0), nil
 }
 

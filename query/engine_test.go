@@ -345,6 +345,11 @@ func TestFormatAndParse(t *testing.T) {
 	require.Equal(t, "sum by (x) (rate(m[5m]))", text)
 	_, err = e.Format("sum(")
 	requireType(t, err, ErrorBadData)
+	_, err = e.Format(strings.Repeat("(", 300) + "m" + strings.Repeat(")", 300))
+	require.NoError(t, err)
+	_, err = e.Format(strings.Repeat("(", 301) + "m" + strings.Repeat(")", 301))
+	requireType(t, err, ErrorBadData)
+	require.ErrorContains(t, err, "301 levels deep, more than the limit of 300 (query.max-format-depth)")
 
 	matchers, err := e.ParseSelector(`{__name__="m",x!~"a.*"}`)
 	require.NoError(t, err)

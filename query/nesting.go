@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// checkNesting refuses a text whose tree may be deeper than depthMax. It runs before the parser, because the parser and the
+// checkNesting refuses a text whose tree may be deeper than depthMax, the limit with the given name. It runs before the parser, because the parser and the
 // evaluation recurse. Each bracket counts as a level, and so does each operator between the same brackets.
-func checkNesting(text string, depthMax int) error {
+func checkNesting(text string, depthMax int, name string) error {
 	if len(text) <= depthMax {
 		return nil
 	}
@@ -30,7 +30,7 @@ func checkNesting(text string, depthMax int) error {
 				return nil
 			}
 			return badParam("query", "the expression is nested up to %d levels deep, more than the limit of %d "+
-				"(query.max-depth); write it in several queries", deepest, depthMax)
+				"(%s); write it in several queries", deepest, depthMax, name)
 		case item.Typ == parser.LEFT_PAREN || item.Typ == parser.LEFT_BRACKET || item.Typ == parser.LEFT_BRACE:
 			levels = append(levels, 1)
 			depth++

@@ -72,6 +72,9 @@ type Options struct {
 	QueryBytesMax int
 	// DepthMax is the largest depth of an expression; 2000. Each operator of a chain counts.
 	DepthMax int
+	// FormatDepthMax is the largest depth of an expression that Format prints; 300. The time of Prometheus's formatter grows
+	// with the cube of the depth.
+	FormatDepthMax int
 	// Lookback is the time that an instant selector looks back for a sample; 5 minutes.
 	Lookback time.Duration
 	// SubqueryStep is the step of a subquery that names none; 1 minute.
@@ -139,6 +142,7 @@ func (o Options) Validate() error {
 		{"PointsMax", o.PointsMax}, {"QueueMax", o.QueueMax},
 		{"QueryBytesMax", o.QueryBytesMax}, {"SubqueryPointsMax", int(o.SubqueryPointsMax)},
 		{"SubqueryStepsMax", int(o.SubqueryStepsMax)}, {"DepthMax", o.DepthMax},
+		{"FormatDepthMax", o.FormatDepthMax},
 		{"LabelGrowthMax", o.LabelGrowthMax}, {"CheapSamplesMax", int(o.CheapSamplesMax)},
 	} {
 		if n.value < 0 {
@@ -163,6 +167,7 @@ func (o Options) withDefaults() Options {
 	o.PointsMax = cmp.Or(o.PointsMax, 11_000)
 	o.QueryBytesMax = cmp.Or(o.QueryBytesMax, 16<<10)
 	o.DepthMax = cmp.Or(o.DepthMax, 2000)
+	o.FormatDepthMax = cmp.Or(o.FormatDepthMax, 300)
 	o.LabelGrowthMax = cmp.Or(o.LabelGrowthMax, 100)
 	o.SubqueryPointsMax = cmp.Or(o.SubqueryPointsMax, 100_000_000)
 	o.SubqueryStepsMax = cmp.Or(o.SubqueryStepsMax, 1_000_000)

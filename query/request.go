@@ -90,7 +90,7 @@ func (o Options) checkQuery(query string, p Params) error {
 		return badParam("query", "the expression has %d bytes, more than the limit of %d (query.max-text-bytes)",
 			len(query), o.QueryBytesMax)
 	}
-	if err := checkNesting(query, o.DepthMax); err != nil {
+	if err := checkNesting(query, o.DepthMax, "query.max-depth"); err != nil {
 		return err
 	}
 	switch {

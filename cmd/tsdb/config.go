@@ -89,6 +89,7 @@ type serveConfig struct {
 	querySelectorsMax  int
 	queryTextBytesMax  int
 	queryDepthMax      int
+	formatDepthMax     int
 	subqueryStepsMax   int64
 	subqueryPointsMax  int64
 	labelGrowthMax     int
@@ -218,6 +219,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		Default("0").IntVar(&c.queryConcurrency)
 	cmd.Flag("query.max-depth", "Maximum depth of an expression. Each operator of a chain counts.").Default("2000").
 		IntVar(&c.queryDepthMax)
+	cmd.Flag("query.max-format-depth", "Maximum depth of an expression that /api/v1/format_query formats.").Default("300").
+		IntVar(&c.formatDepthMax)
 	cmd.Flag("query.max-subquery-steps", "Maximum number of steps of a subquery.").Default("1000000").Int64Var(&c.subqueryStepsMax)
 	cmd.Flag("query.max-subquery-points", "Maximum number of subquery points that a function reads for one series over all "+
 		"steps.").
@@ -279,6 +282,7 @@ func (c *serveConfig) Validate() error {
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
 		"query.max-series": int64(c.querySeriesMax), "query.max-top-queries": int64(c.topQueriesMax),
 		"query.max-queue": int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),
+		"query.max-format-depth":   int64(c.formatDepthMax),
 		"query.max-subquery-steps": c.subqueryStepsMax, "query.max-subquery-points": c.subqueryPointsMax,
 		"query.max-label-growth": int64(c.labelGrowthMax), "query.queue-wait": int64(c.queryQueueWait),
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),

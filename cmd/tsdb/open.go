@@ -345,7 +345,7 @@ func (db *database) queryOptions(c *serveConfig, log *slog.Logger, r prometheus.
 		CheapSamplesMax:      c.cheapSamplesMax, QueueMax: c.queryQueueMax, QueueWait: c.queryQueueWait, PointsMax: c.queryPointsMax,
 		QueryBytesMax: c.queryTextBytesMax, Lookback: c.queryLookback, Tiers: c.tiersSwitch(), Logger: log, Registerer: r,
 		Changes: db.ingester, ResultCacheBytes: noneIfZero(c.resultCacheBytes), ResultCacheRecent: c.resultCacheRecent,
-		Retention: db.retention.Tier(keyschema.Raw), DepthMax: c.queryDepthMax,
+		Retention: db.retention.Tier(keyschema.Raw), DepthMax: c.queryDepthMax, FormatDepthMax: c.formatDepthMax,
 		SubqueryStepsMax:  c.subqueryStepsMax,
 		SubqueryPointsMax: c.subqueryPointsMax, LabelGrowthMax: c.labelGrowthMax,
 		Experimental: c.queryExperimental, DelayedNames: c.queryDelayedNames, StartTimes: c.queryStartTimes,
