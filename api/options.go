@@ -432,6 +432,8 @@ type Engine interface {
 	Range(ctx context.Context, r query.RangeRequest) (*query.Result, error)
 	// Parse parses an expression that is not evaluated.
 	Parse(expr string) (parser.Expr, error)
+	// Format formats an expression as Prometheus does.
+	Format(expr string) (string, error)
 	// Parser is the parser that Parse and the evaluation use, for selectors.
 	Parser() parser.Parser
 	// Active lists the queries that run or wait, oldest first.

@@ -196,8 +196,11 @@ func (s *Server) queryExemplars(r *http.Request) (reply, *apiError) {
 	if end.Before(start) {
 		return reply{}, badData(errors.New("end timestamp must not be before start timestamp"))
 	}
-	expr, err := s.opts.Engine.Parser().ParseExpr(r.FormValue("query"))
+	expr, err := s.opts.Engine.Parse(r.FormValue("query"))
 	if err != nil {
+		if typed := new(query.Error); errors.As(err, &typed) {
+			err = typed.Err // Prometheus does not name the parameter here
+		}
 		return reply{}, badData(err)
 	}
 	selectors := parser.ExtractSelectors(expr)
@@ -224,26 +227,18 @@ func (s *Server) queryExemplars(r *http.Request) (reply, *apiError) {
 
 // formatQuery answers /api/v1/format_query with the formatted expression.
 func (s *Server) formatQuery(r *http.Request) (reply, *apiError) {
-	expr, aerr := s.parseExpr(r)
-	if aerr != nil {
-		return reply{}, aerr
+	text, err := s.opts.Engine.Format(r.FormValue("query"))
+	if err != nil {
+		return reply{}, evalError(err)
 	}
-	return reply{data: func(j *promjson.Writer) { j.String(expr.Pretty(0)) }}, nil
+	return reply{data: func(j *promjson.Writer) { j.String(text) }}, nil
 }
 
 // parseQuery answers /api/v1/parse_query: the expression as a tree.
 func (s *Server) parseQuery(r *http.Request) (reply, *apiError) {
-	expr, aerr := s.parseExpr(r)
-	if aerr != nil {
-		return reply{}, aerr
-	}
-	return document(promjson.Tree(expr))
-}
-
-func (s *Server) parseExpr(r *http.Request) (parser.Expr, *apiError) {
 	expr, err := s.opts.Engine.Parse(r.FormValue("query"))
 	if err != nil {
-		return nil, evalError(err)
+		return reply{}, evalError(err)
 	}
-	return expr, nil
+	return document(promjson.Tree(expr))
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 
 	"github.com/prometheus/prometheus/promql/promqltest"
@@ -59,6 +60,30 @@ func TestTopQueries(t *testing.T) {
 	require.EqualValues(t, 1, failed.Errors)
 	for _, params := range []string{"by=size", "limit=0", "limit=x", "limit=10001", "what=x"} {
 		require.Equal(t, http.StatusBadRequest, f.get("/api/v1/status/top_queries?"+params).Code, params)
+	}
+}
+
+// TestDeepExpressions: every endpoint refuses an expression that is too deep before it parses it.
+func TestDeepExpressions(t *testing.T) {
+	f := watched(t)
+	nested := func(depth int) string { return strings.Repeat("(", depth) + "up" + strings.Repeat(")", depth) }
+	for _, c := range []struct {
+		path  string
+		depth int
+		limit string
+	}{
+		{"query", 2000, "(query.max-depth)"}, {"query_range", 2000, "(query.max-depth)"}, {"explain", 2000, "(query.max-depth)"},
+		{"parse_query", 2000, "(query.max-depth)"}, {"query_exemplars", 2000, "(query.max-depth)"},
+		{"format_query", 300, "(query.max-format-depth)"},
+	} {
+		form := "start=1&end=61&step=15&time=60&query="
+		require.Equal(t, http.StatusOK, f.post("/api/v1/"+c.path, form+nested(c.depth)).Code, c.path)
+		w := f.post("/api/v1/"+c.path, form+nested(c.depth+1))
+		require.Equal(t, http.StatusBadRequest, w.Code, c.path)
+		require.Contains(t, body(t, w), c.limit, c.path)
+	}
+	for _, q := range topOf(t, f, "") {
+		require.Zero(t, q.Errors, "a refused text was parsed")
 	}
 }
 

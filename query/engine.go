@@ -75,7 +75,7 @@ func NewParser(o Options) parser.Parser { return parser.NewParser(o.parserOption
 // Parser is the parser that the Engine uses, for requests that only need one: format_query, parse_query, matchers.
 func (e *Engine) Parser() parser.Parser { return e.parser }
 
-// Format prints query as Prometheus's formatter does.
+// Format returns query as Prometheus's formatter prints it. The error is an *Error.
 func (e *Engine) Format(query string) (string, error) {
 	expr, err := e.Parse(query)
 	if err != nil {
@@ -236,8 +236,11 @@ func (e *Engine) fingerprint(text string) string {
 }
 
 // normalise returns the normalised text of a request and its fingerprint. Both are "" if the text is not an expression. Work
-// in other languages has no fingerprint.
+// in other languages has no fingerprint. It does not parse a refused text, because limits of length and depth bound the parser.
 func (e *Engine) normalise(q request) (text, fingerprint string) {
+	if q.fault != nil {
+		return "", ""
+	}
 	if q.kind != kindInstant && q.kind != kindRange {
 		return q.Text, ""
 	}
