@@ -38,8 +38,8 @@ type receiving struct {
 	open    receiver.Open
 	// lines is set if a body of any size is stored during its transfer, several lines at a time.
 	lines bool
-	// quoted is set if a line break between two quotes does not end a line.
-	quoted bool
+	// whole is receiver.Pieces.Whole.
+	whole func(text []byte) int
 	// fail, if not nil, writes errors that occur before the protocol is called.
 	fail failure
 	// logIns is as in route.
@@ -55,7 +55,7 @@ func receivers(
 	list := []receiving{
 		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
 		{path: ImportPath, methods: []string{post, put}, open: jsonl.Import, lines: true},
-		{path: ImportCSVPath, methods: []string{post, put}, open: csv.Import(now), lines: true, quoted: true},
+		{path: ImportCSVPath, methods: []string{post, put}, open: csv.Import(now), lines: true, whole: csv.WholeRows},
 		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(export), fail: otlp.WriteError},
 		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(export), fail: otlp.WriteError},
 		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
@@ -247,7 +247,7 @@ func (s *Server) storeReceived(r *http.Request, x receiver.Request, at receiving
 		sizeBytes = -1 // size after decoding
 	}
 	if at.lines {
-		return s.storeLines(r, body, sizeBytes, x, at.quoted)
+		return s.storeLines(r, body, sizeBytes, x, at.whole)
 	}
 	return s.storeBody(r, body, sizeBytes, func(body []byte) (ingest.Result, error) {
 		parse := func(b *batch.Batch) error { return x.Parse(body, b) }
@@ -262,7 +262,7 @@ const pieceTries = 20
 // negative. Only a piece of the body is in memory, and counts against Limits.WriteInflightBytesMax. After a failure the
 // previous pieces stay stored.
 func (s *Server) storeLines(
-	r *http.Request, body io.Reader, bodyBytes int64, x receiver.Request, quoted bool,
+	r *http.Request, body io.Reader, bodyBytes int64, x receiver.Request, whole func(text []byte) int,
 ) (total ingest.Result, failure *writeError) {
 	limits := &s.opts.Limits
 	sizeBytes := min(receiver.PieceBytes, limits.WriteBytesMax)
@@ -274,7 +274,7 @@ func (s *Server) storeLines(
 	}
 	buf := s.buffers.get()
 	p := receiver.NewPieces(body, *buf, sizeBytes, limits.WriteBytesMax, s.writeBytes.TryAcquire)
-	p.Quoted = quoted
+	p.Whole = whole
 	defer func() {
 		s.writeBytes.Release(p.SizeBytes())
 		if used := p.Buffer(); cap(used) > cap(*buf) {

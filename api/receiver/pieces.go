@@ -16,8 +16,8 @@ type Pieces struct {
 	body     io.Reader
 	bytesMax int64
 	reserve  func(moreBytes int64) bool
-	// Quoted is set if a line break between two quotes does not end a line.
-	Quoted bool
+	// Whole returns the size of the whole lines with which a text begins. If it is nil, each line break ends a line.
+	Whole func(text []byte) int
 
 	buf   []byte
 	taken int // bytes of buf that Next returned
@@ -63,19 +63,10 @@ func (p *Pieces) Next() ([]byte, error) {
 
 // lines returns the size of the whole lines in the buffer.
 func (p *Pieces) lines() int {
-	if !p.Quoted || bytes.IndexByte(p.buf, '"') < 0 {
+	if p.Whole == nil {
 		return bytes.LastIndexByte(p.buf, '\n') + 1
 	}
-	end, quoted := 0, false
-	for n, c := range p.buf {
-		switch {
-		case c == '"':
-			quoted = !quoted
-		case c == '\n' && !quoted:
-			end = n + 1
-		}
-	}
-	return end
+	return p.Whole(p.buf)
 }
 
 // fill reads until the buffer is full or the body ends.

@@ -17,19 +17,19 @@ func TestPieces(t *testing.T) {
 	t.Parallel()
 	all := func(int64) bool { return true }
 	for _, c := range []struct {
-		body   string
-		quoted bool
-		want   []string
+		body  string
+		whole func(text []byte) int
+		want  []string
 	}{
-		{"", false, nil},
-		{"longer than a piece\n" + "b\nand more than two\nx", false, []string{"longer than a piece\nb\n", "and more than two\nx"}},
-		{"a\nb\nc\nd\ne", false, []string{"a\nb\nc\nd\n", "e"}},
-		{"longer than a piece\nb", false, []string{"longer than a piece\nb"}},
-		{"a\n\"b\nc\nd\ne\"\nf\n", true, []string{"a\n", "\"b\nc\nd\ne\"\nf\n"}},
+		{"", nil, nil},
+		{"longer than a piece\n" + "b\nand more than two\nx", nil, []string{"longer than a piece\nb\n", "and more than two\nx"}},
+		{"a\nb\nc\nd\ne", nil, []string{"a\nb\nc\nd\n", "e"}},
+		{"longer than a piece\nb", nil, []string{"longer than a piece\nb"}},
+		{"a\nb\nc;\nd\n", func(text []byte) int { return strings.LastIndex(string(text), ";\n") + 2 }, []string{"a\nb\nc;\n", "d\n"}},
 	} {
 		p := NewPieces(iotest.OneByteReader(strings.NewReader(c.body)), make([]byte, 3, 10), 8, 64, all)
 		require.EqualValues(t, 8, p.SizeBytes())
-		p.Quoted = c.quoted
+		p.Whole = c.whole
 		var got []string
 		for {
 			piece, err := p.Next()

@@ -331,3 +331,25 @@ func TestImportFiles(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "Rejected 1 samples (before_retention: 1)")
 }
+
+// TestImportOddFiles imports samples without a time, strings with line breaks at the end of pieces, and a misplaced quote.
+func TestImportOddFiles(t *testing.T) {
+	t.Parallel()
+	nowMs := time.Now().Add(-time.Hour).UnixMilli()
+	rows := strings.Repeat(fmt.Sprintf("a,%d,1\n", nowMs), 20)
+	for _, c := range []struct{ name, text, args, want string }{
+		{"x.csv", "__name__,__value__\nno_time,1\n", "csv", "Read 1 samples and stored 1,"},
+		{"x.lp", "cpu no_time=1\n", "influx", "Read 1 samples and stored 1,"},
+		{"y.lp", strings.Repeat(fmt.Sprintf("log text=\"a\nfake x=1 1\nb\",n=1 %d\n", nowMs*1e6), 20), "influx --piece-bytes=90B",
+			"not_numeric: 20."},
+		{"y.csv", "__name__,__timestamp__,__value__\n" + rows + "5\" a,1,1\n" + rows, "csv --piece-bytes=90B --max-line-bytes=200B",
+			"Read 41 samples and stored 40,"},
+	} {
+		file := filepath.Join(t.TempDir(), c.name)
+		require.NoError(t, os.WriteFile(file, []byte(c.text), 0o600))
+		out, err := runTsdb(t, append(append([]string{"import"}, strings.Fields(c.args)...), file, "--storage.path", t.TempDir())...)
+		require.Contains(t, out, c.want)
+		require.Contains(t, out, "Verified: source ")
+		require.Equal(t, c.name == "y.csv", err != nil, out)
+	}
+}

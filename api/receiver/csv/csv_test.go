@@ -152,6 +152,26 @@ func TestPlainRows(t *testing.T) {
 	require.Equal(t, []string{"Zone=1,__name__=up,host=a 1@1", "Zone=2,host=b 2@2", "__name__=up 3@3"}, got)
 }
 
+// TestWholeRows cuts texts after each of their bytes. The pieces have the rows of the text, and a misplaced quote costs one line.
+func TestWholeRows(t *testing.T) {
+	t.Parallel()
+	const header = "1:label:host,2:metric:temp,3:time:unix_ms"
+	format := url.Values{"format": {header}}
+	for body, size := range map[string]int{
+		"a,1,1\nb,2,2\nc": 12, "a,1,1\n\"b\nc\",2,2\r\nd": 17, "5\" pipe,1,1\nb,2,2\n": 18, "\"a\"\"\nb\",1,1\n": 12,
+		"\"a\"b\",\"c,1,1\nb,2,2\n": 19, "5\" x,\"a\nb,2,2\n": 14, "\"a\n": 0, "a": 0, "a,\"\"\n": 5, "a,1,1\n\"": 6,
+	} {
+		require.Equal(t, size, WholeRows([]byte(body)), body)
+		want, wantRejected := parse(t, format, body[:size])
+		for cut := range size {
+			first := WholeRows([]byte(body[:cut]))
+			got, rejected := parse(t, format, body[:first], body[first:size])
+			require.Equal(t, want, got, body)
+			require.Equal(t, wantRejected, rejected, body)
+		}
+	}
+}
+
 // FuzzParse: for any format and body, each row is stored or rejected.
 func FuzzParse(f *testing.F) {
 	f.Add("1:label:host,2:metric:temp,3:time:unix_s", "a,1.5,60\nb,x,61\n\"")

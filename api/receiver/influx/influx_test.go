@@ -184,6 +184,39 @@ func TestLogIns(t *testing.T) {
 	}
 }
 
+// TestWholeLines cuts a text after each of its bytes. The pieces have the lines of the text, also if a string has line breaks.
+func TestWholeLines(t *testing.T) {
+	const text = "a b=1 1\nlog msg=\"x\nfake v=1 1\ny\",n=2 2\n# \"\n\"\nc\\ \"d e=\"\\\"\n\" 3\n\nf g=4 4\n"
+	require.Equal(t, len(text), WholeLines([]byte(text+"h i=\"\n")))
+	require.Zero(t, WholeLines([]byte("a b=1")))
+	want, _, whole := parsed(t, V1(now, DefaultOptions), "", text)
+	require.Equal(t, 1, whole.badLines)
+	for cut := range len(text) {
+		size := WholeLines([]byte(text[:cut]))
+		got, _, first := parsed(t, V1(now, DefaultOptions), "", text[:size])
+		rest, _, last := parsed(t, V1(now, DefaultOptions), "", text[size:])
+		require.Equal(t, want, append(got, rest...), cut)
+		require.Equal(t, whole.badLines, first.badLines+last.badLines, cut)
+	}
+}
+
+// BenchmarkQuotes parses lines that are a quote alone. Its time per byte does not depend on the size of the body.
+func BenchmarkQuotes(b *testing.B) {
+	for _, lines := range []int{1e4, 1e5} {
+		b.Run(fmt.Sprint(lines), func(b *testing.B) {
+			body := []byte(strings.Repeat("\"\n", lines))
+			var batched batch.Batch
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				batched.Reset(batch.Bounds{ItemsMax: 1 << 20})
+				if err := V1(now, DefaultOptions)(httptest.NewRequest("POST", "/write", nil)).Parse(body, &batched); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // FuzzParse: nothing panics, every line is stored or named, and the labels of a key are its labels alone.
 func FuzzParse(f *testing.F) {
 	f.Add("cpu,host=a,b\\ c=d f=1,g=\"x\ny\",h=2i 1000\n# c\nbad\n")

@@ -50,8 +50,8 @@ func cutLine(text []byte) (first, rest []byte) {
 		return text[:end], text[end+1:]
 	}
 	// Quotes count only in values of fields, which come after the first unescaped space.
-	at, _ := until(text, 0, ' ', ' ')
-	if at > end {
+	at, stop := until(text[:end], 0, ' ', ' ')
+	if stop == 0 {
 		return text[:end], text[end+1:]
 	}
 	quoted := false
@@ -66,6 +66,17 @@ func cutLine(text []byte) (first, rest []byte) {
 		}
 	}
 	return text, nil
+}
+
+// WholeLines returns the size of the whole lines with which a text begins. It is receiver.Pieces.Whole of the protocol.
+func WholeLines(text []byte) int {
+	for rest := text; ; {
+		if _, next := cutLine(rest); next != nil {
+			rest = next
+			continue
+		}
+		return len(text) - len(rest)
+	}
 }
 
 // until returns the position of the first unescaped byte a or b at or after at, and that byte. If there is none, it

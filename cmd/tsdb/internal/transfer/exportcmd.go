@@ -89,7 +89,7 @@ func (c *exportFlags) run(w io.Writer, run func(context.Context, *RemoteRead, Ra
 	if c.output != "" {
 		file, err := os.Create(c.output)
 		if err != nil {
-			return fmt.Errorf("--output: %w", err)
+			return fmt.Errorf("--output-file: %w", err)
 		}
 		defer func() { err = errors.Join(err, file.Close()) }()
 		w = file

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"context"
 	"errors"
@@ -67,6 +68,7 @@ type File struct {
 	params url.Values
 	pieces Pieces
 	stdin  io.Reader
+	nowMs  int64 // time of samples that have none
 }
 
 // OpenFile returns a file as a source. Params are the parameters of the endpoint that takes the same format over HTTP.
@@ -76,6 +78,7 @@ func OpenFile(path, format string, params url.Values, pieces Pieces) (*File, err
 	}
 	f := &File{
 		path: path, format: format, params: params, pieces: pieces, stdin: os.Stdin, Influx: influx.DefaultOptions(),
+		nowMs: time.Now().UnixMilli(),
 	}
 	x, err := f.request()
 	if err != nil {
@@ -146,13 +149,14 @@ func (f *File) request() (receiver.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+	now := func() time.Time { return time.UnixMilli(f.nowMs) }
 	switch f.format {
 	case FormatJSONL:
 		return jsonl.Import(r), nil
 	case FormatCSV:
-		return csv.Import(time.Now)(r), nil
+		return csv.Import(now)(r), nil
 	case FormatInflux:
-		return influx.V1(time.Now, func() influx.Options { return f.Influx })(r), nil
+		return influx.V1(now, func() influx.Options { return f.Influx })(r), nil
 	case FormatOpenTSDB:
 		names, err := opentsdb.NewNames(f.params.Get(SpecialChars), opentsdb.TagsMaxDefault)
 		if err != nil {
@@ -161,7 +165,7 @@ func (f *File) request() (receiver.Request, error) {
 		return opentsdb.Text(names), nil
 	}
 	r.Header.Set("Content-Type", "application/openmetrics-text; version=1.0.0; charset=utf-8")
-	return exposition.Import(time.Now)(r), nil
+	return exposition.Import(now)(r), nil
 }
 
 // open returns a reader of the text.
@@ -191,8 +195,14 @@ func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error)
 	}
 	defer func() { err = errors.Join(err, text.Close()) }()
 	pieces := receiver.NewPieces(text, nil, f.pieces.SizeBytes, f.pieces.LineBytesMax, func(int64) bool { return true })
-	pieces.Quoted = f.format == FormatCSV
-	reader := &fileReader{file: f}
+	switch f.format {
+	case FormatCSV:
+		pieces.Whole = csv.WholeRows
+	case FormatInflux:
+		pieces.Whole = influx.WholeLines
+	}
+	f.nowMs = cmp.Or(from.NowMs, f.nowMs)
+	reader := &fileReader{file: f, at: Position{NowMs: f.nowMs}}
 	for done := int64(0); ; {
 		piece, err := pieces.Next()
 		if err != nil {

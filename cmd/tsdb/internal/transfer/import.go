@@ -64,7 +64,7 @@ func Import(ctx context.Context, from Source, to Sink, o Options) error {
 	}
 	m.report()
 	if !o.NoVerify {
-		if err := Verify(ctx, from, to, &m.state.Counts, o.Out); err != nil {
+		if err := Verify(ctx, from, to, &m.state, o.Out); err != nil {
 			return err
 		}
 	}
@@ -173,6 +173,10 @@ func (m *importer) finish(p *Part, result *ingest.Result) error {
 func (m *importer) count(p *Part) {
 	c, result := &m.state.Counts, &p.result
 	for _, r := range p.Rejections() {
+		if r.Silent {
+			c.Altered = add(c.Altered, r.Reason, r.Count)
+			continue
+		}
 		detail := r.Detail
 		if p.linesBefore > 0 {
 			detail = fmt.Sprintf("after line %d: %s", p.linesBefore, detail)
@@ -188,11 +192,26 @@ func (m *importer) count(p *Part) {
 }
 
 func (c *Counts) reject(reason string, n int, detail string) {
-	if c.Rejected == nil {
-		c.Rejected = make(map[string]int64)
-	}
-	c.Rejected[reason] += int64(n)
+	c.Rejected = add(c.Rejected, reason, n)
 	c.First = cmp.Or(c.First, detail)
+}
+
+// add adds to the count of a reason.
+func add(counts map[string]int64, reason string, n int) map[string]int64 {
+	if counts == nil {
+		counts = make(map[string]int64)
+	}
+	counts[reason] += int64(n)
+	return counts
+}
+
+// reasons lists counts by reason.
+func reasons(counts map[string]int64) string {
+	var list []string
+	for _, reason := range slices.Sorted(maps.Keys(counts)) {
+		list = append(list, fmt.Sprintf("%s: %d", reason, counts[reason]))
+	}
+	return strings.Join(list, ", ")
 }
 
 // report prints the counts.
@@ -201,11 +220,10 @@ func (m *importer) report() {
 	c := &m.state.Counts
 	fmt.Fprintf(m.options.Out, "Read %d samples and stored %d, %.0f samples/s.\n", c.Read, c.Stored,
 		float64(c.Read-m.before)/max(took.Seconds(), 1e-3))
+	if len(c.Altered) > 0 {
+		fmt.Fprintf(m.options.Out, "Values that the format allows but the database skips or rounds: %s.\n", reasons(c.Altered))
+	}
 	if rejected := c.rejected(); rejected > 0 {
-		var reasons []string
-		for _, reason := range slices.Sorted(maps.Keys(c.Rejected)) {
-			reasons = append(reasons, fmt.Sprintf("%s: %d", reason, c.Rejected[reason]))
-		}
-		fmt.Fprintf(m.options.Out, "Rejected %d samples (%s); first: %s\n", rejected, strings.Join(reasons, ", "), c.First)
+		fmt.Fprintf(m.options.Out, "Rejected %d samples (%s); first: %s\n", rejected, reasons(c.Rejected), c.First)
 	}
 }

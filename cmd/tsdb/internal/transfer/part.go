@@ -42,6 +42,8 @@ type Position struct {
 	// Bytes is an offset in a file, and Lines the number of lines before it.
 	Bytes int64 `json:"bytes,omitempty"`
 	Lines int64 `json:"lines,omitempty"`
+	// NowMs is the time of samples of a file that have none, in milliseconds since 1970. All runs and the comparison use one time.
+	NowMs int64 `json:"now_ms,omitempty"`
 }
 
 // Size describes a source.

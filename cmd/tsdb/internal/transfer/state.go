@@ -30,6 +30,8 @@ type Counts struct {
 	Stored int64 `json:"stored"`
 	// Rejected are samples that the destination refused, and lines that are malformed, by reason.
 	Rejected map[string]int64 `json:"rejected,omitempty"`
+	// Altered are values that the format allows but the database skips or rounds, by reason. They are no errors.
+	Altered map[string]int64 `json:"altered,omitempty"`
 	// First is the first rejection in full.
 	First string `json:"first,omitempty"`
 }
@@ -69,7 +71,7 @@ func parseState(src []byte) (s State, err error) {
 	switch {
 	case s.Version != stateVersion:
 		err = fmt.Errorf("version %d, this build knows %d", s.Version, stateVersion)
-	case s.Counts.Read < 0 || s.Counts.Stored < 0 || p.Series < 0 || p.Bytes < 0 || p.Lines < 0:
+	case s.Counts.Read < 0 || s.Counts.Stored < 0 || p.Series < 0 || p.Bytes < 0 || p.Lines < 0 || p.NowMs < 0:
 		err = errors.New("it has a number below 0")
 	}
 	return s, err

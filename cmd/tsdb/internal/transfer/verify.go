@@ -29,11 +29,11 @@ var ErrDiffers = errors.New("the destination differs from the source")
 // valuesMax bounds the values of a label that one selector lists.
 const valuesMax = 256
 
-// Verify reads all of the source again and compares each sample with the destination. It counts and sums up the samples of both
-// sides, and prints the result. Samples that were rejected may be missing.
-func Verify(ctx context.Context, from Source, to Reader, counts *Counts, out io.Writer) error {
+// Verify reads all of the source of an import again and compares each sample with the destination. It counts and sums up the
+// samples of both sides, and prints the result. Samples that were rejected may be missing.
+func Verify(ctx context.Context, from Source, to Reader, state *State, out io.Writer) error {
 	v := &verification{to: to}
-	err := from.Parts(ctx, Position{}, func(p *Part) error {
+	err := from.Parts(ctx, Position{NowMs: state.Position.NowMs}, func(p *Part) error {
 		defer p.release()
 		return v.part(ctx, p)
 	})
@@ -42,7 +42,7 @@ func Verify(ctx context.Context, from Source, to Reader, counts *Counts, out io.
 	}
 	fmt.Fprintf(out, "Verified: source %d samples, checksum %016x; destination %d samples, checksum %016x.\n",
 		v.source.samples, v.source.sum, v.found.samples, v.found.sum)
-	rejected := counts.rejected()
+	rejected := state.Counts.rejected()
 	switch {
 	case v.different > 0:
 		return fmt.Errorf("%w: %d samples have another value; first: %s", ErrDiffers, v.different, v.first)
