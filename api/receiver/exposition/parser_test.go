@@ -101,6 +101,7 @@ func TestExtraLabels(t *testing.T) {
 func TestPushPath(t *testing.T) {
 	open := Push(func() time.Time { return time.UnixMilli(5) })
 	for path, want := range map[string]string{
+		"/metrics/job/backup/":                              `{__name__="up", instance="i", job="backup"} 1@5 start 0`,
 		"/metrics/job/backup":                               `{__name__="up", instance="i", job="backup"} 1@5 start 0`,
 		"/prometheus/metrics/job/a%2Fb/instance/x":          `{__name__="up", instance="x", job="a/b"} 1@5 start 0`,
 		"/metrics/job@base64/YS9i/path@base64/L3Zhci9sb2c=": `{__name__="up", instance="i", job="a/b", path="/var/log"} 1@5 start 0`,
@@ -117,7 +118,7 @@ func TestPushPath(t *testing.T) {
 	}
 	for _, path := range []string{
 		"/metrics/job", "/metrics/job/", "/metrics/jobs/x", "/metrics/job/x/y", "/metrics/job/x/__name__/y",
-		"/metrics/job@base64/!!", "/metrics/job/x//y",
+		"/metrics/job@base64/!!", "/metrics/job/x//y", "/metrics/job//", "/metrics/job/x/y/z/",
 	} {
 		require.Error(t, open(httptest.NewRequest("PUT", path, nil)).Check(), path)
 	}

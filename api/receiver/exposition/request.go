@@ -65,7 +65,11 @@ func Push(now func() time.Time) receiver.Open {
 		x := &request{protocol: ProtocolPush, stored: http.StatusOK}
 		x.parser = Parser{ContentType: r.Header.Get("Content-Type"), TsMs: now().UnixMilli(), OwnTimeOnly: true}
 		path := r.URL.EscapedPath()
-		x.fault = x.parser.addGroup(strings.Split(strings.TrimPrefix(path[strings.Index(path, PushPath)+1:], "metrics/"), "/"))
+		parts := strings.Split(strings.TrimPrefix(path[strings.Index(path, PushPath)+1:], "metrics/"), "/")
+		if len(parts) == 3 && parts[2] == "" {
+			parts = parts[:2] // a Pushgateway allows a slash after the job, not after other labels
+		}
+		x.fault = x.parser.addGroup(parts)
 		return x
 	}
 }

@@ -124,6 +124,23 @@ func TestTemporality(t *testing.T) {
 	}
 }
 
+// TestScales counts the data points of an exponential histogram from the first one with a scale that native histograms lack.
+func TestScales(t *testing.T) {
+	body := `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"a","exponentialHistogram":{"aggregationTemporality":2,
+"dataPoints":[{"scale":-4,"timeUnixNano":"1000000"},{"scale":-5},{"scale":3}]}},
+{"name":"b","exponentialHistogram":{"aggregationTemporality":2,"dataPoints":[{"scale":25,"timeUnixNano":"1000000"}]}}]}]}]}`
+	r := httptest.NewRequest("POST", "/v1/metrics", nil)
+	r.Header.Set("Content-Type", jsonType)
+	b := &batch.Batch{}
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	require.NoError(t, Export(func() Options { return DefaultOptions(0) })(r).Parse([]byte(body), b))
+	require.Equal(t, 2, b.Count())
+	require.Len(t, b.Rejections(), 1)
+	require.Equal(t, 2, b.Rejections()[0].Count)
+	require.Equal(t, ingest.ReasonHistogramInvalid, b.Rejections()[0].Reason)
+	require.Contains(t, b.Rejections()[0].Detail, "Scale must be >= -4, was -5")
+}
+
 // TestRefuse: errors are a google.rpc.Status in the encoding of the request.
 func TestRefuse(t *testing.T) {
 	open := func(contentType string) receiver.Request {

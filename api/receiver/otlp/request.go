@@ -107,22 +107,30 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	}
 	if err != nil {
 		// The other metrics are stored.
-		if n := x.refused(export.Metrics()); n > 0 {
-			b.Reject(batch.Rejection{Count: n, Reason: ingest.ReasonTemporality, Detail: err.Error()})
-		} else {
+		temporality, scale := x.refused(export.Metrics())
+		if temporality > 0 {
+			b.Reject(batch.Rejection{Count: temporality, Reason: ingest.ReasonTemporality, Detail: err.Error()})
+		}
+		if scale > 0 {
+			b.Reject(batch.Rejection{Count: scale, Reason: ingest.ReasonHistogramInvalid, Detail: err.Error()})
+		}
+		if temporality+scale == 0 {
 			x.dropped = err.Error()
 		}
 	}
 	return nil
 }
 
-// refused returns the number of data points that the translation leaves out because of the temporality of their metric.
-func (x *request) refused(all pmetric.Metrics) (points int) {
-	add := func(temporality pmetric.AggregationTemporality, n int) {
-		delta := temporality == pmetric.AggregationTemporalityDelta && x.settings.AllowDeltaTemporality
-		if temporality != pmetric.AggregationTemporalityCumulative && !delta {
-			points += n
+// refused returns the numbers of data points that the translation leaves out because of the temporality of their metric, and
+// because of the scale of an exponential histogram.
+func (x *request) refused(all pmetric.Metrics) (temporality, scale int) {
+	add := func(of pmetric.AggregationTemporality, n int) bool {
+		delta := of == pmetric.AggregationTemporalityDelta && x.settings.AllowDeltaTemporality
+		if of == pmetric.AggregationTemporalityCumulative || delta {
+			return false
 		}
+		temporality += n
+		return true
 	}
 	for _, resource := range all.ResourceMetrics().All() {
 		for _, scope := range resource.ScopeMetrics().All() {
@@ -133,12 +141,26 @@ func (x *request) refused(all pmetric.Metrics) (points int) {
 				case pmetric.MetricTypeHistogram:
 					add(m.Histogram().AggregationTemporality(), m.Histogram().DataPoints().Len())
 				case pmetric.MetricTypeExponentialHistogram:
-					add(m.ExponentialHistogram().AggregationTemporality(), m.ExponentialHistogram().DataPoints().Len())
+					h := m.ExponentialHistogram()
+					if !add(h.AggregationTemporality(), h.DataPoints().Len()) {
+						scale += pointsFromBadScale(h.DataPoints())
+					}
 				}
 			}
 		}
 	}
-	return points
+	return temporality, scale
+}
+
+// pointsFromBadScale returns the number of data points from the first one whose scale no native histogram has. The translation
+// leaves all of them out.
+func pointsFromBadScale(points pmetric.ExponentialHistogramDataPointSlice) int {
+	for n := range points.Len() {
+		if points.At(n).Scale() < histogram.ExponentialSchemaMin {
+			return points.Len() - n
+		}
+	}
+	return 0
 }
 
 // Answer is an ExportMetricsServiceResponse. It counts rejected data points.
