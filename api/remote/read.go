@@ -92,25 +92,34 @@ func AppendSample(ts *prompb.TimeSeries, it chunkenc.Iterator, typ chunkenc.Valu
 	switch typ {
 	case chunkenc.ValFloat:
 		t, v := it.At()
-		ts.Samples = append(ts.Samples, readSample(t, v))
+		ts.Samples = append(ts.Samples, prompb.Sample{Timestamp: t, Value: v, XXX_unrecognized: NegativeZero(ValueField, v)})
 	case chunkenc.ValHistogram:
 		t, h := it.AtHistogram(nil)
-		ts.Histograms = append(ts.Histograms, prompb.FromIntHistogram(t, h))
+		one := prompb.FromIntHistogram(t, h)
+		one.XXX_unrecognized = NegativeZero(SumField, h.Sum)
+		ts.Histograms = append(ts.Histograms, one)
 	case chunkenc.ValFloatHistogram:
 		t, h := it.AtFloatHistogram(nil)
-		ts.Histograms = append(ts.Histograms, prompb.FromFloatHistogram(t, h))
+		one := prompb.FromFloatHistogram(t, h)
+		one.XXX_unrecognized = NegativeZero(SumField, h.Sum)
+		ts.Histograms = append(ts.Histograms, one)
 	default:
 		return fmt.Errorf("unknown kind of sample %v", typ)
 	}
 	return nil
 }
 
-// readSample returns a sample that keeps the sign of zero. The generated encoder leaves out a value that equals 0, and -0
-// equals 0. So the field is added in encoded form; decoders read it like any other value.
-func readSample(tsMs int64, v float64) prompb.Sample {
-	s := prompb.Sample{Timestamp: tsMs, Value: v}
-	if v == 0 && math.Signbit(v) {
-		s.XXX_unrecognized = protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(v))
+// Fields of the messages of remote read and of remote write 2.0 that may hold -0.
+const (
+	ValueField protowire.Number = 1 // of a sample
+	SumField   protowire.Number = 3 // of a histogram
+)
+
+// NegativeZero returns an encoded field if v is -0, otherwise nil. The generated encoder leaves out a value that equals 0, and -0
+// equals 0. Added as XXX_unrecognized, the field reaches decoders like any other value.
+func NegativeZero(field protowire.Number, v float64) []byte {
+	if v != 0 || !math.Signbit(v) {
+		return nil
 	}
-	return s
+	return protowire.AppendFixed64(protowire.AppendTag(nil, field, protowire.Fixed64Type), math.Float64bits(v))
 }

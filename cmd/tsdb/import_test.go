@@ -353,3 +353,17 @@ func TestImportOddFiles(t *testing.T) {
 		require.Equal(t, c.name == "y.csv", err != nil, out)
 	}
 }
+
+// TestImportCutOpenMetrics: a file that is cut off is refused before the first sample is stored, also within a line.
+func TestImportCutOpenMetrics(t *testing.T) {
+	t.Parallel()
+	line := fmt.Sprintf("a 12345 %d\n", time.Now().Unix())
+	for _, text := range []string{"", line, line + "a 123", line + line[:len(line)-3]} {
+		file := filepath.Join(t.TempDir(), "x.om")
+		require.NoError(t, os.WriteFile(file, []byte(text), 0o600))
+		out, err := runTsdb(t, "import", "openmetrics", file, "--storage.path", t.TempDir())
+		require.Error(t, err)
+		require.Contains(t, out, "the text does not end with # EOF")
+		require.NotContains(t, out, "Read ")
+	}
+}

@@ -209,7 +209,7 @@ func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error)
 			return fmt.Errorf("%s: after line %d: %w", f.path, reader.at.Lines, err)
 		}
 		if len(piece) == 0 {
-			return nil
+			return reader.end()
 		}
 		p := newPart()
 		if err := reader.parse(bytes.Clone(piece), p); err != nil {
@@ -236,6 +236,19 @@ type fileReader struct {
 	// family holds the lines of OpenMetrics that describe the current metric.
 	family []byte
 	metric string
+	// ended is set after the line that ends OpenMetrics.
+	ended bool
+}
+
+// errCut means that a text of OpenMetrics lacks its last line.
+var errCut = errors.New("the text does not end with # EOF, so it may be cut off")
+
+// end checks the end of the file.
+func (r *fileReader) end() error {
+	if r.file.format == FormatOpenMetrics && !r.ended {
+		return fmt.Errorf("%s: after line %d: %w", r.file.path, r.at.Lines, errCut)
+	}
+	return nil
 }
 
 // parse reads the next piece.
@@ -254,6 +267,10 @@ func (r *fileReader) parse(piece []byte, p *Part) error {
 	case FormatJSONL, FormatCSV, FormatOpenTSDB:
 		p.linesBefore = 0 // the parser continues to count lines
 	case FormatOpenMetrics:
+		r.ended = bytes.HasSuffix(bytes.TrimRight(piece, "\n"), []byte("# EOF"))
+		if !r.ended && piece[len(piece)-1] != '\n' {
+			return errCut // the last line would be a wrong sample
+		}
 		whole := append(bytes.Clone(r.family), piece...)
 		r.describe(piece)
 		if whole = bytes.TrimSuffix(bytes.TrimRight(whole, "\n"), []byte("# EOF")); len(whole) > 0 {

@@ -169,14 +169,13 @@ func encodePart(p *Part) ([]byte, error) {
 		}
 		ts := writev2.TimeSeries{LabelsRefs: symbols.SymbolizeLabels(ls, nil)}
 		for _, sample := range s.Samples {
-			ts.Samples = append(ts.Samples, writev2.Sample{Value: sample.Value, Timestamp: sample.TsMs, StartTimestamp: sample.StartMs})
+			ts.Samples = append(ts.Samples, writev2.Sample{
+				Value: sample.Value, Timestamp: sample.TsMs, StartTimestamp: sample.StartMs,
+				XXX_unrecognized: remote.NegativeZero(remote.ValueField, sample.Value),
+			})
 		}
 		for _, h := range s.Histograms {
-			if h.H != nil {
-				ts.Histograms = append(ts.Histograms, writev2.FromIntHistogram(h.StartMs, h.TsMs, h.H))
-			} else {
-				ts.Histograms = append(ts.Histograms, writev2.FromFloatHistogram(h.StartMs, h.TsMs, h.FH))
-			}
+			ts.Histograms = append(ts.Histograms, wireHistogram(&h))
 		}
 		for _, e := range s.Exemplars {
 			ts.Exemplars = append(ts.Exemplars, writev2.Exemplar{
@@ -199,6 +198,17 @@ func encodePart(p *Part) ([]byte, error) {
 		return nil, fmt.Errorf("encode a request: %w", err)
 	}
 	return snappy.Encode(nil, message), nil
+}
+
+// wireHistogram returns a native histogram as remote write 2.0 sends it.
+func wireHistogram(h *remotewrite.Histogram) (out writev2.Histogram) {
+	if h.H != nil {
+		out = writev2.FromIntHistogram(h.StartMs, h.TsMs, h.H)
+	} else {
+		out = writev2.FromFloatHistogram(h.StartMs, h.TsMs, h.FH)
+	}
+	out.XXX_unrecognized = remote.NegativeZero(remote.SumField, out.Sum)
+	return out
 }
 
 // description returns the metadata of the metric family of a series.

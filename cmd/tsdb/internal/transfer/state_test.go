@@ -2,12 +2,18 @@ package transfer
 
 import (
 	"encoding/json"
+	"math"
 	"path/filepath"
 	"testing"
 
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/model/histogram"
+	"github.com/prometheus/prometheus/model/labels"
+	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest"
+	"halite/ingest/remotewrite"
 )
 
 func TestState(t *testing.T) {
@@ -56,4 +62,27 @@ func FuzzState(f *testing.F) {
 		_, err = parseState(again)
 		require.NoError(t, err)
 	})
+}
+
+// TestNegativeZero: a request keeps the sign of zero.
+func TestNegativeZero(t *testing.T) {
+	t.Parallel()
+	negative := math.Copysign(0, -1)
+	p := newPart()
+	require.NoError(t, p.Begin(remotewrite.AppendFields(nil, labels.FromStrings("__name__", "a"))))
+	p.Sample(remotewrite.Sample{TsMs: 1, Value: negative})
+	p.Sample(remotewrite.Sample{TsMs: 2})
+	p.Histogram(remotewrite.Histogram{TsMs: 3, H: &histogram.Histogram{Sum: negative}})
+	p.Histogram(remotewrite.Histogram{TsMs: 4, FH: &histogram.FloatHistogram{Sum: negative}})
+	body, err := encodePart(p)
+	require.NoError(t, err)
+	message, err := snappy.Decode(nil, body)
+	require.NoError(t, err)
+	var req writev2.Request
+	require.NoError(t, req.Unmarshal(message))
+	s := req.Timeseries[0]
+	for n, v := range []float64{s.Samples[0].Value, s.Histograms[0].Sum, s.Histograms[1].Sum} {
+		require.True(t, math.Signbit(v), n)
+	}
+	require.False(t, math.Signbit(s.Samples[1].Value))
 }
