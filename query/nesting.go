@@ -9,8 +9,9 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// checkNesting refuses a text whose tree may be deeper than depthMax, the limit with the given name. It runs before the parser, because the parser and the
-// evaluation recurse. Each bracket counts as a level, and so does each operator between the same brackets.
+// checkNesting refuses a text whose tree may be deeper than depthMax, the limit with the given name. It runs before the parser,
+// because the parser and the evaluation recurse. Each bracket counts as a level, and so does each operator between the same
+// brackets.
 func checkNesting(text string, depthMax int, name string) error {
 	if len(text) <= depthMax {
 		return nil
