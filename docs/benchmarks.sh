@@ -60,14 +60,28 @@ stop_servers() {
   pids=()
 }
 
-compare() { # title, flags of `tsdb loadtest compare`
-  local title=$1
-  shift
+# all_tables keeps the tables of a report, without the paths of queries.
+all_tables() { grep '^|' | sed -E 's/ \(\/api[^|]*\)//; s/^\| query \|/\n&/'; }
+
+# above_bound keeps the range queries above 0.8 × the better peer, the look-ups, and the geometric means.
+above_bound() {
+  awk -F'|' '
+    /^\| range 6h \| [A-Z]/ { part = "range"; print; next }
+    /^\| instant, one series \| [A-Z]/ { part = "" }
+    /^\| look-up \| [A-Z]/ { part = "look-up"; print ""; print; next }
+    /^\| geometric mean to/ { part = "means"; print ""; print; next }
+    part == "range" && /^\| `/ { if ($(NF - 1) > 0.8) print; next }
+    part != "" && /^\|/ { print }'
+}
+
+compare() { # title, filter of the report, flags of `tsdb loadtest compare`
+  local title=$1 filter=$2
+  shift 2
   start_servers "$work/$title"
   printf '\n### %s\n\n`tsdb loadtest compare %s`\n\n' "$title" "$*"
   # The exit code is 1 when a server lost or changed a sample, and the table says which one.
   "$work/tsdb" loadtest compare --quiet "$@" "${targets[@]}" >"$work/report" || true
-  grep '^|' "$work/report" | sed -E 's/ \(\/api[^|]*\)//'
+  "$filter" <"$work/report"
   stop_servers
 }
 
@@ -76,9 +90,9 @@ tables() {
     "$(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)" "$(go env GOVERSION)"
   [ -z "$prometheus" ] || printf 'Peer: %s.\n' "$("$prometheus" --version 2>&1 | sed -n 's/ (branch.*//p' | head -n 1)"
   [ -z "$victoria" ] || printf 'Peer: VictoriaMetrics %s.\n' "${VICTORIA_VERSION:-$(dpkg-query -W -f '${Version}' victoria-metrics 2>/dev/null || echo '(unknown version)')}"
-  compare recent --hosts "$hosts" --from 51m --to 1m --settle 30s
-  compare month --hosts 3 --interval 60s --from 719h --to 1h --settle 30s
-  compare functions --hosts 63 --services 1 --from 6h10m --to 1m --queries all --query-repeats 3
+  compare recent all_tables --hosts "$hosts" --from 51m --to 1m --settle 30s
+  compare month all_tables --hosts 3 --interval 60s --from 719h --to 1h --settle 30s
+  compare functions above_bound --hosts 63 --services 1 --from 6h10m --to 1m --queries all --query-repeats 3
 }
 
 if [ "${1:-}" != --write ]; then
