@@ -102,7 +102,7 @@ func (a Age) CutoffMs(nowMs int64) int64 {
 	return max(0, nowMs-time.Duration(a).Milliseconds())
 }
 
-func (a Age) words() string {
+func (a Age) text() string {
 	if a == 0 {
 		return "forever"
 	}

@@ -42,7 +42,7 @@ func (t Tier) CheckBeside(before, age Age) error {
 		return nil
 	}
 	return fmt.Errorf("retention.%s is %s, shorter than retention.%s, which is %s: keep it at least as long",
-		t, age.words(), t-1, before.words())
+		t, age.text(), t-1, before.text())
 }
 
 // RuleRetention has the ages that a rule sets. nil means that the rule does not set the age.
@@ -145,7 +145,7 @@ func (a RetentionByTier) Check() []error {
 	}
 	if raw, age := a[Raw], a[NativeHistograms]; age.Outlives(raw) {
 		out = append(out, fmt.Errorf("retention.%s is %s, longer than retention.%s, which is %s: keep it at most as long",
-			NativeHistograms, age.words(), Raw, raw.words()))
+			NativeHistograms, age.text(), Raw, raw.text()))
 	}
 	return out
 }

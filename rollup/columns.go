@@ -169,17 +169,17 @@ func (c *Columns) Inside(startMs, endMs int64) (i, j int) {
 		return 0, 0
 	}
 	i, j = int(first), int(min(last, n-1))+1
-	if i < j && !c.whole(i, startMs, endMs) {
+	if i < j && !c.contained(i, startMs, endMs) {
 		i++
 	}
-	if i < j && !c.whole(j-1, startMs, endMs) {
+	if i < j && !c.contained(j-1, startMs, endMs) {
 		j--
 	}
 	return i, max(i, j)
 }
 
-// whole reports whether all samples that bucket i has, or may have, are in the window.
-func (c *Columns) whole(i int, startMs, endMs int64) bool {
+// contained reports whether all samples that bucket i has, or may have, are in the window.
+func (c *Columns) contained(i int, startMs, endMs int64) bool {
 	from := c.FromMs + int64(i)*c.BucketMs
 	if from > startMs && from+c.BucketMs-1 <= endMs {
 		return true

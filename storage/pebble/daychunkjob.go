@@ -26,8 +26,8 @@ const (
 	spanTriesMax = 3
 	// pauseFactor is the ratio of the background job's pauses to its work.
 	pauseFactor = 1
-	// restEverySeries is the number of series between two pauses of the background job.
-	restEverySeries = 512
+	// pauseEverySeries is the number of series between two pauses of the background job.
+	pauseEverySeries = 512
 )
 
 // errWritten reports a write to a partition while a job packs it.
@@ -254,12 +254,12 @@ func (j *dayChunkJob) writeSeries(ctx context.Context) error {
 	}
 	j.cells.Reset()
 	j.plain = j.plain[:0]
-	return j.rest(ctx)
+	return j.pauseRegularly(ctx)
 }
 
-// rest pauses the job regularly, to leave CPU for other work.
-func (j *dayChunkJob) rest(ctx context.Context) error {
-	if j.series++; j.series%restEverySeries != 0 {
+// pauseRegularly pauses the job regularly, to leave CPU for other work.
+func (j *dayChunkJob) pauseRegularly(ctx context.Context) error {
+	if j.series++; j.series%pauseEverySeries != 0 {
 		return nil
 	}
 	if j.pause > 0 {

@@ -55,7 +55,7 @@ func (w *Change) check(rules []keyschema.PatternRetention) error {
 			continue
 		}
 		found = true
-		if faults := w.of(r).Check(); len(faults) > 0 {
+		if faults := w.retentionOf(r).Check(); len(faults) > 0 {
 			return fmt.Errorf("%w: %q: %w", ErrBadChange, r.Pattern, faults[0])
 		}
 	}
@@ -69,8 +69,8 @@ func (w *Change) concerns(r keyschema.PatternRetention) bool {
 	return w.Pattern == "" || w.Pattern == r.Pattern
 }
 
-// of returns the ages that a rule would have.
-func (w *Change) of(r keyschema.PatternRetention) keyschema.RetentionByTier {
+// retentionOf returns the ages that a rule would have.
+func (w *Change) retentionOf(r keyschema.PatternRetention) keyschema.RetentionByTier {
 	if !w.concerns(r) {
 		return r.Retention
 	}
@@ -109,21 +109,21 @@ func Costs(
 		if err != nil {
 			return nil, fmt.Errorf("table %s: %w", at.table, err)
 		}
-		costers := make([]coster, len(rules))
+		estimators := make([]costEstimator, len(rules))
 		for i, rule := range rules {
-			c := &costers[i]
-			*c = coster{table: spans, families: at.families, rows: ranges[i], nowMs: now.UnixMilli(), byDay: map[int64]int64{}}
-			c.cost = Cost{Pattern: rule.Pattern, Tier: tier.String(), Age: rule.Retention[tier], NewAge: try.of(rule)[tier]}
-			if err := c.weigh(ctx); err != nil {
+			c := &estimators[i]
+			*c = costEstimator{table: spans, families: at.families, rows: ranges[i], nowMs: now.UnixMilli(), byDay: map[int64]int64{}}
+			c.cost = Cost{Pattern: rule.Pattern, Tier: tier.String(), Age: rule.Retention[tier], NewAge: try.retentionOf(rule)[tier]}
+			if err := c.estimate(ctx); err != nil {
 				return nil, fmt.Errorf("%s of rule %q: %w", tier, rule.Pattern, err)
 			}
 		}
-		if err := scale(ctx, spans, at.families, costers); err != nil {
+		if err := scale(ctx, spans, at.families, estimators); err != nil {
 			return nil, err
 		}
-		for i := range costers {
-			costers[i].sum()
-			out = append(out, costers[i].cost)
+		for i := range estimators {
+			estimators[i].sum()
+			out = append(out, estimators[i].cost)
 		}
 	}
 	return out, nil
@@ -131,7 +131,7 @@ func Costs(
 
 // scale reduces the parts of each day until their sum is the size of the day. An engine may count a shared block in each
 // part.
-func scale(ctx context.Context, table storage.SpanTable, families []string, parts []coster) error {
+func scale(ctx context.Context, table storage.SpanTable, families []string, parts []costEstimator) error {
 	sums := map[int64]int64{}
 	for i := range parts {
 		for day, size := range parts[i].byDay {
@@ -156,8 +156,8 @@ func scale(ctx context.Context, table storage.SpanTable, families []string, part
 	return nil
 }
 
-// coster estimates the size of one tier of one rule.
-type coster struct {
+// costEstimator estimates the size of one tier of one rule.
+type costEstimator struct {
 	table    storage.SpanTable
 	families []string
 	rows     []storage.RowRange
@@ -166,8 +166,8 @@ type coster struct {
 	cost     Cost
 }
 
-// weigh estimates the size of each day.
-func (c *coster) weigh(ctx context.Context) error {
+// estimate estimates the size of each day.
+func (c *costEstimator) estimate(ctx context.Context) error {
 	for _, family := range c.families {
 		days, err := c.table.Days(ctx, family)
 		if errors.Is(err, errors.ErrUnsupported) {
@@ -193,7 +193,7 @@ func (c *coster) weigh(ctx context.Context) error {
 }
 
 // has reports whether a day has a cell, or cannot be read.
-func (c *coster) has(ctx context.Context, family string, day int64) bool {
+func (c *costEstimator) has(ctx context.Context, family string, day int64) bool {
 	if len(c.rows) == 0 {
 		return false
 	}
@@ -204,7 +204,7 @@ func (c *coster) has(ctx context.Context, family string, day int64) bool {
 }
 
 // sum computes the cost from the days.
-func (c *coster) sum() {
+func (c *costEstimator) sum() {
 	byDay := c.byDay
 	today := c.nowMs / storage.DayMs
 	hidden, freed := c.cost.Age.CutoffMs(c.nowMs)/storage.DayMs, c.cost.NewAge.CutoffMs(c.nowMs)/storage.DayMs

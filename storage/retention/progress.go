@@ -81,7 +81,8 @@ func loadProgress(
 	return stored, nil, nil
 }
 
-func (p *progress) of(t keyschema.Tier, pattern string) int64 {
+// sweptDay returns the day up to which a tier of a rule was swept; 0 if none was.
+func (p *progress) sweptDay(t keyschema.Tier, pattern string) int64 {
 	return max(0, p.Days[t.String()][pattern])
 }
 

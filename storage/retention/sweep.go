@@ -64,7 +64,7 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 				continue // the policy of the families drops the data
 			}
 			to := s.cutoffDay(tier, rules[i].Retention[tier])
-			p := pass{Sweeper: s, ages: ages, tier: tier, rule: i, from: swept.of(tier, rules[i].Pattern), to: to}
+			p := pass{Sweeper: s, ages: ages, tier: tier, rule: i, from: swept.sweptDay(tier, rules[i].Pattern), to: to}
 			if p.from >= p.to {
 				continue
 			}

@@ -23,12 +23,13 @@ type cache struct {
 	bytes int64
 }
 
+// Key identifies a cached item.
 type Key struct {
-	of   presence.Partition
-	gen  uint32
-	kind byte
-	name string // label name or matcher
-	n    uint32 // block or chunk
+	partition presence.Partition
+	gen       uint32
+	kind      byte
+	name      string // label name or matcher
+	n         uint32 // block or chunk
 }
 
 type cacheItem struct {
@@ -85,7 +86,7 @@ func (c *cache) Drop(p presence.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, key := range c.Items.Keys() {
-		if key.of == p {
+		if key.partition == p {
 			c.Items.Remove(key)
 		}
 	}

@@ -46,7 +46,7 @@ func (x *Store) Open(ctx context.Context, f *Handle) (*Segment, error) {
 }
 
 func (s *Segment) Key(kind byte, name string, n uint32) Key {
-	return Key{of: s.Of.Of, gen: s.Manifest.Gen, kind: kind, name: name, n: n}
+	return Key{partition: s.Of.Of, gen: s.Manifest.Gen, kind: kind, name: name, n: n}
 }
 
 // Fault returns the error of a missing or broken cell: ErrStale if the generation was replaced, otherwise an error that names
