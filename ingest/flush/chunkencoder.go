@@ -65,5 +65,5 @@ func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs
 	return out
 }
 
-// rest returns the error of append, and whether samples are left to encode.
-func (e *chunkEncoder) rest() (more bool, err error) { return len(e.unpacked) > 0, e.err }
+// remaining returns the error of append, and whether samples are left to encode.
+func (e *chunkEncoder) remaining() (more bool, err error) { return len(e.unpacked) > 0, e.err }

@@ -36,7 +36,7 @@ func testSplit(t *testing.T, buckets, count, bytesMax int) {
 	for more := true; more; chunks++ {
 		value := e.append(nil, keyschema.Histograms, keyschema.HourStartMs(hour))
 		var err error
-		more, err = e.rest()
+		more, err = e.remaining()
 		require.NoError(t, err)
 		before := len(decoded)
 		decoded, err = new(histchunk.Decoder).Decode(value, keyschema.HourStartMs(hour), decoded)

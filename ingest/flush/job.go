@@ -234,7 +234,7 @@ func (j *job) addChunks(ctx context.Context, kind keyschema.SampleKind, hour int
 			}
 			value := j.arena.Append(func(dst []byte) []byte { return j.encoder.append(dst, kind, keyschema.HourStartMs(hour)) })
 			var err error
-			if more, err = j.encoder.rest(); err != nil {
+			if more, err = j.encoder.remaining(); err != nil {
 				return err
 			}
 			j.entries = append(j.entries, storage.Entry{

@@ -175,7 +175,7 @@ func (p *batchPool) emit(i int, e evaluator, row []float64) error {
 		return err
 	case !s.evaluated:
 		s.batch = nil
-		return p.whole(batch, e, row)
+		return p.evaluateColumns(batch, e, row)
 	}
 	for _, a := range s.annos {
 		p.Annotations.Add(a)

@@ -167,7 +167,7 @@ func (ev *Eval) batches(sel *read.Selection, w read.Windows, e evaluator) error 
 		if err != nil {
 			return err
 		}
-		if err := ev.whole(batch, e, row); err != nil {
+		if err := ev.evaluateColumns(batch, e, row); err != nil {
 			return err
 		}
 	}
@@ -184,8 +184,8 @@ func (ev *Eval) timed(f func() (*read.Batch, error)) (*read.Batch, error) {
 	return f()
 }
 
-// whole evaluates series whose samples are all in memory.
-func (ev *Eval) whole(b *read.Batch, e evaluator, row []float64) error {
+// evaluateColumns evaluates series whose samples are all in memory.
+func (ev *Eval) evaluateColumns(b *read.Batch, e evaluator, row []float64) error {
 	defer b.Release()
 	for j := range b.Columns {
 		if err := ev.tick(); err != nil {

@@ -50,7 +50,7 @@ func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 	case err != nil:
 		return err
 	case !st.More():
-		return ev.whole(b, e, row)
+		return ev.evaluateColumns(b, e, row)
 	}
 	r := &streamRun{Eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
 	defer func() { ev.Budget.Release(r.bytes) }()
