@@ -207,7 +207,7 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 		if err != nil {
 			return reply{}, deletionError(err)
 		}
-		series, err := s.shownDeleter.DeleteSeries(r.Context(), d)
+		series, err := s.aliasDeleter.DeleteSeries(r.Context(), d)
 		if err == nil {
 			err = s.deleteAnnotations(r.Context(), doomed)
 		}
@@ -218,7 +218,7 @@ func (s *Server) deleteSeries(r *http.Request) (reply, *apiError) {
 			Series int `json:"series"`
 		}{series})
 	}
-	count, err := s.shownDeleter.CountDeletion(r.Context(), d)
+	count, err := s.aliasDeleter.CountDeletion(r.Context(), d)
 	if err != nil {
 		return reply{}, deletionError(err)
 	}

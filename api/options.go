@@ -544,16 +544,16 @@ type storedSelectors interface {
 	StoredSelectors(ctx context.Context, mintMs, maxtMs int64, selectors ...[]*labels.Matcher) ([]restricted.Stored, error)
 }
 
-// shownDeleter deletes series by the names that queries show, which may be aliases.
-type shownDeleter struct {
+// aliasDeleter deletes series by their names in answers, which may be aliases.
+type aliasDeleter struct {
 	Deleter // takes stored names
 	names   storedSelectors
 }
 
 // DeleteSeries implements Deleter. It counts a series once for each stored name, and again for each part of the time with other
 // aliases.
-func (x shownDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error) {
-	err = x.each(ctx, d, func(part deletion.Request) error {
+func (x aliasDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error) {
+	err = x.eachPart(ctx, d, func(part deletion.Request) error {
 		n, err := x.Deleter.DeleteSeries(ctx, part)
 		series += n
 		return err
@@ -562,8 +562,8 @@ func (x shownDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (ser
 }
 
 // CountDeletion implements Deleter. It counts series as DeleteSeries does.
-func (x shownDeleter) CountDeletion(ctx context.Context, d deletion.Request) (count deletion.Count, err error) {
-	err = x.each(ctx, d, func(part deletion.Request) error {
+func (x aliasDeleter) CountDeletion(ctx context.Context, d deletion.Request) (count deletion.Count, err error) {
+	err = x.eachPart(ctx, d, func(part deletion.Request) error {
 		n, err := x.Deleter.CountDeletion(ctx, part)
 		count.Add(&n)
 		return err
@@ -571,8 +571,8 @@ func (x shownDeleter) CountDeletion(ctx context.Context, d deletion.Request) (co
 	return count, err
 }
 
-// each calls do with the stored names of a deletion, once for each part of its time with other aliases.
-func (x shownDeleter) each(ctx context.Context, d deletion.Request, do func(deletion.Request) error) error {
+// eachPart calls do with the stored names of a deletion, once for each part of its time with other aliases.
+func (x aliasDeleter) eachPart(ctx context.Context, d deletion.Request, do func(deletion.Request) error) error {
 	stored, err := x.names.StoredSelectors(ctx, d.FromMs, d.ToMs, d.Selectors...)
 	if err != nil {
 		return fmt.Errorf("%w: %w", deletion.ErrBadRequest, err)
@@ -589,10 +589,10 @@ func (x shownDeleter) each(ctx context.Context, d deletion.Request, do func(dele
 // restrictedDeleter adds the matchers of the principal to each selector of a deletion.
 type restrictedDeleter struct{ Deleter }
 
-// newShownDeleter returns a Deleter for the names that an index shows. An index without aliases shows the stored ones.
-func newShownDeleter(d Deleter, i Index) Deleter {
+// newAliasDeleter returns a Deleter for the names that an index shows. An index without aliases shows the stored ones.
+func newAliasDeleter(d Deleter, i Index) Deleter {
 	if names, ok := i.(storedSelectors); ok {
-		return shownDeleter{d, names}
+		return aliasDeleter{d, names}
 	}
 	return restrictedDeleter{d}
 }

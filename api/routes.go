@@ -146,8 +146,8 @@ func (s *Server) openTSDBQueries() (map[string]http.HandlerFunc, error) {
 		Engine: s.opts.OpenTSDB, BodyBytesMax: s.opts.Limits.FormBytesMax, SubQueriesMax: s.opts.Limits.SelectorsMax,
 		Now: s.opts.Now, SameOrigin: s.sameOrigin, Notes: s.opts.Notes, Stats: s.openTSDBStats,
 	}
-	if s.opts.AdminAPI && s.shownDeleter != nil {
-		o.Deleter = s.shownDeleter
+	if s.opts.AdminAPI && s.aliasDeleter != nil {
+		o.Deleter = s.aliasDeleter
 	}
 	h, err := queries.New(o)
 	if err != nil {

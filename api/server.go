@@ -28,7 +28,7 @@ type Server struct {
 	crashLoops receiver.CrashLoops
 	decoder    receiver.Decoder // of write bodies
 
-	shownDeleter  Deleter          // by the names of answers; nil without opts.Deleter
+	aliasDeleter  Deleter          // by the names of answers; nil without opts.Deleter
 	openTSDBStats *querystats.List // queries of OpenTSDB's clients
 }
 
@@ -43,11 +43,11 @@ func newServer(opts Options) (*Server, error) {
 	}
 	var shown Deleter
 	if opts.Deleter != nil {
-		shown, opts.Deleter = newShownDeleter(opts.Deleter, opts.Index), restrictedDeleter{opts.Deleter}
+		shown, opts.Deleter = newAliasDeleter(opts.Deleter, opts.Index), restrictedDeleter{opts.Deleter}
 	}
 	l := &opts.Limits
 	return &Server{
-		opts: opts, shownDeleter: shown, metrics: m,
+		opts: opts, aliasDeleter: shown, metrics: m,
 		buffers: bufferPool{bytesMax: l.BufferBytesMax}, origins: http.NewCrossOriginProtection(),
 		openTSDBStats: querystats.New(opts.Now),
 		hosts:         ui.NewHosts(),

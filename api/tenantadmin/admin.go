@@ -305,7 +305,7 @@ func (a *Admin) List(ctx context.Context) ([]Usage, error) {
 		use := uses[t.Name]
 		u := Usage{
 			Tenant: t.Name, Dropping: t.Dropping, Series: use.Series.Used, Samples: use.Samples,
-			SamplesPerSecond: use.SamplesPerSecond.Used, Bytes: a.sizes.of(t.Name),
+			SamplesPerSecond: use.SamplesPerSecond.Used, Bytes: a.sizes.last(t.Name),
 		}
 		if t.CreatedMs > 0 {
 			u.Created = time.UnixMilli(t.CreatedMs).UTC()

@@ -97,8 +97,8 @@ func (s *sizes) bytes(ctx context.Context, rows storage.RowRange) (map[string]in
 	return out, nil
 }
 
-// of returns the last sizes of a tenant; nil if there are none.
-func (s *sizes) of(name string) map[string]int64 {
+// last returns the last sizes of a tenant; nil if there are none.
+func (s *sizes) last(name string) map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.byTenant[name])

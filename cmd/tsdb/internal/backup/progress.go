@@ -18,10 +18,10 @@ type Progress struct {
 	unit  string
 	shift int // a unit has 2^shift bytes
 
-	mu          sync.Mutex // guards the fields below
-	totalBytes  int64
-	doneBytes   int64
-	began, said time.Time
+	mu               sync.Mutex // guards the fields below
+	totalBytes       int64
+	doneBytes        int64
+	began, printedAt time.Time
 }
 
 // NewProgress returns a Progress that prints MiB to w.
@@ -42,7 +42,7 @@ func (p *Progress) Begin(totalBytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.totalBytes, p.doneBytes, p.began = totalBytes, 0, p.now()
-	p.said = p.began
+	p.printedAt = p.began
 }
 
 // Skip subtracts bytes from the work.
@@ -64,10 +64,10 @@ func (p *Progress) Add(sizeBytes int64) {
 	defer p.mu.Unlock()
 	p.doneBytes += sizeBytes
 	now := p.now()
-	if now.Sub(p.said) < progressInterval || p.doneBytes == 0 || p.totalBytes <= 0 {
+	if now.Sub(p.printedAt) < progressInterval || p.doneBytes == 0 || p.totalBytes <= 0 {
 		return
 	}
-	p.said = now
+	p.printedAt = now
 	took := now.Sub(p.began)
 	left := time.Duration(float64(took) * float64(max(0, p.totalBytes-p.doneBytes)) / float64(p.doneBytes))
 	fmt.Fprintf(p.w, "%d of at most %d %s (%d %%), about %s left\n", p.doneBytes>>p.shift, p.totalBytes>>p.shift, p.unit,

@@ -67,7 +67,7 @@ func (c *scan) run(ctx context.Context, w io.Writer) error {
 		to = importEncoder{opentsdb.NewEncoder(names)}
 	}
 	p := &progress{Encoder: to, to: os.Stderr, now: time.Now, quiet: c.quiet}
-	p.said = p.now()
+	p.printedAt = p.now()
 	from := transfer.NewRemoteRead(&c.server)
 	var selectors [][]*labels.Matcher
 	var series []int64
@@ -174,7 +174,7 @@ type progress struct {
 	to             io.Writer
 	now            func() time.Time
 	quiet          bool
-	said           time.Time
+	printedAt      time.Time
 	series, points int64
 }
 
@@ -187,8 +187,8 @@ func (p *progress) Begin(series labels.Labels) {
 // Append implements transfer.Encoder.
 func (p *progress) Append(dst []byte) []byte {
 	p.points += int64(p.Rows())
-	if now := p.now(); !p.quiet && now.Sub(p.said) >= progressInterval {
-		p.said = now
+	if now := p.now(); !p.quiet && now.Sub(p.printedAt) >= progressInterval {
+		p.printedAt = now
 		fmt.Fprintf(p.to, "%d data points of %d series\n", p.points, p.series)
 	}
 	return p.Encoder.Append(dst)
