@@ -68,3 +68,25 @@ func declaredFunctions(t *testing.T, path string) map[string]bool {
 	}
 	return names
 }
+
+// TestArchitecturePaths checks the table of ARCHITECTURE.md that says where changes go: each path in it exists.
+func TestArchitecturePaths(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(text), "## Where changes go")
+	table, _, ended := strings.Cut(table, "\n## ")
+	if !found || !ended {
+		t.Fatal("ARCHITECTURE.md has no section \"Where changes go\" before another section")
+	}
+	paths := regexp.MustCompile("`([a-zA-Z0-9_.]+/[a-zA-Z0-9_./]+)`").FindAllStringSubmatch(table, -1)
+	if len(paths) < 50 {
+		t.Errorf("only %d paths found: the search is broken", len(paths))
+	}
+	for _, p := range paths {
+		if _, err := os.Stat(p[1]); err != nil {
+			t.Errorf("ARCHITECTURE.md: %v", err)
+		}
+	}
+}
