@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"fmt"
 	"net/http/httptest"
 	"strconv"
 	"strings"
@@ -165,6 +166,59 @@ func TestRefuse(t *testing.T) {
 }
 
 // TestWriteError: errors before the body is read have the encoding of the request too.
+// TestManyFailures: the detail of a rejection names some metrics and counts the others.
+func TestManyFailures(t *testing.T) {
+	body := `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[` + strings.Repeat(`{"name":"a"},`, 5000) + `{"name":"b"}]}]}]}`
+	x := parseJSON(t, DefaultOptions(0), body, new(batch.Batch))
+	require.Equal(t, 8, strings.Count(x.dropped, "\n"), x.dropped)
+	require.Contains(t, x.dropped, "\nand 4993 more")
+}
+
+// TestAttributesMax: resources, scopes and data points with too many attributes are rejected, and the others are stored.
+func TestAttributesMax(t *testing.T) {
+	attributes := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf(`{"key":"k%d","value":{"stringValue":"v"}}`, i)
+		}
+		return `"attributes":[` + strings.Join(list, ",") + `]`
+	}
+	metric := func(kind string, n int) string {
+		return `{"name":"m_` + kind + `","` + kind + `":{"aggregationTemporality":2,"dataPoints":[{"timeUnixNano":"2000000000",` +
+			attributes(n) + `}]}}`
+	}
+	scope := func(n int, metrics ...string) string {
+		return `{"scope":{` + attributes(n) + `},"metrics":[` + strings.Join(metrics, ",") + `]}`
+	}
+	resource := func(n int, scopes ...string) string {
+		return `{"resource":{` + attributes(n) + `},"scopeMetrics":[` + strings.Join(scopes, ",") + `]}`
+	}
+	o := DefaultOptions(0)
+	o.AttributesMax = 5
+	var b batch.Batch
+	parseJSON(t, o, `{"resourceMetrics":[`+strings.Join([]string{
+		resource(6, scope(0, metric("gauge", 0), metric("sum", 0))),
+		resource(5, scope(6, metric("gauge", 0)), scope(5, metric("gauge", 5), metric("gauge", 6), metric("sum", 6), metric("histogram", 6),
+			metric("exponentialHistogram", 6), metric("summary", 6))),
+	}, ",")+`]}`, &b)
+	require.Len(t, b.Rejections(), 1)
+	require.Equal(t, batch.Rejection{
+		Count: 8, Reason: ingest.ReasonTooManyLabels,
+		Detail: "a resource has 6 attributes, more than the limit of 5 (otlp.max_attributes)",
+	}, b.Rejections()[0])
+	require.Equal(t, 1, b.Count(), "the gauge with five attributes")
+}
+
+func parseJSON(t *testing.T, o Options, body string, b *batch.Batch) *request {
+	t.Helper()
+	r := httptest.NewRequest("POST", "/v1/metrics", nil)
+	r.Header.Set("Content-Type", jsonType)
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	x := Export(func() Options { return o })(r).(*request)
+	require.NoError(t, x.Parse([]byte(body), b))
+	return x
+}
+
 func TestWriteError(t *testing.T) {
 	for contentType, want := range map[string]string{protobufType: protobufType, jsonType: jsonType, "": jsonType} {
 		r, w := httptest.NewRequest("POST", "/v1/metrics", nil), httptest.NewRecorder()

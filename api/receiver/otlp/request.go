@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/storage/remote/otlptranslator/prometheusremotewrite"
-	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
@@ -40,7 +39,9 @@ type request struct {
 	contentType string
 	fault       error
 	settings    prometheusremotewrite.Settings
-	dropped     string // metrics that the translation left out, without a count of their data points
+	// attributesMax bounds the attributes of a resource, a scope and a data point.
+	attributesMax int
+	dropped       string // metrics that the translation left out, without a count of their data points
 }
 
 // Options are options of the translation. The zero value is not valid; see DefaultOptions.
@@ -50,11 +51,16 @@ type Options struct {
 	StoreDelta bool
 	// Lookback is the look-back of queries. The translation adds samples of target_info twice in that time.
 	Lookback time.Duration
+	// AttributesMax bounds the attributes of a resource, a scope and a data point. Others are rejected as too_many_labels.
+	AttributesMax int
 }
+
+// AttributesMaxDefault is the default of Options.AttributesMax.
+const AttributesMaxDefault = 256
 
 // DefaultOptions are Prometheus's defaults.
 func DefaultOptions(lookback time.Duration) Options {
-	return Options{OTLPConfig: config.DefaultOTLPConfig, Lookback: lookback}
+	return Options{OTLPConfig: config.DefaultOTLPConfig, Lookback: lookback, AttributesMax: AttributesMaxDefault}
 }
 
 // settings returns the options in the form of Prometheus's translation.
@@ -74,7 +80,7 @@ func (o *Options) settings() prometheusremotewrite.Settings {
 func Export(options func() Options) receiver.Open {
 	return func(r *http.Request) receiver.Request {
 		o := options()
-		x := &request{settings: o.settings()}
+		x := &request{settings: o.settings(), attributesMax: o.AttributesMax}
 		var err error
 		if x.contentType, _, err = mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil {
 			x.fault = fmt.Errorf("%w: %w", receiver.ErrContentType, err)
@@ -99,6 +105,7 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	if err := decode(body); err != nil {
 		return err
 	}
+	x.rejectWide(export.Metrics(), b)
 	a := &appender{batch: b}
 	converter := prometheusremotewrite.NewPrometheusConverter(a)
 	_, err := converter.FromMetrics(context.Background(), export.Metrics(), x.settings)
@@ -106,61 +113,9 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 		return a.err
 	}
 	if err != nil {
-		// The other metrics are stored.
-		temporality, scale := x.refused(export.Metrics())
-		if temporality > 0 {
-			b.Reject(batch.Rejection{Count: temporality, Reason: ingest.ReasonTemporality, Detail: err.Error()})
-		}
-		if scale > 0 {
-			b.Reject(batch.Rejection{Count: scale, Reason: ingest.ReasonHistogramInvalid, Detail: err.Error()})
-		}
-		if temporality+scale == 0 {
-			x.dropped = err.Error()
-		}
+		x.rejectUntranslated(export.Metrics(), err, b) // the other metrics are stored
 	}
 	return nil
-}
-
-// refused returns the numbers of data points that the translation leaves out because of the temporality of their metric, and
-// because of the scale of an exponential histogram.
-func (x *request) refused(all pmetric.Metrics) (temporality, scale int) {
-	add := func(of pmetric.AggregationTemporality, n int) bool {
-		delta := of == pmetric.AggregationTemporalityDelta && x.settings.AllowDeltaTemporality
-		if of == pmetric.AggregationTemporalityCumulative || delta {
-			return false
-		}
-		temporality += n
-		return true
-	}
-	for _, resource := range all.ResourceMetrics().All() {
-		for _, scope := range resource.ScopeMetrics().All() {
-			for _, m := range scope.Metrics().All() {
-				switch m.Type() {
-				case pmetric.MetricTypeSum:
-					add(m.Sum().AggregationTemporality(), m.Sum().DataPoints().Len())
-				case pmetric.MetricTypeHistogram:
-					add(m.Histogram().AggregationTemporality(), m.Histogram().DataPoints().Len())
-				case pmetric.MetricTypeExponentialHistogram:
-					h := m.ExponentialHistogram()
-					if !add(h.AggregationTemporality(), h.DataPoints().Len()) {
-						scale += pointsFromBadScale(h.DataPoints())
-					}
-				}
-			}
-		}
-	}
-	return temporality, scale
-}
-
-// pointsFromBadScale returns the number of data points from the first one whose scale no native histogram has. The translation
-// leaves all of them out.
-func pointsFromBadScale(points pmetric.ExponentialHistogramDataPointSlice) int {
-	for n := range points.Len() {
-		if points.At(n).Scale() < histogram.ExponentialSchemaMin {
-			return points.Len() - n
-		}
-	}
-	return 0
 }
 
 // Answer is an ExportMetricsServiceResponse. It counts rejected data points.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -246,6 +247,7 @@ func (c *Config) OTLPOptions(lookback time.Duration) otlp.Options {
 		out.OTLPConfig = theirs
 	}
 	out.StoreDelta = c.OTLP.Delta == deltaStore
+	out.AttributesMax = cmp.Or(c.OTLP.AttributesMax, out.AttributesMax)
 	return out
 }
 

@@ -117,6 +117,7 @@ func writeFaults() []struct{ src, want string } {
 		{"influx: {db_label: __name__}", `field influx.db_label: "__name__" is not the name of a label`},
 		{"influx: {separator: " + strings.Repeat("_", 65) + "}", `…" has more than 64 bytes`},
 		{"influx: {skip_single_field: true, skip_measurement: true}", "field influx.skip_measurement: without measurement and field"},
+		{"otlp: {max_attributes: 4097}", "field otlp.max_attributes: 4097 is outside 0..4096"},
 		{"otlp: {delta: keep}", `field otlp.delta: "keep" is neither drop nor store`},
 		{"otlp: {translation_strategy: x}", `field otlp.translation_strategy: "x" is none of`},
 		{"otlp: {promote_resource_attributes: [a, a]}", `field otlp: invalid 'promote_resource_attributes': duplicated promoted`},

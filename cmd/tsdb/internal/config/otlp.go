@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// OTLP holds the options of the translation of OTLP. All but Delta have Prometheus's names and defaults.
+// OTLP holds the options of the translation of OTLP. All but Delta and AttributesMax have Prometheus's names and defaults.
 type OTLP struct {
 	PromoteAllResourceAttributes         bool     `yaml:"promote_all_resource_attributes,omitempty"`
 	PromoteResourceAttributes            []string `yaml:"promote_resource_attributes,omitempty,flow"`
@@ -21,7 +21,12 @@ type OTLP struct {
 	LabelNamePreserveMultipleUnderscores *bool    `yaml:"label_name_preserve_multiple_underscores,omitempty"`
 	// Delta is deltaDrop or deltaStore; "" means deltaDrop.
 	Delta string `yaml:"delta,omitempty"`
+	// AttributesMax bounds the attributes of a resource, a scope and a data point; 0 means otlp.AttributesMaxDefault.
+	AttributesMax int `yaml:"max_attributes,omitempty"`
 }
+
+// attributesMost bounds AttributesMax. The time of the translation grows with the square of it.
+const attributesMost = 4096
 
 // What happens to sums and histograms of delta temporality.
 const (
@@ -32,7 +37,7 @@ const (
 // options returns the options in the form of Prometheus. The error comes from Prometheus's checks.
 func (o *OTLP) options() (c promconfig.OTLPConfig, err error) {
 	theirs := *o
-	theirs.Delta = ""
+	theirs.Delta, theirs.AttributesMax = "", 0
 	text, err := yaml.Marshal(&theirs)
 	if err != nil {
 		return c, err
@@ -53,5 +58,8 @@ func (o *OTLP) validate(fault func(field, format string, args ...any)) {
 	}
 	if !slices.Contains([]string{"", deltaDrop, deltaStore}, o.Delta) {
 		fault("otlp.delta", "%q is neither %s nor %s", shortened(o.Delta), deltaDrop, deltaStore)
+	}
+	if o.AttributesMax < 0 || o.AttributesMax > attributesMost {
+		fault("otlp.max_attributes", "%d is outside 0..%d", o.AttributesMax, attributesMost)
 	}
 }
