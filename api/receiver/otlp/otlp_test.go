@@ -198,8 +198,8 @@ func TestAttributesMax(t *testing.T) {
 	var b batch.Batch
 	parseJSON(t, o, `{"resourceMetrics":[`+strings.Join([]string{
 		resource(6, scope(0, metric("gauge", 0), metric("sum", 0))),
-		resource(5, scope(6, metric("gauge", 0)), scope(5, metric("gauge", 5), metric("gauge", 6), metric("sum", 6), metric("histogram", 6),
-			metric("exponentialHistogram", 6), metric("summary", 6))),
+		resource(5, scope(6, metric("gauge", 0)), scope(5, metric("gauge", 5), metric("gauge", 6), metric("sum", 6),
+			metric("histogram", 6), metric("exponentialHistogram", 6), metric("summary", 6))),
 	}, ",")+`]}`, &b)
 	require.Len(t, b.Rejections(), 1)
 	require.Equal(t, batch.Rejection{

@@ -162,7 +162,9 @@ func (c *attributeCheck) checkPoints(m pmetric.Metric) {
 	}
 }
 
-func removeWide[P interface{ Attributes() pcommon.Map }](c *attributeCheck, points interface{ RemoveIf(func(P) bool) }, what string) {
+func removeWide[P interface{ Attributes() pcommon.Map }](
+	c *attributeCheck, points interface{ RemoveIf(func(P) bool) }, what string,
+) {
 	points.RemoveIf(func(p P) bool {
 		if !c.wide(p.Attributes(), what) {
 			return false
