@@ -20,7 +20,7 @@ export function visits(hostile) {
     { name: 'query', hash: query('sum by (region) (rate(demo_requests_total[5m]))', '&range=6h'), image: 'ui-query' },
     { name: 'query-stacked', hash: query(rate, '&range=6h&tab=stacked') },
     { name: 'query-heatmap', hash: query(buckets, '&range=6h&tab=heatmap') },
-    { name: 'query-table', hash: query(`{job="<script>alert(2)</script>"}`, '&tab=table'), act: shows(hostile) },
+    { name: 'query-table', hash: query(`last_over_time({job="<script>alert(2)</script>"}[1h])`, '&tab=table'), act: shows(hostile) },
     { name: 'query-raw', hash: query('demo_requests_total{instance=~"host-0000.*"}', '&tab=raw&range=5m') },
     { name: 'query-plan', hash: query(rate, '&range=6h&tab=plan'), act: shows('aggregate sum by (instance)') },
     { name: 'query-type', hash: 'query', act: typeQuery },
