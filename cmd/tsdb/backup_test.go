@@ -113,7 +113,7 @@ var backupFlags = []string{"--no-web.self-scrape", "--web.enable-admin-api"}
 // restores each backup. It opens with an ordinary start and holds every sample that was acknowledged before the backup began.
 func TestBackupsUnderLoad(t *testing.T) {
 	t.Parallel()
-	_, rounds := seeds.Range(t, seeds.Default{Full: 30, Short: 3})
+	_, rounds := seeds.Range(t, seeds.Default{Full: 10, Short: 3})
 	rng := seeds.Rand(t, 1)
 	root := t.TempDir()
 	dir, repository := filepath.Join(root, "db"), filepath.Join(root, "backups")
