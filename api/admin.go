@@ -245,7 +245,7 @@ func (s *Server) annotatedSeries(ctx context.Context, d *deletion.Request) (doom
 	if s.opts.Notes == nil {
 		return nil, nil
 	}
-	noted, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Series(ctx, d.FromMs, d.ToMs)
+	noted, err := s.opts.Notes.ForTenant(principal.From(ctx).Prefix()).Series(ctx, d.FromMs, d.ToMs)
 	if err != nil || len(noted) == 0 {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func storedTSUID(stored labels.Labels) string {
 // deleteAnnotations deletes the annotations of series.
 func (s *Server) deleteAnnotations(ctx context.Context, series []annotated) error {
 	for _, a := range series {
-		if _, err := s.opts.Notes.Of(principal.From(ctx).Prefix()).Delete(ctx, a.tsuid, a.fromMs, a.toMs); err != nil {
+		if _, err := s.opts.Notes.ForTenant(principal.From(ctx).Prefix()).Delete(ctx, a.tsuid, a.fromMs, a.toMs); err != nil {
 			return err
 		}
 	}

@@ -131,12 +131,12 @@ func TestOpenTSDBRename(t *testing.T) {
 	for kind, names := range map[tsuid.Kind][2]string{
 		tsuid.Metric: {"sys.cpu.user", "cpu.user"}, tsuid.Key: {"iface", "device"}, tsuid.Value: {"web02", "web01"},
 	} {
-		code, text := s.ask("GET", "/api/uid/uidmeta?type="+kind.String()+"&uid="+tsuid.Of(kind, names[0]).String(), "")
+		code, text := s.ask("GET", "/api/uid/uidmeta?type="+kind.String()+"&uid="+tsuid.Derive(kind, names[0]).String(), "")
 		require.Equal(t, 200, code, text)
-		require.Contains(t, text, fmt.Sprintf(`"uid":"%s"`, tsuid.Of(kind, names[1])))
+		require.Contains(t, text, fmt.Sprintf(`"uid":"%s"`, tsuid.Derive(kind, names[1])))
 		require.Contains(t, text, fmt.Sprintf(`"name":"%s"`, names[1]))
 	}
-	require.Equal(t, 404, codeOf(s, "/api/uid/uidmeta?type=metric&uid="+tsuid.Of(tsuid.Metric, "none").String()))
+	require.Equal(t, 404, codeOf(s, "/api/uid/uidmeta?type=metric&uid="+tsuid.Derive(tsuid.Metric, "none").String()))
 	s.require(t, "POST /api/uid/rename", `{"metric":"cpu.user","name":"sys.cpu.user"}`, 400,
 		`{"result":"false","error":"the aliases form a loop: metric \"cpu.user\" answers as \"sys.cpu.user\""}`)
 	s.require(t, "POST /api/uid/rename", `{"metric":"none","name":"more"}`, 400,

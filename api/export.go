@@ -108,7 +108,7 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, format expor
 		if isCSV {
 			e.part = append(e.part, rows.Header()...)
 		}
-		err := budget.take(exportBytes)
+		err := budget.reserve(exportBytes)
 		for n := 0; err == nil && n < len(e.sets); n++ {
 			err = s.exportSet(ctx, e, n, budget)
 		}

@@ -167,7 +167,7 @@ func (s *Server) appendNewest(
 			if n.histogram != nil {
 				sizeBytes += 2 * n.histogram.Size()
 			}
-			if err := budget.take(sizeBytes); err != nil {
+			if err := budget.reserve(sizeBytes); err != nil {
 				return list, err
 			}
 			list = append(list, n)

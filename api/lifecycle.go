@@ -103,7 +103,7 @@ func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		budget := s.newBudget(r.Context())
 		defer budget.end()
-		if budget.take(gatheredBytes) == nil {
+		if budget.reserve(gatheredBytes) == nil {
 			budget.sending(answerOf(r.Context()))
 		}
 		exposition.ServeHTTP(w, r)

@@ -151,7 +151,7 @@ func (s *Server) findStrings(
 		for _, text := range found {
 			bytes += stringBytes + len(text)
 		}
-		if err := budget.take(bytes); err != nil {
+		if err := budget.reserve(bytes); err != nil {
 			return nil, evalError(err)
 		}
 		list = joined(list, found)

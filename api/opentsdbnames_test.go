@@ -169,13 +169,13 @@ func TestOpenTSDBLookup(t *testing.T) {
 func TestOpenTSDBUIDs(t *testing.T) {
 	t.Parallel()
 	s := tsdStack(t)
-	metric := tsuid.Of(tsuid.Metric, "net.bytes").String()
+	metric := tsuid.Derive(tsuid.Metric, "net.bytes").String()
 	series := tsuid.Text(labels.FromStrings("__name__", "net.bytes", "iface", "web02"))
-	fresh := tsuid.Of(tsuid.Metric, "new").String()
+	fresh := tsuid.Derive(tsuid.Metric, "new").String()
 	s.require(t, "GET /api/uid/assign?metric=new", "", 200, `{"metric":{"new":"`+fresh+`"}}`)
 	s.require(t, "POST /api/uid/assign", `{"metric":["new","net.bytes","b!"],"tagk":["host"]}`, 400, `{"metric":{"new":"`+fresh+`"},
 		"metric_errors":{"net.bytes":"Name already exists with UID: `+metric+`","b!":"Invalid metric (\"b!\"): illegal character: !"},
-		"tagk":{},"tagk_errors":{"host":"Name already exists with UID: `+tsuid.Of(tsuid.Key, "host").String()+`"}}`)
+		"tagk":{},"tagk_errors":{"host":"Name already exists with UID: `+tsuid.Derive(tsuid.Key, "host").String()+`"}}`)
 	s.require(t, "GET /api/uid/assign", "", 400, tsdError(400, "Missing values to assign UIDs", ""))
 
 	at := "/api/uid/uidmeta?uid=" + strings.ToLower(metric) + "&type=metric"

@@ -178,18 +178,18 @@ func (s *Server) querySamples(
 			}
 			if typ != chunkenc.ValFloat {
 				// The histogram, its encoded and its compressed form.
-				if err := budget.take(3 * ts.Histograms[len(ts.Histograms)-1].Size()); err != nil {
+				if err := budget.reserve(3 * ts.Histograms[len(ts.Histograms)-1].Size()); err != nil {
 					return nil, readFailure(err)
 				}
 			}
 			if len(ts.Samples)-counted == readStep {
-				if err := budget.take(readStep * readSampleBytes); err != nil {
+				if err := budget.reserve(readStep * readSampleBytes); err != nil {
 					return nil, readFailure(err)
 				}
 				counted += readStep
 			}
 		}
-		if err := budget.take((len(ts.Samples)-counted)*readSampleBytes + 4*int(series.Labels().ByteSize())); err != nil {
+		if err := budget.reserve((len(ts.Samples)-counted)*readSampleBytes + 4*int(series.Labels().ByteSize())); err != nil {
 			return nil, readFailure(err)
 		}
 		if err := it.Err(); err != nil {

@@ -70,7 +70,7 @@ func document(v any) (reply, *apiError) { return reply{document: v}, nil }
 func (s *Server) encode(ctx context.Context, r *reply) *apiError {
 	text := promjson.Marshal(r.document)
 	budget := s.newBudget(ctx)
-	if err := budget.take(2 * len(text)); err != nil { // the text and the buffer
+	if err := budget.reserve(2 * len(text)); err != nil { // the text and the buffer
 		budget.end()
 		return evalError(err)
 	}
@@ -279,8 +279,8 @@ func (s *Server) newBudget(ctx context.Context) responseBudget {
 	return responseBudget{s.opts.Budgets.BudgetOf(ctx)}
 }
 
-// take reserves bytes, or returns a *budget.LimitError.
-func (b responseBudget) take(bytes int) error {
+// reserve adds bytes to the reservation, or returns a *budget.LimitError.
+func (b responseBudget) reserve(bytes int) error {
 	if b.budget == nil {
 		return nil
 	}

@@ -203,7 +203,7 @@ func (s *Server) describeTargets(
 		}
 		size := len(list)
 		if list, err = s.appendDescribed(ctx, list, l, target.Labels, r.FormValue("metric")); err == nil {
-			err = budget.take((len(list) - size) * describedBytes)
+			err = budget.reserve((len(list) - size) * describedBytes)
 		}
 		if err != nil {
 			return nil, evalError(err)

@@ -249,10 +249,10 @@ type tenantLimits struct {
 }
 
 func (s *Server) tenantLimitsOf(name string, use tenantlimits.Use) tenantLimits {
-	of := func(u ratelimit.Use) ingest.LimitUse {
+	limitUse := func(u ratelimit.Use) ingest.LimitUse {
 		return ingest.LimitUse{Used: u.Used, Warn: u.Warn, Max: u.Max, DryRun: u.DryRun}
 	}
-	out := tenantLimits{Tenant: name, Series: of(use.Series), SamplesPerSecond: of(use.SamplesPerSecond)}
+	out := tenantLimits{Tenant: name, Series: limitUse(use.Series), SamplesPerSecond: limitUse(use.SamplesPerSecond)}
 	if s.opts.QueryLimits != nil {
 		out.Queries = s.opts.QueryLimits.TenantStatus(name)
 	}

@@ -87,7 +87,7 @@ func (i *Ingester) DropTenant(ctx context.Context, tenant string) (series int, e
 	}
 	defer i.Exit()
 	prefix := keyschema.TenantPrefix(tenant)
-	if err := i.tenants.Of(prefix).Close(ctx); err != nil {
+	if err := i.tenants.ForPrefix(prefix).Close(ctx); err != nil {
 		return 0, err
 	}
 	if series, err = i.deleter.DropTenant(ctx, tenant); err != nil {

@@ -93,7 +93,7 @@ type Limits struct {
 	// MetricNameBytesMax bounds the value of __name__; default and upper bound keyschema.MetricBytesMax (1 KiB).
 	MetricNameBytesMax int
 	// LabelSetBytesMax bounds all names and values of a series together; default LabelSetBytesMaxDefault, upper bound
-	// LabelSetBytesMost.
+	// LabelSetBytesUpperBound.
 	LabelSetBytesMax int
 	// BodyBytesMax and DecodedBytesMax bound a request before and after decompression; default 32 MiB each.
 	BodyBytesMax, DecodedBytesMax int
@@ -156,7 +156,7 @@ type HeadOptions struct {
 	// FlushInterval is the time between two runs of the flush job; default 15 s. Negative turns all background jobs off: then
 	// only Flush and Close flush.
 	FlushInterval time.Duration
-	// ExemplarsMax is the number of exemplars kept for a series and hour, at most head.ExemplarsMost; default 60. The newest ones
+	// ExemplarsMax is the number of exemplars kept for a series and hour, at most head.ExemplarsUpperBound; default 60. The newest ones
 	// are kept.
 	ExemplarsMax int
 	// Grace is the time after the end of an hour for which its rows wait for late samples; default 1 minute.
@@ -172,8 +172,8 @@ type HeadOptions struct {
 	IdleAfter time.Duration
 }
 
-// HistogramBytesMost is the largest Limits.HistogramBytesMax. A log record can hold such a histogram.
-const HistogramBytesMost = 1 << 20
+// HistogramBytesUpperBound is the largest Limits.HistogramBytesMax. A log record can hold such a histogram.
+const HistogramBytesUpperBound = 1 << 20
 
 // SharedLogBytesMaxDefault is the default of Limits.SharedLogBytesMax. A sync of this size takes little longer than a small one.
 const SharedLogBytesMaxDefault = 128 << 10
@@ -187,9 +187,9 @@ const (
 	LabelsPerSeriesMaxDefault = 512
 	LabelValueBytesMaxDefault = 64 << 10
 	LabelSetBytesMaxDefault   = 256 << 10
-	// LabelSetBytesMost is the upper bound of Limits.LabelSetBytesMax. A record of the log and a cell of the index hold whole
+	// LabelSetBytesUpperBound is the upper bound of Limits.LabelSetBytesMax. A record of the log and a cell of the index hold whole
 	// label sets.
-	LabelSetBytesMost = 1 << 20
+	LabelSetBytesUpperBound = 1 << 20
 )
 
 func (l Limits) withDefaults(cpus int) Limits {
@@ -256,9 +256,9 @@ func (o Options) Validate() error {
 	check(o.Head.BytesMax < 0, "Head.BytesMax %d is negative", o.Head.BytesMax)
 	check(o.Head.TotalBytesMax < 0, "Head.TotalBytesMax %d is negative", o.Head.TotalBytesMax)
 	row := o.Head.RowBytesMax
-	check(row < 0 || row > head.RowBytesMost, "Head.RowBytesMax %d is not in 0…%d", row, head.RowBytesMost)
+	check(row < 0 || row > head.RowBytesUpperBound, "Head.RowBytesMax %d is not in 0…%d", row, head.RowBytesUpperBound)
 	exemplars := o.Head.ExemplarsMax
-	check(exemplars < 0 || exemplars > head.ExemplarsMost, "Head.ExemplarsMax %d is not in 0…%d", exemplars, head.ExemplarsMost)
+	check(exemplars < 0 || exemplars > head.ExemplarsUpperBound, "Head.ExemplarsMax %d is not in 0…%d", exemplars, head.ExemplarsUpperBound)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
 	if err := o.Limits.Validate(); err != nil {
 		errs = append(errs, err)
@@ -277,8 +277,8 @@ func (l Limits) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(l.HistogramBytesMax > HistogramBytesMost, "Limits.HistogramBytesMax %d is above %d", l.HistogramBytesMax,
-		HistogramBytesMost)
+	check(l.HistogramBytesMax > HistogramBytesUpperBound, "Limits.HistogramBytesMax %d is above %d", l.HistogramBytesMax,
+		HistogramBytesUpperBound)
 	for _, f := range []struct {
 		name        string
 		value, most int
@@ -286,7 +286,7 @@ func (l Limits) Validate() error {
 		{"MetricNameBytesMax", l.MetricNameBytesMax, keyschema.MetricBytesMax},
 		{"LabelNameBytesMax", l.LabelNameBytesMax, memory.LabelNameBytesMax},
 		{"LabelValueBytesMax", l.LabelValueBytesMax, memory.LabelValueBytesMax},
-		{"LabelSetBytesMax", l.LabelSetBytesMax, LabelSetBytesMost},
+		{"LabelSetBytesMax", l.LabelSetBytesMax, LabelSetBytesUpperBound},
 	} {
 		check(f.value < 0 || f.value > f.most, "Limits.%s %d is not in 0…%d", f.name, f.value, f.most)
 	}

@@ -273,7 +273,7 @@ func (p *replay) store(b *logreplay.Batch, kind keyschema.SampleKind) error {
 	p.samples.Add(int64(len(samples)))
 	p.stripes.Sort(p.i.head, samples)
 	if err := p.eachStripe(func(stripe int) error {
-		some := p.stripes.Of(stripe)
+		some := p.stripes.Stripe(stripe)
 		if len(some) == 0 {
 			return nil
 		}

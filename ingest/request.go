@@ -133,7 +133,7 @@ func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	over, overTenant, prefix, tenant := false, false, "", (*tenantlimits.Tenant)(nil)
 	if who := principal.From(ctx); who != nil && len(who.Tenants) > 0 {
 		prefix = who.Prefix()
-		tenant = w.tenants.Of(prefix)
+		tenant = w.tenants.ForPrefix(prefix)
 	}
 	if err == nil {
 		over, err = w.admission.checkRate(w.now(), w.admission.rate.Check)
@@ -448,7 +448,7 @@ func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, kn
 	}
 	from := r.taken()
 	for _, sample := range s.Samples {
-		r.take(ref, s.Labels, sample)
+		r.appendSample(ref, s.Labels, sample)
 	}
 	if len(s.Histograms)+len(s.Exemplars) > 0 {
 		r.takeRecords(s, ref)
@@ -465,11 +465,11 @@ func (r *Request) takeKnown(ref uint32, s remotewrite.Sample) {
 	if r.rules != nil && !r.admits(ref, r.cursor.Tag(), Counts{Samples: 1}) {
 		return
 	}
-	r.take(ref, nil, s)
+	r.appendSample(ref, nil, s)
 }
 
-// take takes a sample if its time is acceptable. If ref is 0, fields are the label fields of the series.
-func (r *Request) take(ref uint32, fields []byte, s remotewrite.Sample) {
+// appendSample appends a sample if its time is acceptable. If ref is 0, fields are the label fields of the series.
+func (r *Request) appendSample(ref uint32, fields []byte, s remotewrite.Sample) {
 	if s.TsMs < r.minMs || s.TsMs > r.maxMs {
 		if why, bad := r.timeFault(ref, fields, s.TsMs); bad {
 			r.reject(1, ref, fields, why)

@@ -93,7 +93,7 @@ func (l *seriesLimits) check(metric string, samples int) rejection {
 	if use := l.all(); l.over(limitSeries, metric, samples, use) {
 		return l.refuse(metric, samples, rejectf(ReasonSeriesLimit, "the limit of %d active series is reached", use.Max))
 	}
-	if use := l.of(metric, 0); use.Max > 0 {
+	if use := l.forMetric(metric, 0); use.Max > 0 {
 		use.Used = int64(l.index.ActiveSeries(metric))
 		if l.over(limitMetric, metric, samples, use.LimitUse) {
 			_, name := keyschema.SplitTenant(metric)
@@ -105,7 +105,7 @@ func (l *seriesLimits) check(metric string, samples int) rejection {
 		return rejection{}
 	}
 	prefix, _ := keyschema.SplitTenant(metric)
-	tenant := l.tenants.Of(prefix)
+	tenant := l.tenants.ForPrefix(prefix)
 	limit, used := tenant.Series()
 	use := LimitUse{Used: used, Warn: limit.Warn, Max: limit.Max, DryRun: limit.DryRun}
 	if limit.Max > 0 && l.over(limitTenant, metric, samples, use) {
@@ -122,8 +122,8 @@ func (l *seriesLimits) all() LimitUse {
 	return LimitUse{Used: l.series.Load(), Warn: limit.warnAt(), Max: limit.Max, DryRun: limit.DryRun}
 }
 
-// of returns the limit of a metric. series becomes its usage.
-func (l *seriesLimits) of(metric string, series int) MetricLimitUse {
+// forMetric returns the limit of a metric. series becomes its usage.
+func (l *seriesLimits) forMetric(metric string, series int) MetricLimitUse {
 	limit := l.schema.SeriesLimit(metric)
 	return MetricLimitUse{Metric: metric, Pattern: limit.Pattern, LimitUse: LimitUse{
 		Used: int64(series), Warn: int64(limit.Warn), Max: int64(limit.Max), DryRun: limit.DryRun,
@@ -190,12 +190,12 @@ func (l *seriesLimits) near() bool {
 // nearMetrics lists the metrics whose limits warn.
 func (l *seriesLimits) nearMetrics() []MetricLimitUse {
 	out := []MetricLimitUse{}
-	least := l.schema.SeriesWarnLeast()
+	least := l.schema.SeriesWarnMin()
 	if least == 0 {
 		return out
 	}
 	l.index.EachMetric(least, func(metric string, series int) {
-		if use := l.of(metric, series); use.warns() {
+		if use := l.forMetric(metric, series); use.warns() {
 			out = append(out, use)
 		}
 	})

@@ -215,7 +215,7 @@ func (d *statesDriver) write() {
 	var samples []Sample
 	for range 1 + d.rng.IntN(40) {
 		n := d.rng.IntN(len(d.model.labels))
-		ageMs := int64(d.r.ages.Of(d.model.labels[n].Get("__name__"))[keyschema.Raw]) / int64(time.Millisecond)
+		ageMs := int64(d.r.ages.ForMetric(d.model.labels[n].Get("__name__"))[keyschema.Raw]) / int64(time.Millisecond)
 		ts := nowMs - d.rng.Int64N(ageMs-keyschema.HourMs)
 		if d.rng.IntN(3) == 0 {
 			ts = nowMs - d.rng.Int64N(keyschema.HourMs)

@@ -144,7 +144,7 @@ func (m *statesModel) clone() *statesModel {
 
 // kept is the first hour that a tier keeps of a series, under the current age and all earlier ones.
 func (m *statesModel) kept(r *statesRig, n int, tier keyschema.Tier) int64 {
-	cutoffMs := r.ages.Of(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.Now().UnixMilli())
+	cutoffMs := r.ages.ForMetric(m.labels[n].Get(model.MetricNameLabel))[tier].CutoffMs(r.clock.Now().UnixMilli())
 	// A row lives until its last millisecond expires, a cell of hours until the last millisecond of its day.
 	first := cutoffMs / keyschema.HourMs
 	if tier != keyschema.Raw {

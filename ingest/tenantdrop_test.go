@@ -232,8 +232,8 @@ func TestDescriptionsOfTenants(t *testing.T) {
 func TestWritesAcquireCPUSlots(t *testing.T) {
 	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), tenantTweak)
 	activity := principal.NewActivity(time.Now, 1)
-	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
-	who := activity.Of(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
+	activity.For(&principal.Principal{Tenants: []string{"beta"}})
+	who := activity.For(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
 	req := &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
 		series([]string{"__name__", "m"}, sample(r.clock.Now().UnixMilli(), 1)),
 	}}
@@ -268,7 +268,7 @@ func TestWritesShareTheLog(t *testing.T) {
 		series([]string{"__name__", "m"}, sample(r.clock.Now().UnixMilli(), 1)),
 	}}
 	write := func(tenant string) error {
-		who := activity.Of(&principal.Principal{Name: tenant, Tenants: []string{tenant}})
+		who := activity.For(&principal.Principal{Name: tenant, Tenants: []string{tenant}})
 		_, err := r.Write(principal.With(t.Context(), who), Input{Body: body(t, req)})
 		return err
 	}

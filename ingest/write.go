@@ -61,7 +61,7 @@ func (i *Ingester) storeNumbers(r *Request, kind keyschema.SampleKind, numbers [
 	r.stripes.Sort(h, numbers)
 	defer func() { r.NoteChanges(r.stripes.Sorted()) }()
 	for stripe := range h.Stripes() {
-		samples := r.stripes.Of(stripe)
+		samples := r.stripes.Stripe(stripe)
 		for len(samples) > 0 {
 			some := samples[:min(len(samples), recordSamplesMax)]
 			samples = samples[len(some):]

@@ -134,10 +134,10 @@ const tenantShare = 4
 func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	converted := make(map[string]tenantlimits.Limits, len(limits))
 	for name, l := range limits {
-		of := func(l Limit) ratelimit.Options {
+		options := func(l Limit) ratelimit.Options {
 			return ratelimit.Options{Max: l.Max, Warn: l.warnAt(), DryRun: l.DryRun}
 		}
-		converted[name] = tenantlimits.Limits{SamplesPerSecond: of(l.SamplesPerSecond), Series: of(l.Series)}
+		converted[name] = tenantlimits.Limits{SamplesPerSecond: options(l.SamplesPerSecond), Series: options(l.Series)}
 	}
 	w.tenants.Set(converted)
 }

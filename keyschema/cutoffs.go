@@ -65,12 +65,12 @@ func (r *TierRetention) Snapshot() *TierRetention {
 	return NewRetention(r.retention.Load()).Tier(r.tier)
 }
 
-// Of returns the age of a metric.
-func (r *TierRetention) Of(metric string) Age {
+// ForMetric returns the age of a metric.
+func (r *TierRetention) ForMetric(metric string) Age {
 	if r == nil {
 		return 0
 	}
-	return r.retention.Load().Of(metric)[r.tier]
+	return r.retention.Load().ForMetric(metric)[r.tier]
 }
 
 // Longest returns the longest age of a metric.
@@ -131,7 +131,7 @@ func (c *Cutoffs) Ms(metric string) int64 {
 		return 0
 	}
 	if !c.known || c.metric != metric {
-		c.metric, c.ms, c.known = metric, c.ages.Of(metric)[c.tier].CutoffMs(c.nowMs), true
+		c.metric, c.ms, c.known = metric, c.ages.ForMetric(metric)[c.tier].CutoffMs(c.nowMs), true
 	}
 	return c.ms
 }

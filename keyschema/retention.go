@@ -206,8 +206,8 @@ func Uniform(ages RetentionByTier) *RetentionByMetric {
 	return newRetentionByMetric([]PatternRetention{{"*", ages.capped()}})
 }
 
-// Of returns the ages of a metric.
-func (r *RetentionByMetric) Of(metric string) RetentionByTier {
+// ForMetric returns the ages of a metric.
+func (r *RetentionByMetric) ForMetric(metric string) RetentionByTier {
 	return r.order[r.RuleOf(metric)].Retention
 }
 

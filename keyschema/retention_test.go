@@ -80,7 +80,7 @@ func TestRetentionOfRules(t *testing.T) {
 		"debug_x": {2 * day, 7 * day, 0, 2 * day}, "debug_keep": {90 * day, 90 * day, 0, 3 * day},
 		"debug_keeper": {2 * day, 7 * day, 0, 2 * day}, "http_x": {0, 0, 0, 0}, "other": {30 * day, 60 * day, 0, 30 * day},
 	} {
-		if got := r.Of(metric); got != want {
+		if got := r.ForMetric(metric); got != want {
 			t.Errorf("ages of %s are %v, want %v", metric, got, want)
 		}
 	}
@@ -226,7 +226,7 @@ func TestRetentionAgainstModel(t *testing.T) {
 					want, best = *rules[i].Retention.Raw, specificity(rules[i].Pattern)
 				}
 			}
-			if got := retention.Of(metric)[Raw]; got != want {
+			if got := retention.ForMetric(metric)[Raw]; got != want {
 				t.Fatalf("rules %v: age of %s is %v, want %v", slices.Collect(func(yield func(string) bool) {
 					for _, r := range rules {
 						_ = yield(r.Pattern + " " + r.Retention.Raw.String())
@@ -263,10 +263,10 @@ func TestRetentionOfHistograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(c, err)
 		}
-		if got := r.Of("a")[NativeHistograms]; got != Age(c.want)*day {
+		if got := r.ForMetric("a")[NativeHistograms]; got != Age(c.want)*day {
 			t.Errorf("%+v: histograms are kept for %v", c, got)
 		}
-		if other := r.Of("b"); other[NativeHistograms].Outlives(other[Raw]) {
+		if other := r.ForMetric("b"); other[NativeHistograms].Outlives(other[Raw]) {
 			t.Errorf("%+v: histograms without a rule outlive samples: %v", c, other)
 		}
 	}

@@ -42,9 +42,9 @@ func (s *Schema) SeriesLimit(metric string) SeriesLimit {
 	return SeriesLimit{}
 }
 
-// SeriesWarnLeast returns the smallest number of series at which any rule warns, or 0 if no rule limits
+// SeriesWarnMin returns the smallest number of series at which any rule warns, or 0 if no rule limits
 // series.
-func (s *Schema) SeriesWarnLeast() (least int) {
+func (s *Schema) SeriesWarnMin() (least int) {
 	for _, l := range s.set.Load().limits {
 		if l.Max > 0 && (least == 0 || l.Warn < least) {
 			least = l.Warn

@@ -35,10 +35,10 @@ func TestSeriesLimitOfMetrics(t *testing.T) {
 			t.Errorf("limit of %s is %+v, want %+v", metric, got, want)
 		}
 	}
-	if got := s.SeriesWarnLeast(); got != 7 {
+	if got := s.SeriesWarnMin(); got != 7 {
 		t.Errorf("least warning at %d series, want 7", got)
 	}
-	if got := DefaultSchema().SeriesLimit("up"); got != (SeriesLimit{}) || DefaultSchema().SeriesWarnLeast() != 0 {
+	if got := DefaultSchema().SeriesLimit("up"); got != (SeriesLimit{}) || DefaultSchema().SeriesWarnMin() != 0 {
 		t.Errorf("limit without rules: %+v", got)
 	}
 	if r := s.RuleAt("kube_node", 5); r.Salts != DefaultSalts {

@@ -275,8 +275,8 @@ func TestQueriesAcquireCPUSlots(t *testing.T) {
 	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m"), TsMs: dataFrom, Value: 1}})
 	e := newQueryEngine(t, s, query.On)
 	activity := principal.NewActivity(time.Now, 1)
-	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
-	who := activity.Of(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
+	activity.For(&principal.Principal{Tenants: []string{"beta"}})
+	who := activity.For(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
 	run := func(ctx context.Context) error {
 		res, err := e.Range(principal.With(ctx, who), query.RangeRequest{
 			Query: "m", Start: time.UnixMilli(dataFrom), End: time.UnixMilli(dataFrom), Step: time.Second,

@@ -234,7 +234,7 @@ func TestSharedSlots(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	activity := principal.NewActivity(func() time.Time { return now }, 0)
 	enqueue := func(tenant string) *waiter {
-		w, err := g.enqueue(cheap, activity.Of(asTenant(tenant)))
+		w, err := g.enqueue(cheap, activity.For(asTenant(tenant)))
 		require.NoError(t, err)
 		return w
 	}

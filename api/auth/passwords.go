@@ -81,8 +81,8 @@ func (p *passwords) known(user string, d digest) (ok, known bool) {
 	return false, p.wrong.Contains(d)
 }
 
-// keep forgets the users that no longer exist.
-func (p *passwords) keep(users map[string][]byte) {
+// retain forgets the users that no longer exist.
+func (p *passwords) retain(users map[string][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for user := range p.right {

@@ -148,7 +148,7 @@ func (a *Authenticator) replace(files fileContents) error {
 		return fmt.Errorf("--web.config.file: %s: only a restart turns TLS on or off", a.opts.WebConfigFile)
 	}
 	a.current.Store(next)
-	a.passwords.keep(next.web.users)
+	a.passwords.retain(next.web.users)
 	if before == nil || !slices.Equal(before.web.files, next.web.files) {
 		files.others = a.sumOf(next.web.files)
 		a.seen = files.sum()

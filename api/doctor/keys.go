@@ -150,7 +150,7 @@ func cardinality(f *Facts, o *Options) []Verdict {
 		return ok("%s series are active. The next measurement shows their growth.", count(c.SeriesNow))
 	}
 	evidence := fmt.Sprintf("%s series are active, %s were %s ago.", count(c.SeriesNow), count(c.SeriesBefore), span(c.Window))
-	if c.SeriesBefore < o.SeriesJumpLeast || grown < o.SeriesJumpLeast || float64(grown) < o.SeriesJump*float64(c.SeriesBefore) {
+	if c.SeriesBefore < o.SeriesJumpMin || grown < o.SeriesJumpMin || float64(grown) < o.SeriesJump*float64(c.SeriesBefore) {
 		return ok("%s", evidence)
 	}
 	v := Verdict{

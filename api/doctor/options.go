@@ -26,16 +26,16 @@ type Options struct {
 	WideRowBytes, HugeRowBytes int64
 	RowBytesMax                float64
 
-	// SeriesJump is the growth of the active series within the window that counts as a jump, 0.5 for a half. SeriesJumpLeast is
+	// SeriesJump is the growth of the active series within the window that counts as a jump, 0.5 for a half. SeriesJumpMin is
 	// the least number of series before and of new ones.
-	SeriesJump      float64
-	SeriesJumpLeast int
+	SeriesJump    float64
+	SeriesJumpMin int
 
 	// FlushAge is the age of unflushed rows that is no lag.
 	FlushAge time.Duration
-	// DebtShare is the part of the store that waits for compaction before the check warns. DebtBytesLeast is the least debt.
-	DebtShare      float64
-	DebtBytesLeast float64
+	// DebtShare is the part of the store that waits for compaction before the check warns. DebtBytesMin is the minimum debt.
+	DebtShare    float64
+	DebtBytesMin float64
 	// ReadRuns is the number of sorted runs that a read may search before the check warns.
 	ReadRuns float64
 	// RollupLag and RollupLagCritical are ages of days without rollups.
@@ -45,14 +45,14 @@ type Options struct {
 
 	// LimitWarn and LimitCritical are shares of a limit.
 	LimitWarn, LimitCritical float64
-	// LateShare is the share of late rows in the flushed rows, LateRowsLeast the least number of late rows.
-	LateShare     float64
-	LateRowsLeast float64
+	// LateShare is the share of late rows in the flushed rows, LateRowsMin the minimum number of late rows.
+	LateShare   float64
+	LateRowsMin float64
 	// Ahead is the time by which samples may lie in the future.
 	Ahead time.Duration
 
-	// DiskWarn and DiskCritical are times until the disk is full. DiskWindowLeast is the least time over which growth is measured.
-	DiskWarn, DiskCritical, DiskWindowLeast time.Duration
+	// DiskWarn and DiskCritical are times until the disk is full. DiskWindowMin is the minimum time over which growth is measured.
+	DiskWarn, DiskCritical, DiskWindowMin time.Duration
 	// DiskFreeShare is the free share of the disk below which the check warns whatever the growth.
 	DiskFreeShare float64
 
@@ -65,11 +65,11 @@ func DefaultOptions() Options {
 	return Options{
 		SaltRowsPerSecond: 10_000, SaltsFew: 16, SaltsOver: 8, HotShareGoal: 0.05, HotPerSecond: 1000,
 		WideRowBytes: storage.WideRowBytes, HugeRowBytes: storage.RowMutationBytesMax, RowBytesMax: storage.RowBytesMax,
-		SeriesJump: 0.5, SeriesJumpLeast: 1000,
-		FlushAge: 3 * time.Hour, DebtShare: 0.2, DebtBytesLeast: 4 << 30, ReadRuns: 50,
+		SeriesJump: 0.5, SeriesJumpMin: 1000,
+		FlushAge: 3 * time.Hour, DebtShare: 0.2, DebtBytesMin: 4 << 30, ReadRuns: 50,
 		RollupLag: 12 * time.Hour, RollupLagCritical: 3 * 24 * time.Hour, SweepLag: 6 * time.Hour,
-		LimitWarn: 0.8, LimitCritical: 0.95, LateShare: 0.1, LateRowsLeast: 1000, Ahead: time.Minute,
-		DiskWarn: 14 * 24 * time.Hour, DiskCritical: 2 * 24 * time.Hour, DiskWindowLeast: time.Hour, DiskFreeShare: 0.1,
+		LimitWarn: 0.8, LimitCritical: 0.95, LateShare: 0.1, LateRowsMin: 1000, Ahead: time.Minute,
+		DiskWarn: 14 * 24 * time.Hour, DiskCritical: 2 * 24 * time.Hour, DiskWindowMin: time.Hour, DiskFreeShare: 0.1,
 		ListMax: 5,
 	}
 }
@@ -85,13 +85,13 @@ func (o *Options) Validate() error {
 		{"SaltsOver", float64(o.SaltsOver)}, {"HotShareGoal", o.HotShareGoal}, {"HotPerSecond", o.HotPerSecond},
 		{"WideRowBytes", float64(o.WideRowBytes)}, {"HugeRowBytes", float64(o.HugeRowBytes)},
 		{"RowBytesMax", o.RowBytesMax}, {"SeriesJump", o.SeriesJump},
-		{"SeriesJumpLeast", float64(o.SeriesJumpLeast)}, {"FlushAge", float64(o.FlushAge)},
-		{"DebtShare", o.DebtShare}, {"DebtBytesLeast", o.DebtBytesLeast}, {"ReadRuns", o.ReadRuns},
+		{"SeriesJumpMin", float64(o.SeriesJumpMin)}, {"FlushAge", float64(o.FlushAge)},
+		{"DebtShare", o.DebtShare}, {"DebtBytesMin", o.DebtBytesMin}, {"ReadRuns", o.ReadRuns},
 		{"RollupLag", float64(o.RollupLag)}, {"RollupLagCritical", float64(o.RollupLagCritical)},
 		{"SweepLag", float64(o.SweepLag)}, {"LimitWarn", o.LimitWarn}, {"LimitCritical", o.LimitCritical},
-		{"LateShare", o.LateShare}, {"LateRowsLeast", o.LateRowsLeast}, {"Ahead", float64(o.Ahead)},
+		{"LateShare", o.LateShare}, {"LateRowsMin", o.LateRowsMin}, {"Ahead", float64(o.Ahead)},
 		{"DiskWarn", float64(o.DiskWarn)}, {"DiskCritical", float64(o.DiskCritical)},
-		{"DiskWindowLeast", float64(o.DiskWindowLeast)}, {"DiskFreeShare", o.DiskFreeShare},
+		{"DiskWindowMin", float64(o.DiskWindowMin)}, {"DiskFreeShare", o.DiskFreeShare},
 		{"ListMax", float64(o.ListMax)},
 	} {
 		if !(x.value > 0) {

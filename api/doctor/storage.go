@@ -35,9 +35,9 @@ func diskFull(f *Facts, o *Options) []Verdict {
 		Command: lines("--storage.retention.raw=15d", "curl 'http://127.0.0.1:9480/api/v1/status/retention?raw=15d'"),
 	}
 	switch grown := float64(first.FreeBytes - last.FreeBytes); {
-	case window < o.DiskWindowLeast:
+	case window < o.DiskWindowMin:
 		evidence += fmt.Sprintf(" When the disk is full is unknown yet: the server has watched it for %s and needs %s.", span(window),
-			span(o.DiskWindowLeast))
+			span(o.DiskWindowMin))
 	case grown <= 0:
 		evidence += fmt.Sprintf(" Within %s the free space did not shrink.", span(window))
 	default:
@@ -138,7 +138,7 @@ func compactionLag(f *Facts, o *Options) []Verdict {
 	debt, stored, runs := f.Values[compactionDebt], f.Values[storeBytes], f.Values[readRuns]
 	evidence := fmt.Sprintf("%s of %s wait for compaction. A read searches up to %s sorted runs. Writes stalled %s times within %s.",
 		byteText(debt), byteText(stored), count(runs), count(f.Increases[writeStalls]), span(f.Window))
-	if debt > o.DebtBytesLeast && debt > o.DebtShare*stored || runs > o.ReadRuns || f.Increases[writeStalls] > 0 {
+	if debt > o.DebtBytesMin && debt > o.DebtShare*stored || runs > o.ReadRuns || f.Increases[writeStalls] > 0 {
 		return []Verdict{{
 			Level: Warn, Evidence: evidence,
 			Advice: "The disk or the processor does not keep up. Use a faster disk or more cores, write less, or let the server " +

@@ -121,7 +121,7 @@ func lateShare(f *Facts, o *Options) []Verdict {
 	share := late / max(all, late)
 	evidence := fmt.Sprintf("%s of %s rows written within %s belong to hours before the last closed one (%.1f %%).",
 		count(late), count(all), span(f.Window), 100*share)
-	if late < o.LateRowsLeast || share < o.LateShare {
+	if late < o.LateRowsMin || share < o.LateShare {
 		return ok("%s", evidence)
 	}
 	return []Verdict{{

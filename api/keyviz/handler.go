@@ -146,7 +146,7 @@ func (h *Handler) Heatmap(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := h.ask(r)
+	m, err := h.load(r)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +242,8 @@ func rowsOf(m *keyviz.Map) []Row {
 	return rows
 }
 
-// ask asks the collector for a map.
-func (h *Handler) ask(r *http.Request) (*keyviz.Map, error) {
+// load returns the map that a request asks for.
+func (h *Handler) load(r *http.Request) (*keyviz.Map, error) {
 	q, err := h.request(r)
 	if err != nil {
 		return nil, err
@@ -375,7 +375,7 @@ func (h *Handler) Ranges(r *http.Request) (any, error) {
 	if top > topMax {
 		return nil, fmt.Errorf("%w: top is %d: 1 to %d are allowed", ErrBadRequest, top, topMax)
 	}
-	m, err := h.ask(r)
+	m, err := h.load(r)
 	if err != nil {
 		return nil, err
 	}

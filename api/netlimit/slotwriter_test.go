@@ -16,7 +16,7 @@ import (
 // TestSlotWriter: an answer arrives whole, and its pieces are sent while another request of the tenant can have the slot.
 func TestSlotWriter(t *testing.T) {
 	activity := principal.NewActivity(time.Now, 1)
-	who := activity.Of(&principal.Principal{Tenants: []string{"acme"}})
+	who := activity.For(&principal.Principal{Tenants: []string{"acme"}})
 	ctx := principal.With(t.Context(), who)
 	var got bytes.Buffer
 	pieces := 0
@@ -28,8 +28,8 @@ func TestSlotWriter(t *testing.T) {
 		return got.Write(p)
 	}
 	require.Nil(t, NewSlotWriter(ctx, send), "no other tenant is active")
-	activity.Of(&principal.Principal{Tenants: []string{"beta"}})
-	who = activity.Of(who)
+	activity.For(&principal.Principal{Tenants: []string{"beta"}})
+	who = activity.For(who)
 
 	answer := strings.Repeat("0123456789", 20_000)
 	w := NewSlotWriter(ctx, send)

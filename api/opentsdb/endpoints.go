@@ -157,7 +157,7 @@ func (h *Handlers) answering(handle handler) http.HandlerFunc {
 
 // notes returns the notes of the tenant of a request.
 func (h *Handlers) notes(ctx context.Context) *notes.Store {
-	return h.opts.Notes.Of(principal.From(ctx).Prefix())
+	return h.opts.Notes.ForTenant(principal.From(ctx).Prefix())
 }
 
 // noted refuses requests if the server stores no notes, or if they read several tenants.

@@ -61,7 +61,7 @@ func (h *Handlers) renameTo(l *lookup, r *http.Request, kind tsuid.Kind, from, t
 	if err := h.opts.Names.Check(kind.String(), to); err != nil {
 		return fmt.Errorf("%w: %w", aliases.ErrBad, err)
 	}
-	_, known, err := l.nameOf(kind, tsuid.Of(kind, from))
+	_, known, err := l.nameOf(kind, tsuid.Derive(kind, from))
 	if err != nil {
 		return err
 	}

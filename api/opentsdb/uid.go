@@ -82,7 +82,7 @@ func (h *Handlers) assignKind(
 			faults[name] = err.Error()
 			continue
 		}
-		id := tsuid.Of(kind, name)
+		id := tsuid.Derive(kind, name)
 		_, known, err := l.nameOf(kind, id)
 		if err != nil {
 			return nil, nil, err
@@ -99,7 +99,7 @@ func (h *Handlers) assignKind(
 // nameOf returns the name with a UID.
 func (l *lookup) nameOf(kind tsuid.Kind, id tsuid.UID) (name string, found bool, err error) {
 	find := func(names []string) bool {
-		at := slices.IndexFunc(names, func(name string) bool { return tsuid.Of(kind, name) == id })
+		at := slices.IndexFunc(names, func(name string) bool { return tsuid.Derive(kind, name) == id })
 		if at >= 0 {
 			name = names[at]
 		}
@@ -129,8 +129,8 @@ func (l *lookup) anyNameOf(kind tsuid.Kind, id tsuid.UID) (name string, found bo
 		return name, found, err
 	}
 	for _, a := range l.renamed {
-		if kindOfAlias(a.Kind) == kind && tsuid.Of(kind, a.Old) == id {
-			return l.anyNameOf(kind, tsuid.Of(kind, a.New)) // aliases form no loop
+		if kindOfAlias(a.Kind) == kind && tsuid.Derive(kind, a.Old) == id {
+			return l.anyNameOf(kind, tsuid.Derive(kind, a.New)) // aliases form no loop
 		}
 	}
 	return "", false, nil
@@ -179,7 +179,7 @@ func (l *lookup) seriesOf(text string) (labels.Labels, error) {
 		return labels.EmptyLabels(), err
 	}
 	for _, key := range keys {
-		if slices.Contains(s.Keys, tsuid.Of(tsuid.Key, key)) {
+		if slices.Contains(s.Keys, tsuid.Derive(tsuid.Key, key)) {
 			matchers = append(matchers, labels.MustNewMatcher(labels.MatchNotEqual, key, ""))
 		}
 	}
@@ -219,7 +219,7 @@ const seriesKind = "ts"
 
 // uidMetaOf returns a name with its description.
 func (h *Handlers) uidMetaOf(ctx context.Context, kind tsuid.Kind, name string) (*uidMeta, error) {
-	m := &uidMeta{UID: tsuid.Of(kind, name).String(), Type: strings.ToUpper(kind.String()), Name: name}
+	m := &uidMeta{UID: tsuid.Derive(kind, name).String(), Type: strings.ToUpper(kind.String()), Name: name}
 	if h.opts.Notes == nil {
 		return m, nil
 	}
@@ -311,7 +311,7 @@ func (h *Handlers) uidOf(r *http.Request, d uidDocument) (kind tsuid.Kind, id ts
 	if err == nil && !found {
 		err = notFound("Could not find the requested UID")
 	}
-	return kind, tsuid.Of(kind, name), name, err
+	return kind, tsuid.Derive(kind, name), name, err
 }
 
 // errUnchanged means that a change has no effect.

@@ -93,17 +93,17 @@ const (
 )
 
 // asPlain holds, for each ASCII character, the kinds of strings in which it needs no escape.
-var asPlain = func() (of [utf8.RuneSelf]byte) {
+var asPlain = func() (table [utf8.RuneSelf]byte) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		switch c {
 		case '"', '\\':
 		case '<', '>', '&':
-			of[c] = plainLabel
+			table[c] = plainLabel
 		default:
-			of[c] = plainLabel | plainHTML
+			table[c] = plainLabel | plainHTML
 		}
 	}
-	return of
+	return table
 }()
 
 func appendEscape(dst []byte, c byte) []byte {

@@ -159,15 +159,15 @@ func (h *Handler) cardinalityRequest(r *http.Request) (q cardinalityRequest, err
 
 // orderOf returns the order of a ranking.
 func orderOf(by string) (func(a, b *Counts) int, error) {
-	of := map[string]func(c *Counts) int64{
+	count := map[string]func(c *Counts) int64{
 		"": func(c *Counts) int64 { return c.Series }, "series": func(c *Counts) int64 { return c.Series },
 		"new": func(c *Counts) int64 { return c.New }, "gone": func(c *Counts) int64 { return c.Gone },
 		"rows": func(c *Counts) int64 { return c.Rows },
 	}[by]
-	if of == nil {
+	if count == nil {
 		return nil, badParam("by", fmt.Errorf("%q is unknown: use series, new, gone or rows", by))
 	}
-	return func(a, b *Counts) int { return cmp.Compare(of(b), of(a)) }, nil
+	return func(a, b *Counts) int { return cmp.Compare(count(b), count(a)) }, nil
 }
 
 // Cardinality answers /api/v1/status/cardinality: how many series metrics and labels have on a day, and which are new or gone.
@@ -192,10 +192,10 @@ func (h *Handler) Cardinality(r *http.Request) (any, error) {
 }
 
 // rank sorts by an order, then by name, and returns the first entries.
-func rank[T any](all []T, limit int, order func(a, b *Counts) int, of func(t *T) (*Counts, string)) []T {
+func rank[T any](all []T, limit int, order func(a, b *Counts) int, counts func(t *T) (*Counts, string)) []T {
 	slices.SortFunc(all, func(a, b T) int {
-		ca, na := of(&a)
-		cb, nb := of(&b)
+		ca, na := counts(&a)
+		cb, nb := counts(&b)
 		return cmp.Or(order(ca, cb), strings.Compare(na, nb))
 	})
 	return all[:min(limit, len(all))]

@@ -83,7 +83,7 @@ func New(o Options) (*Tenancy, error) {
 // Active records that the principal of ctx is active, as Resolve does for requests. It returns ctx with the principal's share of
 // the server.
 func (t *Tenancy) Active(ctx context.Context) context.Context {
-	return principal.With(ctx, t.activity.Of(principal.From(ctx)))
+	return principal.With(ctx, t.activity.For(principal.From(ctx)))
 }
 
 // Use says how a route uses the series of tenants.
@@ -130,7 +130,7 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 			return nil, err
 		}
 	}
-	return t.activity.Of(p), nil
+	return t.activity.For(p), nil
 }
 
 // chosen returns the principal with the tenants that the header chooses.

@@ -156,7 +156,7 @@ func (a *Admin) Preview(ctx context.Context, name string) (c Content, err error)
 }
 
 func (a *Admin) notesOf(name string) *notes.Store {
-	return a.opts.Notes.Of(keyschema.TenantPrefix(name))
+	return a.opts.Notes.ForTenant(keyschema.TenantPrefix(name))
 }
 
 // find returns the entry of a tenant that can be dropped.

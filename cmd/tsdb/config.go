@@ -331,10 +331,10 @@ func (c *serveConfig) Validate() error {
 
 // keyvizFaults returns an error if the key heat map has too little memory.
 func (c *serveConfig) keyvizFaults() []error {
-	if c.keyvizBytes == 0 || c.keyvizBytes >= keyviz.MemoryBytesLeast {
+	if c.keyvizBytes == 0 || c.keyvizBytes >= keyviz.MemoryBytesMin {
 		return nil
 	}
-	return []error{fmt.Errorf("--keyviz.max-memory is %d: at least %d bytes, or 0", c.keyvizBytes, keyviz.MemoryBytesLeast)}
+	return []error{fmt.Errorf("--keyviz.max-memory is %d: at least %d bytes, or 0", c.keyvizBytes, keyviz.MemoryBytesMin)}
 }
 
 // labelFaults lists the limits of labels and histograms that exceed what rows and the index hold.
@@ -343,9 +343,9 @@ func (c *serveConfig) labelFaults() (faults []error) {
 		"label-name-bytes":  {c.labelNameMax, memory.LabelNameBytesMax},
 		"label-value-bytes": {c.labelValueMax, memory.LabelValueBytesMax},
 		"metric-name-bytes": {c.metricNameMax, keyschema.MetricBytesMax},
-		"label-set-bytes":   {c.labelSetMax, ingest.LabelSetBytesMost},
-		"histogram-bytes":   {c.histogramMax, ingest.HistogramBytesMost},
-		"exemplars":         {int64(c.exemplarsMax), head.ExemplarsMost},
+		"label-set-bytes":   {c.labelSetMax, ingest.LabelSetBytesUpperBound},
+		"histogram-bytes":   {c.histogramMax, ingest.HistogramBytesUpperBound},
+		"exemplars":         {int64(c.exemplarsMax), head.ExemplarsUpperBound},
 	} {
 		if limit.value > limit.most {
 			faults = append(faults, fmt.Errorf("--ingest.max-%s is %d: the store holds at most %d", name, limit.value, limit.most))

@@ -361,7 +361,7 @@ func (c *importConfig) checkRetention(kept *keyschema.RetentionByMetric) error {
 		metrics = []string{""}
 	}
 	for _, metric := range metrics {
-		ages := kept.Of(metric)
+		ages := kept.ForMetric(metric)
 		fault := transfer.Expired(size, ages[keyschema.Raw], ages[keyschema.NativeHistograms], now)
 		if rule := kept.Rules()[kept.RuleOf(metric)].Pattern; fault != nil && rule != "*" {
 			return fmt.Errorf("rule %q of the configuration file: %w", rule, fault)

@@ -83,8 +83,8 @@ func (c *serveConfig) fitSeries(limit int64) {
 // for the head.
 const (
 	queryMemoryShare  = 5
-	queryBytesLeast   = 64 << 20
-	queryBytesMost    = 2 << 30
+	queryBytesMin     = 64 << 20
+	queryBytesMax     = 2 << 30
 	queriesAtOnce     = 2
 	engineSampleBytes = 16
 )
@@ -93,7 +93,7 @@ const (
 func (c *serveConfig) fitQueries() {
 	limit := debug.SetMemoryLimit(-1)
 	if c.queryBytesMax == 0 {
-		c.queryBytesMax = min(max(limit/queryMemoryShare, queryBytesLeast), queryBytesMost)
+		c.queryBytesMax = min(max(limit/queryMemoryShare, queryBytesMin), queryBytesMax)
 	}
 	if c.queryTotalBytesMax == 0 {
 		// A single large query must fit into the memory that is not reserved for small queries.
@@ -108,10 +108,10 @@ func (c *serveConfig) fitQueries() {
 const (
 	// descriptorsReserved are for the log, the manifest, compactions and connections to other servers.
 	descriptorsReserved = 128
-	// openTablesMost is the number of table files that are kept open if there are enough descriptors.
-	openTablesMost = 1000
-	// connectionsLeast is the smallest number of connections with which a server starts.
-	connectionsLeast = 16
+	// openTablesMax is the number of table files that are kept open if there are enough descriptors.
+	openTablesMax = 1000
+	// connectionsMin is the smallest number of connections with which a server starts.
+	connectionsMin = 16
 )
 
 // fitDescriptors derives the limits of connections and open table files from the limit of descriptors. If there are too few
@@ -119,17 +119,17 @@ const (
 func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	free := int(min(limit, math.MaxInt32)) - descriptorsReserved
 	wanted := c.web.connectionsMax
-	connections := min(wanted, max(free-openTablesMost, free/2))
-	if connections < min(wanted, connectionsLeast) {
+	connections := min(wanted, max(free-openTablesMax, free/2))
+	if connections < min(wanted, connectionsMin) {
 		return fmt.Errorf("--web.max-connections: the limit of %d open files (ulimit -n) leaves no room for %d connections "+
-			"beside the log and the tables; it must be %d at least", limit, min(wanted, connectionsLeast),
-			descriptorsReserved+2*connectionsLeast)
+			"beside the log and the tables; it must be %d at least", limit, min(wanted, connectionsMin),
+			descriptorsReserved+2*connectionsMin)
 	}
 	if connections < wanted {
 		log.Warn("--web.max-connections is lowered to fit the limit of open files (ulimit -n)", "wanted", wanted,
 			"connections", connections, "open_files_limit", limit)
 	}
-	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMost, free-connections)
+	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMax, free-connections)
 	return nil
 }
 

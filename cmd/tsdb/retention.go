@@ -98,7 +98,7 @@ func (db *database) deleteOldNotes(ctx context.Context, c *serveConfig) (deleted
 	cutoffs := map[string]int64{} // by the UID of the metric
 	for _, stored := range metrics {
 		_, name := keyschema.SplitTenant(stored)
-		uid, cutoffMs := tsuid.Of(tsuid.Metric, name).String(), kept.Of(stored)[keyschema.Hours].CutoffMs(nowMs)
+		uid, cutoffMs := tsuid.Derive(tsuid.Metric, name).String(), kept.ForMetric(stored)[keyschema.Hours].CutoffMs(nowMs)
 		if earlierMs, several := cutoffs[uid]; several {
 			cutoffMs = min(cutoffMs, earlierMs)
 		}

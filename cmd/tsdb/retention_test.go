@@ -160,7 +160,7 @@ func (g *aging) open() {
 }
 
 func (g *aging) age(metric string) keyschema.Age {
-	return g.db.retention.Load().Of(metric)[keyschema.Raw]
+	return g.db.retention.Load().ForMetric(metric)[keyschema.Raw]
 }
 
 func (g *aging) step() {
@@ -222,7 +222,7 @@ func (g *aging) forget() {
 		for tsMs, s := range samples {
 			s.must = s.must && tsMs >= cutoffMs
 		}
-		cutoffMs = g.db.retention.Load().Of(series[:strings.IndexByte(series, '/')])[keyschema.Hours].CutoffMs(g.nowMs.Load())
+		cutoffMs = g.db.retention.Load().ForMetric(series[:strings.IndexByte(series, '/')])[keyschema.Hours].CutoffMs(g.nowMs.Load())
 		maps.DeleteFunc(g.counts[series], func(hour, _ int64) bool {
 			return (hour/keyschema.DayHours+1)*storage.DayMs-1 < cutoffMs
 		})
@@ -305,7 +305,7 @@ func (g *aging) sweep() {
 		for _, key := range slices.Sorted(maps.Keys(rows)) {
 			metric, err := keyschema.MetricOf([]byte(key))
 			require.NoError(g, err)
-			age := g.db.retention.Load().Of(metric)[tier]
+			age := g.db.retention.Load().ForMetric(metric)[tier]
 			if age == g.db.retention.Load().Longest()[tier] {
 				continue
 			}
@@ -390,7 +390,7 @@ func (g *aging) compareLabels() {
 	for series, samples := range g.all {
 		metric, instance, _ := strings.Cut(series, "/")
 		// Series are known by the hour, as long as states of their days are kept.
-		age := g.db.retention.Load().Of(metric)[keyschema.Days]
+		age := g.db.retention.Load().ForMetric(metric)[keyschema.Days]
 		firstMs := keyschema.HourStartMs(keyschema.HourOf(age.CutoffMs(g.nowMs.Load())))
 		for tsMs, s := range samples {
 			if tsMs >= firstMs {
@@ -433,7 +433,7 @@ func (g *aging) states(series string) map[int64]int64 {
 	rule, last := keyschema.DefaultRule(), keyschema.HourOf(g.nowMs.Load())
 	prefix := rule.AppendPrefix(nil, metric, []keyschema.Tag{{Name: "instance", Value: instance}})
 	// A cell is kept until the whole day is too old.
-	cutoffMs := g.db.retention.Load().Of(metric)[keyschema.Hours].CutoffMs(g.nowMs.Load())
+	cutoffMs := g.db.retention.Load().ForMetric(metric)[keyschema.Hours].CutoffMs(g.nowMs.Load())
 	out := map[int64]int64{}
 	err := g.db.tiers.Read(context.Background(), rollupstore.Request{Prefixes: [][]byte{prefix}, Unit: rollupstore.Hours,
 		From: last - span, To: last, Fields: rollup.FieldsAll}, func(_ int, c *rollup.Columns) error {

@@ -193,7 +193,7 @@ func TestFaultyRetentionIsRefused(t *testing.T) {
 	} {
 		g.putRules("%s", text)
 		require.ErrorContains(t, g.rules.Reload(t.Context()), want)
-		require.Equal(t, keyschema.Age(reloadedLong), g.db.retention.Load().Of("hot_total")[keyschema.Raw])
+		require.Equal(t, keyschema.Age(reloadedLong), g.db.retention.Load().ForMetric("hot_total")[keyschema.Raw])
 		require.Equal(t, 5, steps())
 	}
 	g.putRules(reloadedRules, "2d")

@@ -344,7 +344,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	for len(tsMs) > 0 {
 		n := min(len(tsMs), cleanRunSamplesMax)
-		seq, err := c.d.opts.Sequence.Take(ctx, 1)
+		seq, err := c.d.opts.Sequence.Allocate(ctx, 1)
 		if err != nil {
 			return m, err
 		}

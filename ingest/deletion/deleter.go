@@ -91,7 +91,7 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	seq, err := d.opts.Sequence.Take(ctx, 1)
+	seq, err := d.opts.Sequence.Allocate(ctx, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -208,7 +208,7 @@ func (d *Deleter) log(t *tombstone.Tombstone, logs []uint32) (pos wal.Position, 
 // too. The log still has every sample written after the deletion. So the tombstone may hide all matching samples in the
 // table. The caller calls CleanIndex after the replay.
 func (d *Deleter) Replay(ctx context.Context, t *tombstone.Tombstone, refs []uint32) (err error) {
-	if t.Seq, err = d.opts.Sequence.Take(ctx, 1); err != nil {
+	if t.Seq, err = d.opts.Sequence.Allocate(ctx, 1); err != nil {
 		return err
 	}
 	t.Pending = true

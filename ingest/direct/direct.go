@@ -188,7 +188,7 @@ func Open(ctx context.Context, opts Options) (t *Direct, err error) {
 	}
 	if t.compactor, err = compactor.New(compactor.Options{
 		Data: raw, Tombstones: opts.Tombstones, Meta: t.meta, Index: opts.Index, Schema: opts.Schema,
-		Sequence: t.sequence.TakeAbove,
+		Sequence: t.sequence.AllocateAbove,
 		Delay:    opts.PackDelay, MarkAfter: opts.MarkAfter, Concurrency: opts.PackConcurrency,
 		Now: opts.Now, Logger: opts.Logger, Registerer: opts.Registerer,
 	}); err != nil {

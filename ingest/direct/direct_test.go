@@ -540,7 +540,7 @@ func TestSequenceOfServers(t *testing.T) {
 			break
 		}
 		count := 1 + w.rng.IntN(200)
-		first, err := n.sequence.TakeAbove(t.Context(), count, above)
+		first, err := n.sequence.AllocateAbove(t.Context(), count, above)
 		require.NoError(t, err)
 		require.True(t, first > above || len(given) == 0)
 		for k := range uint32(count) {

@@ -138,7 +138,7 @@ func (f *Flusher) flushDue(ctx context.Context, nowMs int64, tick uint32) error 
 	}
 	_, err := f.FlushRows(ctx, dueRule(dueInput{
 		nowMs: nowMs, tick: tick, grace: f.opts.Grace, spread: f.opts.Spread,
-		partitions: f.partitions.count(), partitionOf: f.partitions.of, backlog: f.hasBacklog(open),
+		partitions: f.partitions.count(), partitionOf: f.partitions.lookup, backlog: f.hasBacklog(open),
 	}))
 	return err
 }

@@ -254,7 +254,7 @@ func (j *job) number(ctx context.Context, part int) error {
 	if part < j.numbers {
 		return nil
 	}
-	n, err := j.sequence.Take(ctx, 1)
+	n, err := j.sequence.Allocate(ctx, 1)
 	if err != nil {
 		return err
 	}

@@ -119,8 +119,8 @@ func (k *keySampler) bounds(partitions int) (bounds [][]byte) {
 // count returns the number of partitions.
 func (p *partitions) count() int { return len(p.bounds) + 1 }
 
-// of returns the partition of a series, from 0. It returns the first one if the series is unknown.
-func (p *partitions) of(ref uint32) int {
+// lookup returns the partition of a series, from 0. It returns the first one if the series is unknown.
+func (p *partitions) lookup(ref uint32) int {
 	if int(ref) < len(p.byRef) {
 		return max(0, int(p.byRef[ref])-1)
 	}
@@ -176,7 +176,7 @@ func (p *partitions) first(rows []head.Row, rowsMax int) int {
 
 func (p *partitions) firstPartition(rows []head.Row) int {
 	n := 1
-	for n < len(rows) && p.of(rows[n].Ref) == p.of(rows[0].Ref) {
+	for n < len(rows) && p.lookup(rows[n].Ref) == p.lookup(rows[0].Ref) {
 		n++
 	}
 	return n

@@ -76,13 +76,13 @@ func (s *Sequence) read(ctx context.Context) (free uint64, claims [][]byte, err 
 	return free, claims, nil
 }
 
-// Take returns the first of n consecutive numbers.
-func (s *Sequence) Take(ctx context.Context, n int) (first uint32, err error) {
-	return s.TakeAbove(ctx, n, 0)
+// Allocate returns the first of n consecutive numbers.
+func (s *Sequence) Allocate(ctx context.Context, n int) (first uint32, err error) {
+	return s.AllocateAbove(ctx, n, 0)
 }
 
-// TakeAbove is Take with numbers above the given one, which may be from another server.
-func (s *Sequence) TakeAbove(ctx context.Context, n int, above uint32) (first uint32, err error) {
+// AllocateAbove is Allocate with numbers above the given one, which may be from another server.
+func (s *Sequence) AllocateAbove(ctx context.Context, n int, above uint32) (first uint32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next+uint64(n) > s.reserved || s.next <= uint64(above) {

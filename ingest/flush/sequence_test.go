@@ -32,7 +32,7 @@ func FuzzSequence(f *testing.F) {
 		}
 		last := uint32(0)
 		for range 3 {
-			n, err := s.TakeAbove(t.Context(), 500, last)
+			n, err := s.AllocateAbove(t.Context(), 500, last)
 			if err != nil {
 				return
 			}

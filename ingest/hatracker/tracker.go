@@ -281,14 +281,14 @@ func (r *Replica) Elected(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	if c.elected != r {
-		c.take(r, nowMs)
+		c.elect(r, nowMs)
 	}
 	c.untilMs, c.renewMs = nowMs+t.Failover.Milliseconds(), nowMs+step
 	return true, nil
 }
 
-// take records that a replica is elected.
-func (c *cluster) take(r *Replica, nowMs int64) {
+// elect records that a replica is elected.
+func (c *cluster) elect(r *Replica, nowMs int64) {
 	before := ""
 	if c.elected != nil {
 		before = c.elected.name

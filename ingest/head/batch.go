@@ -150,13 +150,13 @@ func (d *Reader) copyBatch(h *Head, refs []uint32) {
 	b, chunks := &d.batch, *h.slots.Load()
 	b.sort(h, refs)
 	for stripe := range h.stripes {
-		s, of := &h.stripes[stripe], b.order[b.starts[stripe]:b.starts[stripe+1]]
-		for len(of) > 0 {
-			n := min(len(of), batchGroup)
+		s, order := &h.stripes[stripe], b.order[b.starts[stripe]:b.starts[stripe+1]]
+		for len(order) > 0 {
+			n := min(len(order), batchGroup)
 			s.mu.RLock()
-			d.copyGroup(s, chunks, refs, of[:n])
+			d.copyGroup(s, chunks, refs, order[:n])
 			s.mu.RUnlock()
-			of = of[n:]
+			order = order[n:]
 		}
 	}
 }

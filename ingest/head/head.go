@@ -23,7 +23,7 @@ type Options struct {
 	// Stripes is the number of parts with a lock of their own, a power of two.
 	Stripes int
 	// RowBytesMax is the packed size in bytes above which a row is full. A full row takes no more samples and is due for a
-	// flush. RowBytesMax is at most RowBytesMost.
+	// flush. RowBytesMax is at most RowBytesUpperBound.
 	RowBytesMax int
 	// ExemplarsMax is the number of exemplars that the head keeps for a series and hour, the newest ones; 0 means
 	// ExemplarsDefault. A row may hold a quarter more for a while.
@@ -33,8 +33,8 @@ type Options struct {
 // ExemplarsDefault is the default of Options.ExemplarsMax.
 const ExemplarsDefault = 60
 
-// RowBytesMost is the largest RowBytesMax. The fields of a row can hold it and the number of samples that fit into it.
-const RowBytesMost = 1 << 20
+// RowBytesUpperBound is the largest RowBytesMax. The fields of a row can hold it and the number of samples that fit into it.
+const RowBytesUpperBound = 1 << 20
 
 // OpenedRow names a row that an Append has begun.
 type OpenedRow struct {
@@ -76,12 +76,12 @@ func New(opts Options) (*Head, error) {
 	if opts.Stripes < 1 || opts.Stripes&(opts.Stripes-1) != 0 {
 		return nil, fmt.Errorf("head: the number of stripes %d is not a power of two", opts.Stripes)
 	}
-	if opts.RowBytesMax < 1 || opts.RowBytesMax > RowBytesMost {
-		return nil, fmt.Errorf("head: RowBytesMax %d is outside 1…%d", opts.RowBytesMax, RowBytesMost)
+	if opts.RowBytesMax < 1 || opts.RowBytesMax > RowBytesUpperBound {
+		return nil, fmt.Errorf("head: RowBytesMax %d is outside 1…%d", opts.RowBytesMax, RowBytesUpperBound)
 	}
 	opts.ExemplarsMax = cmp.Or(opts.ExemplarsMax, ExemplarsDefault)
-	if opts.ExemplarsMax < 1 || opts.ExemplarsMax > ExemplarsMost {
-		return nil, fmt.Errorf("head: ExemplarsMax %d is outside 1…%d", opts.ExemplarsMax, ExemplarsMost)
+	if opts.ExemplarsMax < 1 || opts.ExemplarsMax > ExemplarsUpperBound {
+		return nil, fmt.Errorf("head: ExemplarsMax %d is outside 1…%d", opts.ExemplarsMax, ExemplarsUpperBound)
 	}
 	h := &Head{opts: opts, stripes: make([]stripe, opts.Stripes)}
 	for i := range h.stripes {
@@ -305,7 +305,7 @@ func (h *Head) Sealed() int { return int(h.sealed.Load()) }
 // Bounds returns the first and last hour of all rows; ok is false if there are no rows. It visits each row.
 func (h *Head) Bounds() (first, last int64, ok bool) {
 	first, last = math.MaxInt64, -1
-	h.each(func(r *row) {
+	h.forEach(func(r *row) {
 		first, last = min(first, r.hour()), max(last, r.hour())
 	})
 	return first, last, last >= 0
@@ -315,14 +315,14 @@ func (h *Head) Bounds() (first, last int64, ok bool) {
 // Append that began before the call.
 func (h *Head) OldestSegment() (segment uint64, ok bool) {
 	segment = math.MaxUint64
-	h.each(func(r *row) {
+	h.forEach(func(r *row) {
 		segment = min(segment, uint64(r.segment))
 	})
 	return segment, segment != math.MaxUint64
 }
 
-// each visits all rows, stripe by stripe under the read lock.
-func (h *Head) each(visit func(*row)) {
+// forEach visits all rows, stripe by stripe under the read lock.
+func (h *Head) forEach(visit func(*row)) {
 	for i := range h.stripes {
 		s := &h.stripes[i]
 		s.mu.RLock()

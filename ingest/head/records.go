@@ -22,8 +22,8 @@ type Record struct {
 const (
 	// packedRecords is the number of histograms that are packed as one chunk.
 	packedRecords = 16
-	// ExemplarsMost is the largest Options.ExemplarsMax. The counter of a row's records has only eight bits.
-	ExemplarsMost = 128
+	// ExemplarsUpperBound is the largest Options.ExemplarsMax. The counter of a row's records has only eight bits.
+	ExemplarsUpperBound = 128
 )
 
 // The chain of packed blocks of a row of histograms or exemplars has entries: first chunks of histograms, then records that are

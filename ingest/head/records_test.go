@@ -302,7 +302,7 @@ func TestKindsAgainstMap(t *testing.T) {
 			}
 			// Exemplars beyond the limit are tested elsewhere.
 			m.h = newHead(t, head.Options{
-				Stripes: 1 << rng.IntN(3), RowBytesMax: 500 + rng.IntN(8000), ExemplarsMax: head.ExemplarsMost,
+				Stripes: 1 << rng.IntN(3), RowBytesMax: 500 + rng.IntN(8000), ExemplarsMax: head.ExemplarsUpperBound,
 			}, m.series)
 			for range 150 {
 				switch rng.IntN(12) {

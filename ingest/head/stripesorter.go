@@ -6,8 +6,8 @@ type StripeSorter struct {
 	starts []int
 }
 
-// Of returns the samples of a stripe.
-func (s *StripeSorter) Of(stripe int) []Sample {
+// Stripe returns the samples of a stripe.
+func (s *StripeSorter) Stripe(stripe int) []Sample {
 	return s.sorted[s.starts[stripe]:s.starts[stripe+1]]
 }
 

@@ -171,9 +171,9 @@ func (d *histogramDecoder) build() Histogram {
 		d.floats = append(d.floats, histogram.FloatHistogram{
 			CounterResetHint: histogram.CounterResetHint(m.resetHint), Schema: m.schema, ZeroThreshold: m.zeroThreshold,
 			ZeroCount: m.zeroFloat, Count: m.countFloat, Sum: m.sum,
-			PositiveSpans: keep(&d.spans, m.positiveSpans), NegativeSpans: keep(&d.spans, m.negativeSpans),
-			PositiveBuckets: keep(&d.counts, m.positiveCounts), NegativeBuckets: keep(&d.counts, m.negativeCounts),
-			CustomValues: keep(&d.counts, m.customValues),
+			PositiveSpans: appendCopy(&d.spans, m.positiveSpans), NegativeSpans: appendCopy(&d.spans, m.negativeSpans),
+			PositiveBuckets: appendCopy(&d.counts, m.positiveCounts), NegativeBuckets: appendCopy(&d.counts, m.negativeCounts),
+			CustomValues: appendCopy(&d.counts, m.customValues),
 		})
 		h.FH = &d.floats[len(d.floats)-1]
 		return h
@@ -181,17 +181,17 @@ func (d *histogramDecoder) build() Histogram {
 	d.ints = append(d.ints, histogram.Histogram{
 		CounterResetHint: histogram.CounterResetHint(m.resetHint), Schema: m.schema, ZeroThreshold: m.zeroThreshold,
 		ZeroCount: m.zero, Count: m.count, Sum: m.sum,
-		PositiveSpans: keep(&d.spans, m.positiveSpans), NegativeSpans: keep(&d.spans, m.negativeSpans),
-		PositiveBuckets: keep(&d.deltas, m.positiveDeltas), NegativeBuckets: keep(&d.deltas, m.negativeDeltas),
-		CustomValues: keep(&d.counts, m.customValues),
+		PositiveSpans: appendCopy(&d.spans, m.positiveSpans), NegativeSpans: appendCopy(&d.spans, m.negativeSpans),
+		PositiveBuckets: appendCopy(&d.deltas, m.positiveDeltas), NegativeBuckets: appendCopy(&d.deltas, m.negativeDeltas),
+		CustomValues: appendCopy(&d.counts, m.customValues),
 	})
 	h.H = &d.ints[len(d.ints)-1]
 	return h
 }
 
-// keep copies a list into memory that outlives the list. It returns the copy, or nil if the list is empty. When the memory
+// appendCopy copies a list into memory that outlives the list. It returns the copy, or nil if the list is empty. When the memory
 // grows, earlier copies stay in the old array.
-func keep[T any](memory *[]T, list []T) []T {
+func appendCopy[T any](memory *[]T, list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}

@@ -82,8 +82,8 @@ func (c *Control) limitsOf(name string) Limits {
 	return c.limits[Each]
 }
 
-// Of returns the tenant whose stored names begin with a prefix.
-func (c *Control) Of(prefix string) *Tenant {
+// ForPrefix returns the tenant whose stored names begin with a prefix.
+func (c *Control) ForPrefix(prefix string) *Tenant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tenants[prefix]

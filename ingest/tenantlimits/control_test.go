@@ -10,7 +10,7 @@ import (
 )
 
 func testTenant() *Tenant {
-	return New(Options{SlotsMax: 3, SharedMax: 1, BytesMax: 100, SharedLogBytesMax: 20, Now: time.Now}).Of("&acme&")
+	return New(Options{SlotsMax: 3, SharedMax: 1, BytesMax: 100, SharedLogBytesMax: 20, Now: time.Now}).ForPrefix("&acme&")
 }
 
 // TestShare: a tenant takes at most its slots and its memory, and one slot while others are active.

@@ -79,15 +79,15 @@ func (o *Options) Validate() error {
 	if o.Dir == "" {
 		errs = append(errs, errors.New("no Dir"))
 	}
-	if o.SegmentBytesMax < segmentBytesLeast || o.SegmentBytesMax > segmentBytesMost {
+	if o.SegmentBytesMax < segmentBytesMin || o.SegmentBytesMax > segmentBytesMax {
 		errs = append(errs, fmt.Errorf("SegmentBytesMax %d is outside [%d, %d]",
-			o.SegmentBytesMax, segmentBytesLeast, segmentBytesMost))
+			o.SegmentBytesMax, segmentBytesMin, segmentBytesMax))
 	}
 	if o.CommitBytes < 0 {
 		errs = append(errs, fmt.Errorf("CommitBytes %d is negative", o.CommitBytes))
 	}
-	if o.BufferBytesMax < 0 || o.BufferBytesMax > bufferBytesMost {
-		errs = append(errs, fmt.Errorf("BufferBytesMax %d is outside [0, %d]", o.BufferBytesMax, bufferBytesMost))
+	if o.BufferBytesMax < 0 || o.BufferBytesMax > bufferBytesMax {
+		errs = append(errs, fmt.Errorf("BufferBytesMax %d is outside [0, %d]", o.BufferBytesMax, bufferBytesMax))
 	}
 	if o.WatermarkInterval < 0 {
 		errs = append(errs, fmt.Errorf("WatermarkInterval %v is negative", o.WatermarkInterval))
@@ -103,7 +103,7 @@ func (o *Options) Validate() error {
 
 // Bounds of the options. A frame has 32 bits for offsets in a segment and in a group.
 const (
-	segmentBytesLeast = 256
-	segmentBytesMost  = 1 << 30
-	bufferBytesMost   = 1 << 30
+	segmentBytesMin = 256
+	segmentBytesMax = 1 << 30
+	bufferBytesMax  = 1 << 30
 )

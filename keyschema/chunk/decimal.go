@@ -115,7 +115,7 @@ func floats(c *column.Reader, out []float64, exponent int) error {
 		}
 		return nil
 	}
-	return c.Each(len(out), func(from int, x []int64) { unscaleAll(out[from:from+len(x)], x, exponent) })
+	return c.ForEach(len(out), func(from int, x []int64) { unscaleAll(out[from:from+len(x)], x, exponent) })
 }
 
 // unscaleAll turns numbers of a column into values.

@@ -85,7 +85,7 @@ func (d *Decoder) decodeUlps(values []float64) error {
 	if err != nil {
 		return err
 	}
-	return c.Each(len(values), func(from int, ulps []int64) {
+	return c.ForEach(len(values), func(from int, ulps []int64) {
 		for i, u := range ulps {
 			values[from+i] = math.Float64frombits(math.Float64bits(values[from+i]) + uint64(u))
 		}

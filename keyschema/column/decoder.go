@@ -126,8 +126,8 @@ func (r *Reader) Ints(out []int64) error {
 	return nil
 }
 
-// Each unpacks the column of n numbers and calls piece for each block of at most 256 numbers. piece must not keep x.
-func (r *Reader) Each(n int, piece func(from int, x []int64)) error {
+// ForEach unpacks the column of n numbers and calls piece for each block of at most 256 numbers. piece must not keep x.
+func (r *Reader) ForEach(n int, piece func(from int, x []int64)) error {
 	d, at, slope, from := r.d, r.reference, r.slope, 0
 	if r.Mode != ModeFrame {
 		d.ints[0] = at

@@ -87,7 +87,7 @@ func (d *Decoder) decodeTimes(r *reader, hourStartMs int64) error {
 		r.wrap("times", err)
 		return r.err
 	}
-	if r.take(uint64(info.Count) * sampleNumbers); r.err != nil {
+	if r.charge(uint64(info.Count) * sampleNumbers); r.err != nil {
 		return r.err
 	}
 	if d.tsMs, d.sums, err = d.chunks.Decode(part, hourStartMs, d.tsMs[:0], d.sums[:0]); err != nil {
@@ -139,7 +139,7 @@ func (d *Decoder) readGroup(r *reader, n int) {
 	if r.err == nil && !g.setUnion() {
 		r.fail("more than %d numbers", NumbersMax)
 	}
-	r.take(uint64(g.counted) * uint64(len(g.union)))
+	r.charge(uint64(g.counted) * uint64(len(g.union)))
 }
 
 // run reads a run of at most n samples.
@@ -169,7 +169,7 @@ func (r *reader) run(out *run, before *layout, n int) {
 	if out.positives+out.negatives > BucketsMax || len(out.positive)+len(out.negative) > BucketsMax {
 		r.fail("%d buckets in %d spans", out.positives+out.negatives, len(out.positive)+len(out.negative))
 	}
-	if r.take(uint64(out.numbers())); r.err == nil {
+	if r.charge(uint64(out.numbers())); r.err == nil {
 		out.setKeys()
 	}
 }
@@ -309,8 +309,8 @@ func scatter[T int64 | float64](runs []run, key int64, in, counts []T) {
 	}
 }
 
-// each yields the number and the run of each sample of the group in order.
-func (g *group) each(yield func(sample int, of *run) bool) {
+// sampleRuns yields the number and the run of each sample of the group in order.
+func (g *group) sampleRuns(yield func(sample int, r *run) bool) {
 	sample := 0
 	for i := range g.runs {
 		for range g.runs[i].length {
@@ -336,8 +336,8 @@ func (g *group) eachHint(yield func(sample int, hint histogram.CounterResetHint)
 }
 
 // splitCounts returns the counts of one sample's positive and negative buckets, and the rest.
-func splitCounts[T int64 | float64](of *run, counts []T) (positive, negative, rest []T) {
-	n, p := len(of.keys), of.positives
+func splitCounts[T int64 | float64](r *run, counts []T) (positive, negative, rest []T) {
+	n, p := len(r.keys), r.positives
 	return nonEmpty(counts[:p:p]), nonEmpty(counts[p:n:n]), counts[n:]
 }
 
@@ -347,7 +347,7 @@ func (d *Decoder) appendIntegers(dst []Sample, counts []int64, from int) []Sampl
 	all := make([]histogram.Histogram, g.samples)
 	dst = slices.Grow(dst, g.samples)
 	counted := 0
-	for i, run := range g.each {
+	for i, run := range g.sampleRuns {
 		h := &all[i]
 		h.Sum = d.sums[from+i]
 		dst = append(dst, Sample{TsMs: d.tsMs[from+i], H: h})
@@ -385,7 +385,7 @@ func (d *Decoder) appendFloats(dst []Sample, counts []float64, from int) []Sampl
 	all := make([]histogram.FloatHistogram, g.samples)
 	dst = slices.Grow(dst, g.samples)
 	counted := 0
-	for i, run := range g.each {
+	for i, run := range g.sampleRuns {
 		h := &all[i]
 		h.Sum = d.sums[from+i]
 		dst = append(dst, Sample{TsMs: d.tsMs[from+i], FH: h})

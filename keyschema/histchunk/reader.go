@@ -36,8 +36,8 @@ func (r *reader) wrap(part string, err error) {
 	r.src = nil
 }
 
-// take adds to the count of numbers that the chunk decodes to.
-func (r *reader) take(numbers uint64) {
+// charge adds to the count of numbers that the chunk decodes to.
+func (r *reader) charge(numbers uint64) {
 	if r.numbers += numbers; r.numbers > NumbersMax {
 		r.fail("more than %d numbers", NumbersMax)
 	}

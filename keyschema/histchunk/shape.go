@@ -104,7 +104,7 @@ func (r *reader) shape(first byte) (s shape) {
 		return s
 	}
 	n := r.count("custom bounds", 1)
-	if r.take(uint64(n)); r.err != nil || n == 0 {
+	if r.charge(uint64(n)); r.err != nil || n == 0 {
 		r.fail("no custom bounds")
 		return s
 	}

@@ -51,8 +51,8 @@ const (
 	GroupLabel = "_aggregate"
 )
 
-// Of returns the UID of a name.
-func Of(kind Kind, name string) (id UID) {
+// Derive returns the UID of a name.
+func Derive(kind Kind, name string) (id UID) {
 	h := xxh3.HashStringSeed(name, uint64(kind))
 	for n := range id {
 		id[n] = byte(h >> (8 * (Width - 1 - n)))
@@ -75,10 +75,10 @@ func Append(dst []byte, series labels.Labels) []byte {
 			metric = l.Value
 			return
 		}
-		pairs = append(pairs, pair{Of(Key, l.Name), Of(Value, l.Value)})
+		pairs = append(pairs, pair{Derive(Key, l.Name), Derive(Value, l.Value)})
 	})
 	slices.SortFunc(pairs, func(a, b pair) int { return bytes.Compare(a.key[:], b.key[:]) })
-	id := Of(Metric, metric)
+	id := Derive(Metric, metric)
 	dst = append(dst, id[:]...)
 	for n := range pairs {
 		dst = append(append(dst, pairs[n].key[:]...), pairs[n].value[:]...)
@@ -94,7 +94,7 @@ func Keys(series labels.Labels) (keys []string) {
 		}
 	})
 	slices.SortFunc(keys, func(a, b string) int {
-		one, other := Of(Key, a), Of(Key, b)
+		one, other := Derive(Key, a), Derive(Key, b)
 		return bytes.Compare(one[:], other[:])
 	})
 	return keys

@@ -11,10 +11,10 @@ import (
 // TestStable: clients keep UIDs, so these never change.
 func TestStable(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, "31EA60465773CB6B", Of(Metric, "sys.cpu.user").String())
+	require.Equal(t, "31EA60465773CB6B", Derive(Metric, "sys.cpu.user").String())
 	series := labels.FromStrings("__name__", "sys.cpu.user", "host", "web01", "cpu", "0")
 	require.Equal(t, "31EA60465773CB6B05EECDE29078ED6CBECE7E25EC65E49597B29445556EC37F9498EA551A8F3EDA", Text(series))
-	require.NotEqual(t, Of(Key, "host"), Of(Value, "host"))
+	require.NotEqual(t, Derive(Key, "host"), Derive(Value, "host"))
 }
 
 func TestParse(t *testing.T) {
@@ -22,12 +22,12 @@ func TestParse(t *testing.T) {
 	series := labels.FromStrings("__name__", "m", "a", "1", "b", "2")
 	s, err := ParseSeries(strings.ToLower(Text(series)))
 	require.NoError(t, err)
-	require.Equal(t, Of(Metric, "m"), s.Metric)
-	require.ElementsMatch(t, []UID{Of(Key, "a"), Of(Key, "b")}, s.Keys)
-	require.ElementsMatch(t, []UID{Of(Value, "1"), Of(Value, "2")}, s.Values)
+	require.Equal(t, Derive(Metric, "m"), s.Metric)
+	require.ElementsMatch(t, []UID{Derive(Key, "a"), Derive(Key, "b")}, s.Keys)
+	require.ElementsMatch(t, []UID{Derive(Value, "1"), Derive(Value, "2")}, s.Values)
 	for n, key := range s.Keys {
-		require.Equal(t, key == Of(Key, "a"), s.Values[n] == Of(Value, "1"))
-		require.Equal(t, key, Of(Key, Keys(series)[n]))
+		require.Equal(t, key == Derive(Key, "a"), s.Values[n] == Derive(Value, "1"))
+		require.Equal(t, key, Derive(Key, Keys(series)[n]))
 	}
 	for _, bad := range []string{"", "00", Text(series)[2:], strings.Repeat("g", 16)} {
 		_, err := ParseSeries(bad)

@@ -28,8 +28,8 @@ func NewDisorder(o *Options) Disorder {
 	}
 }
 
-// Of returns the order of a sample and the delay, in milliseconds, of the sample or of its second write.
-func (d *Disorder) Of(slot, step int) (order Order, delayMs int64) {
+// At returns the order of a sample and the delay, in milliseconds, of the sample or of its second write.
+func (d *Disorder) At(slot, step int) (order Order, delayMs int64) {
 	if d.outOfOrder+d.late+d.rewritten == 0 {
 		return InOrder, 0
 	}

@@ -100,7 +100,7 @@ func (s *Stream) stepUnit(u *unitStream, send Send) error {
 	for i, v := range values {
 		slot := u.firstSlot + i
 		x := sample{u.labels[i], tsMs, v, acked.WriteID{Slot: uint32(slot), Step: uint32(s.step)}}
-		order, delayMs := s.disorder.Of(slot, s.step)
+		order, delayMs := s.disorder.At(slot, s.step)
 		if order == Rewritten {
 			second := x
 			second.value = s.fleet.Rewritten(slot, s.step, v)

@@ -102,7 +102,7 @@ func TestEverySampleOnce(t *testing.T) {
 
 func (l *testLoad) orderOf(m acked.WriteID) (Order, int64) {
 	d := NewDisorder(&l.opts)
-	return d.Of(int(m.Slot), int(m.Step))
+	return d.At(int(m.Slot), int(m.Step))
 }
 
 // TestLateness checks that late samples follow samples that are newer by about LateBy, and that out-of-order samples

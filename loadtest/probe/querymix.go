@@ -77,7 +77,7 @@ func (m *QueryMix) Run(ctx context.Context) {
 		select {
 		case slots <- struct{}{}:
 			running.Go(func() {
-				m.ask(ctx, q.Class, request)
+				m.send(ctx, q.Class, request)
 				<-slots
 			})
 		default:
@@ -89,7 +89,7 @@ func (m *QueryMix) Run(ctx context.Context) {
 	running.Wait()
 }
 
-func (m *QueryMix) ask(ctx context.Context, class string, r Request) {
+func (m *QueryMix) send(ctx context.Context, class string, r Request) {
 	began := m.now()
 	body, err := m.querier.Get(context.WithoutCancel(ctx), r.Path, r.Params)
 	took := m.now().Sub(began)

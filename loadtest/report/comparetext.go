@@ -54,7 +54,7 @@ type figure struct {
 	name   string
 	format string
 	ratio  bool
-	of     func(r *Report) (float64, bool)
+	value  func(r *Report) (float64, bool)
 }
 
 func figures() []figure {
@@ -114,9 +114,9 @@ func (c *Comparison) writeLoads(p *printer) {
 	c.header(p, "load")
 	for _, f := range figures() {
 		cells := make([]string, 0, 2*len(c.Targets))
-		base, known := f.of(c.Targets[0])
+		base, known := f.value(c.Targets[0])
 		for i, r := range c.Targets {
-			v, ok := f.of(r)
+			v, ok := f.value(r)
 			cells = append(cells, cell(f.format, v, ok))
 			if i > 0 {
 				cells = append(cells, cell("%.3f", v/base, ok && known && f.ratio && base != 0))

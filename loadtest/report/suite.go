@@ -102,21 +102,21 @@ func (s *Suite) writeClass(p *printer, class string) {
 func (s *Suite) writeMeans(p *printer) {
 	type means struct{ p50, cpu geometricMean }
 	classes := append([]string{"all"}, s.classes()...)
-	of := map[string]*means{}
+	byClass := map[string]*means{}
 	for _, class := range classes {
-		of[class] = new(means)
+		byClass[class] = new(means)
 	}
 	for i := range s.Queries {
 		q := &s.Queries[i]
 		for _, class := range []string{"all", q.Class} {
-			of[class].p50.add(q.ratio(p50Ms))
-			of[class].cpu.add(q.ratio(cpuMs))
+			byClass[class].p50.add(q.ratio(p50Ms))
+			byClass[class].cpu.add(q.ratio(cpuMs))
 		}
 	}
 	p.line("| geometric mean to the better peer | queries | p50 | CPU |")
 	p.line("|---|--:|--:|--:|")
 	for _, class := range classes {
-		m := of[class]
+		m := byClass[class]
 		p.line("| %s | %d | %s | %s |", class, m.p50.n, m.p50.text(), m.cpu.text())
 	}
 }

@@ -50,7 +50,7 @@ func (v *Verifier) compare(part *Result, e *expected, firstSlot int, found []cli
 // second write was acknowledged without doubt.
 func (v *Verifier) compareValue(part *Result, e *expected, step int, w acked.Outcome, tsMs int64, got, first float64) {
 	second := v.Fleet.Rewritten(e.slot, step, first)
-	order, _ := v.Disorder.Of(e.slot, step)
+	order, _ := v.Disorder.At(e.slot, step)
 	mayFirst := !w.Second || w.InDoubt
 	maySecond := order == load.Rewritten && (w.Second || w.InDoubt)
 	same := func(x float64) bool { return math.Float64bits(got) == math.Float64bits(x) }

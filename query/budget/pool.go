@@ -69,8 +69,8 @@ type transfer struct {
 	ended  bool
 }
 
-// take leases bytes if they are free. Only small queries get bytes from the last 1/smallQueryShare of the pool.
-func (p *Pool) take(bytes int64, small bool) bool {
+// tryReserve leases bytes if they are free. Only small queries get bytes from the last 1/smallQueryShare of the pool.
+func (p *Pool) tryReserve(bytes int64, small bool) bool {
 	bytesMax := p.bytesMax
 	if !small {
 		bytesMax -= bytesMax / smallQueryShare
@@ -86,12 +86,12 @@ func (p *Pool) release(bytes int64) { p.bytes.Add(-bytes) }
 
 // lease is take, but it ends slow responses if the pool is exhausted.
 func (p *Pool) lease(bytes int64, small bool) bool {
-	if p.take(bytes, small) {
+	if p.tryReserve(bytes, small) {
 		return true
 	}
 	p.ending.Lock()
 	defer p.ending.Unlock()
-	for !p.take(bytes, small) {
+	for !p.tryReserve(bytes, small) {
 		over := p.endNewest()
 		if over == nil {
 			return false

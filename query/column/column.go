@@ -25,12 +25,12 @@ type Column struct {
 }
 
 // Append appends samples to a column, as a segment unless the column is empty.
-func (c *Column) Append(of Points, t Properties) {
+func (c *Column) Append(p Points, t Properties) {
 	if c.Len() == 0 {
-		c.Set(of, t)
+		c.Set(p, t)
 		return
 	}
 	var last Samples
-	last.Set(of, t)
+	last.Set(p, t)
 	c.Segments = append(c.Segments, last)
 }

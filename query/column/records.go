@@ -158,22 +158,22 @@ func MergeExemplars(a, b []exemplar.Exemplar) []exemplar.Exemplar {
 }
 
 // HideFloats removes the samples at the times of histograms.
-func (r *Records) HideFloats(of *Samples) {
-	if len(r.Histograms) == 0 || len(of.TsMs) == 0 {
+func (r *Records) HideFloats(s *Samples) {
+	if len(r.Histograms) == 0 || len(s.TsMs) == 0 {
 		return
 	}
 	at, kept := 0, 0
-	for i, ts := range of.TsMs {
+	for i, ts := range s.TsMs {
 		for at < len(r.Histograms) && r.Histograms[at].TsMs < ts {
 			at++
 		}
 		if at < len(r.Histograms) && r.Histograms[at].TsMs == ts {
 			continue
 		}
-		of.TsMs[kept], of.Values[kept] = ts, of.Values[i]
+		s.TsMs[kept], s.Values[kept] = ts, s.Values[i]
 		kept++
 	}
-	if kept < len(of.TsMs) {
-		of.TsMs, of.Values, of.StepMs = of.TsMs[:kept], of.Values[:kept], 0
+	if kept < len(s.TsMs) {
+		s.TsMs, s.Values, s.StepMs = s.TsMs[:kept], s.Values[:kept], 0
 	}
 }

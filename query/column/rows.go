@@ -30,8 +30,8 @@ func (r *Rows) Reset(series int, hoursOf func(series int) []index.HourSpan) {
 	r.All = Cleared(r.All, r.Bases[series])
 }
 
-// Of returns the rows of a series.
-func (r *Rows) Of(series int) []Row { return r.All[r.Bases[series]:r.Bases[series+1]] }
+// Series returns the rows of a series.
+func (r *Rows) Series(series int) []Row { return r.All[r.Bases[series]:r.Bases[series+1]] }
 
 // At returns the number of the row of a series and hour, or -1 if the hour is not among the hours of the series.
 func (r *Rows) At(series int, hours []index.HourSpan, hour int64) int {

@@ -81,7 +81,7 @@ func (s *Samples) CountUpTo(tsMs int64) int {
 }
 
 // Set replaces the samples.
-func (s *Samples) Set(of Points, t Properties) {
-	s.TsMs, s.Values = of.TsMs, of.Values
+func (s *Samples) Set(p Points, t Properties) {
+	s.TsMs, s.Values = p.TsMs, p.Values
 	s.StepMs, s.NoStale, s.Monotonic = t.StepMs, t.NoStale, t.Monotonic
 }

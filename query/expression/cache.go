@@ -47,7 +47,7 @@ func (c *CachingParser) ParseExpr(text string) (parser.Expr, error) {
 	e, err := c.Parser.ParseExpr(text)
 	if err == nil && small(text) {
 		if own := clone(e); own != nil {
-			c.keep(strings.Clone(text), own)
+			c.add(strings.Clone(text), own)
 		}
 	}
 	return e, err
@@ -85,7 +85,7 @@ func repeats(text string) bool {
 	return false
 }
 
-func (c *CachingParser) keep(text string, e parser.Expr) {
+func (c *CachingParser) add(text string, e parser.Expr) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.kept.Contains(text) {

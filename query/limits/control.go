@@ -168,8 +168,8 @@ func (c *Control) keepCounts() {
 	}
 }
 
-// of returns the limits of a tenant; nil if it has none.
-func (o *Options) of(tenant string) *Options {
+// forTenant returns the limits of a tenant; nil if it has none.
+func (o *Options) forTenant(tenant string) *Options {
 	if l := o.Tenants[tenant]; l != nil {
 		return l
 	}
@@ -182,7 +182,7 @@ func (c *Control) appendConcerned(ctx context.Context, out []*Options) []*Option
 	out = append(out, o)
 	if who := principal.From(ctx); who != nil && len(o.Tenants) > 0 {
 		for _, tenant := range who.Tenants {
-			if l := o.of(tenant); l != nil {
+			if l := o.forTenant(tenant); l != nil {
 				out = append(out, l)
 			}
 		}
@@ -295,7 +295,7 @@ func (c *Control) enterTenants(o *Options, who *principal.Principal) (leave func
 		return now
 	}
 	for i, now := range add(who.Tenants, 1) {
-		l := o.of(who.Tenants[i])
+		l := o.forTenant(who.Tenants[i])
 		if l == nil {
 			continue
 		}

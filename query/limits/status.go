@@ -30,11 +30,11 @@ func (c *Control) Status() Status {
 	o := c.opts.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	of := func(kind string, l *Limit) LimitStatus {
+	limit := func(kind string, l *Limit) LimitStatus {
 		return LimitStatus{Max: l.Max, Warn: l.warnAt(), DryRun: l.DryRun, LimitCounts: *c.limits[kind]}
 	}
 	return Status{
-		TimeMs: of(kindTime, &o.TimeMs), Bytes: of(kindBytes, &o.Bytes), Concurrency: of(kindConcurrency, &o.Concurrency),
+		TimeMs: limit(kindTime, &o.TimeMs), Bytes: limit(kindBytes, &o.Bytes), Concurrency: limit(kindConcurrency, &o.Concurrency),
 		Running: c.running.Load(),
 	}
 }
@@ -60,9 +60,9 @@ func (c *Control) TenantStatus(tenant string) (status TenantStatus) {
 	c.mu.Lock()
 	status.Running = c.tenants[tenant]
 	c.mu.Unlock()
-	if o := c.opts.Load().of(tenant); o != nil {
-		of := func(l *Limit) TenantLimit { return TenantLimit{l.Max, l.warnAt(), l.DryRun} }
-		status.TimeMs, status.Bytes, status.Concurrency = of(&o.TimeMs), of(&o.Bytes), of(&o.Concurrency)
+	if o := c.opts.Load().forTenant(tenant); o != nil {
+		limit := func(l *Limit) TenantLimit { return TenantLimit{l.Max, l.warnAt(), l.DryRun} }
+		status.TimeMs, status.Bytes, status.Concurrency = limit(&o.TimeMs), limit(&o.Bytes), limit(&o.Concurrency)
 	}
 	return status
 }

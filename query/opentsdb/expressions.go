@@ -55,7 +55,7 @@ func (e *Engine) Expressions(ctx context.Context, x *request.Expressions, c Clie
 func (a *Answer) variables(x *request.Expressions) map[string]expression.Variable {
 	known := map[string]expression.Variable{}
 	for i, m := range x.Metrics {
-		v := expression.Variable{Name: m.ID, Fill: m.Fill, Series: expression.Of(a.of(i))}
+		v := expression.Variable{Name: m.ID, Fill: m.Fill, Series: expression.Combine(a.series(i))}
 		for _, f := range x.Query.Subs[i].Filters {
 			v.QueryTags = append(v.QueryTags, f.Key)
 		}
@@ -64,8 +64,8 @@ func (a *Answer) variables(x *request.Expressions) map[string]expression.Variabl
 	return known
 }
 
-// of returns the series of a sub-query.
-func (a *Answer) of(sub int) (out []expression.Series) {
+// series returns the series of a sub-query.
+func (a *Answer) series(sub int) (out []expression.Series) {
 	for i := range a.Series {
 		if a.Series[i].Sub.Index == sub {
 			out = append(out, a.Series[i].Series)
@@ -107,7 +107,7 @@ func (a *Answer) call(c *request.Call, hold expression.Hold) ([]expression.Serie
 	args := make([][]expression.Series, len(c.Args))
 	for i, arg := range c.Args {
 		if arg.Call == nil {
-			args[i] = a.of(arg.Sub)
+			args[i] = a.series(arg.Sub)
 			continue
 		}
 		var err error

@@ -109,13 +109,13 @@ func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 		return "", err
 	}
 	for _, name := range names {
-		if tsuid.Of(tsuid.Metric, name) == first {
+		if tsuid.Derive(tsuid.Metric, name) == first {
 			return name, nil
 		}
 	}
 	for _, name := range names {
 		for _, stored := range r.reading.Stored(ctx, name) {
-			if _, old := keyschema.SplitTenant(stored); tsuid.Of(tsuid.Metric, old) == first {
+			if _, old := keyschema.SplitTenant(stored); tsuid.Derive(tsuid.Metric, old) == first {
 				return name, nil
 			}
 		}

@@ -106,7 +106,7 @@ func (l *Log) Begin(q Query) (end func()) {
 	if l == nil || l.slots == nil {
 		return func() {}
 	}
-	slot, ok, err := l.slots.take(q)
+	slot, ok, err := l.slots.acquire(q)
 	if err != nil {
 		l.broken(err)
 	}

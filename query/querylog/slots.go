@@ -106,8 +106,8 @@ func openSlots(path string, n int) (*slots, error) {
 	return s, nil
 }
 
-// take writes a query to a free slot and returns the number of the slot. ok is false if no slot is free.
-func (s *slots) take(q Query) (slot int, ok bool, err error) {
+// acquire writes a query to a free slot and returns the number of the slot. ok is false if no slot is free.
+func (s *slots) acquire(q Query) (slot int, ok bool, err error) {
 	text := encodeSlot(q)
 	s.mu.Lock()
 	defer s.mu.Unlock()

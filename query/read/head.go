@@ -142,15 +142,15 @@ func (b *BatchReader) copyHeadSamples(refs []uint32) (err error) {
 	tsMs, values := b.head.TsMs, b.head.Values
 	kept, start := from, from
 	for i := next; i < len(ends); i++ {
-		of := column.Points{TsMs: tsMs[start:ends[i]], Values: values[start:ends[i]]}
+		tail := column.Points{TsMs: tsMs[start:ends[i]], Values: values[start:ends[i]]}
 		start = ends[i]
-		n := len(keepHours(b.series[i].Hours, of).TsMs)
-		if n < len(of.TsMs) {
+		n := len(keepHours(b.series[i].Hours, tail).TsMs)
+		if n < len(tail.TsMs) {
 			b.rowsHour, b.headProperties = 0, nil // there may be a gap now
 		}
-		if start-len(of.TsMs) != kept {
-			copy(tsMs[kept:], of.TsMs[:n])
-			copy(values[kept:], of.Values[:n])
+		if start-len(tail.TsMs) != kept {
+			copy(tsMs[kept:], tail.TsMs[:n])
+			copy(values[kept:], tail.Values[:n])
 		}
 		kept += n
 		ends[i] = kept
@@ -190,11 +190,11 @@ func (b *BatchReader) cachedHeadHour() (hour int64) {
 	}
 	r, nowMs := b.sel.session.reader, b.sel.session.reader.opts.Now().UnixMilli()
 	longest := int64(headWindowMinMs)
-	for of := keyschema.HourOf(nowMs); of >= keyschema.HourOf(nowMs)-1; of-- {
-		startMs := keyschema.HourStartMs(of)
+	for candidate := keyschema.HourOf(nowMs); candidate >= keyschema.HourOf(nowMs)-1; candidate-- {
+		startMs := keyschema.HourStartMs(candidate)
 		minMs, maxMs := max(b.sel.window.MinMs, startMs), min(b.sel.window.MaxMs, nowMs, startMs+keyschema.HourMs-1)
 		if maxMs-minMs+1 >= longest && r.opts.Head.Holds(minMs, maxMs) {
-			hour, longest = of, maxMs-minMs+1
+			hour, longest = candidate, maxMs-minMs+1
 		}
 	}
 	return hour
@@ -219,7 +219,7 @@ func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err er
 		return nil, false, err
 	}
 	for i := range refs {
-		if _, of, _ := since.of(i); fromMs[i] >= 0 && !rows.Compare(i, of, w.MaxMs) {
+		if _, in, _ := since.split(i); fromMs[i] >= 0 && !rows.Compare(i, in, w.MaxMs) {
 			return nil, false, nil
 		}
 	}
@@ -232,8 +232,8 @@ func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err er
 			b.appendHeadRow(rows, i, &since, cached)
 		}
 		b.headEnds = append(b.headEnds, b.head.Len())
-		if _, of, _ := since.of(i); cached && rows.WorthCaching(i, of) {
-			put = append(put, rowcache.HeadRow{Series: i, Since: of})
+		if _, in, _ := since.split(i); cached && rows.WorthCaching(i, in) {
+			put = append(put, rowcache.HeadRow{Series: i, Since: in})
 		}
 	}
 	rows.Put(put)
@@ -247,8 +247,8 @@ type headSamples struct {
 	startMs int64 // of the hour whose rows the row cache may hold
 }
 
-// of returns the samples of series i before, in and after the hour.
-func (s *headSamples) of(i int) (before, in, after column.Points) {
+// split returns the samples of series i before, in and after the hour.
+func (s *headSamples) split(i int) (before, in, after column.Points) {
 	start := 0
 	if i > 0 {
 		start = s.ends[i-1]
@@ -269,7 +269,7 @@ func (b *BatchReader) pinHeadRow(rows *rowcache.HeadRows, i int, since *headSamp
 	if _, _, selected := hours.Bounds(b.series[next].Hours, b.rowsHour, b.rowsHour); !b.pin || !selected {
 		return false
 	}
-	if before, _, after := since.of(i); len(before.TsMs)+len(after.TsMs) > 0 {
+	if before, _, after := since.split(i); len(before.TsMs)+len(after.TsMs) > 0 {
 		return false
 	}
 	pinned, ok := rows.Pin(i, b.sel.window)
@@ -286,16 +286,16 @@ func (b *BatchReader) pinHeadRow(rows *rowcache.HeadRows, i int, since *headSamp
 // appendHeadRow appends the samples of series i of rows to head. cached means that they may follow samples of the row cache.
 func (b *BatchReader) appendHeadRow(rows *rowcache.HeadRows, i int, since *headSamples, cached bool) {
 	first := b.head.Len()
-	before, in, after := since.of(i)
+	before, in, after := since.split(i)
 	b.head.Append(before.TsMs, before.Values)
 	p, at := column.PropertiesOf(before), b.head.Len()
 	if cached {
 		p = b.head.Join(p, rows.AppendTo(b.head, i, b.sel.window), first, at)
 	}
-	for _, of := range []column.Points{b.sel.window.Clip(in), after} {
+	for _, part := range []column.Points{b.sel.window.Clip(in), after} {
 		at = b.head.Len()
-		b.head.Append(of.TsMs, of.Values)
-		p = b.head.Join(p, column.PropertiesOf(of), first, at)
+		b.head.Append(part.TsMs, part.Values)
+		p = b.head.Join(p, column.PropertiesOf(part), first, at)
 	}
 	for len(b.headProperties) < len(b.headEnds) {
 		b.headProperties = append(b.headProperties, column.Properties{}) // pinned series have none

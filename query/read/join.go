@@ -155,7 +155,7 @@ func (t *timeSlice) joinApart(batch *Batch, apart []int, total int) error {
 // contiguous returns the rows of a series as one column, if they are adjacent in memory in the order of time.
 func (t *timeSlice) contiguous(series int) (c column.Points, p column.Properties, ok bool) {
 	at, p := column.Row{}, column.Properties{StepMs: 1, NoStale: true, Monotonic: true}
-	for _, r := range t.rows.Of(series) {
+	for _, r := range t.rows.Series(series) {
 		switch {
 		case r.N == 0:
 		case at.N == 0:
@@ -179,7 +179,7 @@ func (t *timeSlice) contiguous(series int) (c column.Points, p column.Properties
 // samplesOf returns the number of samples of a series in rows.
 func (t *timeSlice) samplesOf(series int) int {
 	n := 0
-	for _, r := range t.rows.Of(series) {
+	for _, r := range t.rows.Series(series) {
 		n += int(r.N)
 	}
 	return n
@@ -189,7 +189,7 @@ func (t *timeSlice) samplesOf(series int) int {
 // the properties of all samples.
 func (t *timeSlice) joinSeries(out *column.Buffer, series int, head column.Points) column.Properties {
 	start, p, overlaid := out.Len(), column.PropertiesOf(column.Points{}), false
-	for _, r := range t.rows.Of(series) {
+	for _, r := range t.rows.Series(series) {
 		if r.N == 0 {
 			continue
 		}

@@ -166,19 +166,19 @@ func (c *Cache) register(reg prometheus.Registerer) error {
 }
 
 // shape returns the analysis of an expression, and caches it.
-func (c *Cache) shape(p parser.Parser, of expression.Expression) (*cacheability, error) {
+func (c *Cache) shape(p parser.Parser, x expression.Expression) (*cacheability, error) {
 	c.mu.Lock()
-	s := c.shapes[of.Text]
+	s := c.shapes[x.Text]
 	c.mu.Unlock()
 	if s != nil {
 		return s, nil
 	}
-	e, err := of.Expr(p)
+	e, err := x.Expr(p)
 	if err != nil {
 		return nil, err
 	}
 	s = cacheabilityOf(e)
-	c.remember(of.Text, s)
+	c.remember(x.Text, s)
 	return s, nil
 }
 
@@ -318,7 +318,7 @@ func (q *Lookup) retention() time.Duration {
 	shortest := ages.Longest()
 	for _, name := range q.Shape.metrics {
 		for _, metric := range q.cache.stored(q.who, name) {
-			if age := ages.Of(metric); shortest.Outlives(age) {
+			if age := ages.ForMetric(metric); shortest.Outlives(age) {
 				shortest = age
 			}
 		}

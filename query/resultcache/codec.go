@@ -88,7 +88,7 @@ type storedReader struct {
 	bad bool
 }
 
-func (r *storedReader) take(n int) []byte {
+func (r *storedReader) next(n int) []byte {
 	if r.bad || n < 0 || n > len(r.b) {
 		r.bad = true
 		return nil
@@ -99,14 +99,14 @@ func (r *storedReader) take(n int) []byte {
 }
 
 func (r *storedReader) u64() uint64 {
-	if b := r.take(8); b != nil {
+	if b := r.next(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
 	}
 	return 0
 }
 
 func (r *storedReader) u32() int {
-	if b := r.take(4); b != nil {
+	if b := r.next(4); b != nil {
 		return int(binary.LittleEndian.Uint32(b))
 	}
 	return 0
@@ -118,8 +118,8 @@ func (r *storedReader) text() string {
 		r.bad = true
 		return ""
 	}
-	r.take(size)
-	return string(r.take(int(n)))
+	r.next(size)
+	return string(r.next(int(n)))
 }
 
 // parseStored parses an encoded result, which keeps b. ok is false if b is not a result.
@@ -142,7 +142,7 @@ func parseStored(b []byte) (*stored, bool) {
 			}
 		}
 		first, count := r.u32(), r.u32()
-		s.series[i] = storedSeries{labels: builder.Labels(), first: first, values: r.take(count * 8)}
+		s.series[i] = storedSeries{labels: builder.Labels(), first: first, values: r.next(count * 8)}
 		if r.bad || first+count > s.steps {
 			return nil, false
 		}

@@ -45,7 +45,7 @@ func (l *Lookup) dayBlocksOf(first, last int64) []dayBlocks {
 	newBlock := func(firstHour, hours int64) block {
 		b := block{firstHour: firstHour, hours: hours}
 		for hour := firstHour; hour < firstHour+hours; hour++ {
-			b.version = max(b.version, l.versions.of(hour))
+			b.version = max(b.version, l.versions.at(hour))
 		}
 		b.usable = b.version <= l.Version && b.lastHour() < nowHour
 		b.whole = !l.Sparse && keyschema.HourStartMs(firstHour) >= l.Range.MinMs &&

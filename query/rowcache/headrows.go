@@ -210,10 +210,10 @@ func (h *HeadRows) Pin(i int, within column.TimeRange) (s column.Samples, ok boo
 	if !r.complete || r.layout.stepMs == 0 {
 		return s, false
 	}
-	of := hit{layout: r.layout, startMs: h.startMs}
-	if of.from, of.end = r.layout.within(r.words, h.startMs, within); of.from < of.end {
-		s = of.pinned(r.words)
-		h.pins.count += of.end - of.from
+	found := hit{layout: r.layout, startMs: h.startMs}
+	if found.from, found.end = r.layout.within(r.words, h.startMs, within); found.from < found.end {
+		s = found.pinned(r.words)
+		h.pins.count += found.end - found.from
 	}
 	return s, true
 }
@@ -252,9 +252,9 @@ func (h *HeadRows) Put(rows []HeadRow) {
 	t := h.cache.table
 	var all column.Buffer
 	for i := range rows {
-		of, s := &h.rows[rows[i].Series], &h.series[rows[i].Series]
+		row, s := &h.rows[rows[i].Series], &h.series[rows[i].Series]
 		p := rows[i].Since
-		if of.words != nil {
+		if row.words != nil {
 			all.Truncate(0)
 			h.AppendTo(&all, rows[i].Series, column.TimeRange{MinMs: 0, MaxMs: math.MaxInt64})
 			all.Append(p.TsMs, p.Values)

@@ -220,7 +220,7 @@ func (w *Writer) Put(series int, hour int64, row column.Points, p column.Propert
 	}
 	startMs := keyschema.HourStartMs(hour)
 	if n := len(row.TsMs); n == 0 || row.TsMs[0] >= startMs && row.TsMs[n-1] < startMs+keyschema.HourMs {
-		w.keys.put(&l.Series[series], hour, 1, l.versions.of(hour), row, p)
+		w.keys.put(&l.Series[series], hour, 1, l.versions.at(hour), row, p)
 	}
 }
 
@@ -297,7 +297,7 @@ func (l *Lookup) AnyToPut(series int) (any bool) {
 
 // putBlock caches a block of a series, unless the head has some of its samples. It returns false if the block is too large.
 func (l *Lookup) putBlock(series int, b *block, c, head column.Points) (ok bool) {
-	rows, ok := b.of(c, head)
+	rows, ok := b.clip(c, head)
 	return !ok || l.keys.put(&l.Series[series], b.firstHour, b.hours, b.version, rows, column.PropertiesOf(rows))
 }
 
@@ -307,13 +307,13 @@ func (l *Lookup) putQuarter(series int, q *block, c, head column.Points) {
 		return
 	}
 	for hour := q.firstHour; hour <= q.lastHour(); hour++ {
-		one := block{firstHour: hour, hours: 1, version: l.versions.of(hour)}
+		one := block{firstHour: hour, hours: 1, version: l.versions.at(hour)}
 		l.putBlock(series, &one, c, head)
 	}
 }
 
-// of returns the part of a column that lies in the block. ok is false if the head has some of its samples.
-func (b *block) of(c, head column.Points) (_ column.Points, ok bool) {
+// clip returns the part of a column that lies in the block. ok is false if the head has some of its samples.
+func (b *block) clip(c, head column.Points) (_ column.Points, ok bool) {
 	r := hoursRange(index.HourSpan{First: b.firstHour, Last: b.lastHour()})
 	if len(r.Clip(head).TsMs) > 0 {
 		return column.Points{}, false

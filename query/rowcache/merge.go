@@ -46,8 +46,8 @@ func (l *Lookup) mergeable(span index.HourSpan) *block {
 		return &m.block
 	}
 	b := &m.block
-	for hour := span.First; hour <= span.Last && hour < m.nowHour && l.versions.of(hour) <= l.Version; hour++ {
-		b.version = max(b.version, l.versions.of(hour))
+	for hour := span.First; hour <= span.Last && hour < m.nowHour && l.versions.at(hour) <= l.Version; hour++ {
+		b.version = max(b.version, l.versions.at(hour))
 		b.hours++
 	}
 	if b.hours < mergeHoursMin {

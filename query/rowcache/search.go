@@ -105,9 +105,9 @@ func (l *Lookup) takeHits(part *column.Buffer) error {
 		if i%prefetchSeries+n >= prefetchSeries || i == 0 {
 			l.prefetchHits(l.hits[i:min(i+n+prefetchSeries, len(l.hits))])
 		}
-		if of := l.hits[i : i+n]; !l.pin(part, of) {
-			l.copyHits(part, of)
-			l.merge(of)
+		if run := l.hits[i : i+n]; !l.pin(part, run) {
+			l.copyHits(part, run)
+			l.merge(run)
 		}
 		i += n
 		if n := part.Len() - charged; n >= chargeSamples || i == len(l.hits) {
@@ -179,7 +179,7 @@ func (l *Lookup) findDay(first, last int64, at int) {
 // findRow looks up one row.
 func (l *Lookup) findRow(hour int64, at int) bool {
 	l.rowsTried++
-	if !l.findEntry(hour, 1, l.versions.of(hour), at, index.HourSpan{First: hour, Last: hour}) {
+	if !l.findEntry(hour, 1, l.versions.at(hour), at, index.HourSpan{First: hour, Last: hour}) {
 		return false
 	}
 	l.rowsFound++
@@ -200,7 +200,7 @@ func (l *Lookup) findBlock(b *block, first, last int64, at int) bool {
 }
 
 // findEntry looks up the entry of some hours of the series. It records a hit for the hours of a span.
-func (l *Lookup) findEntry(firstHour, hours int64, version uint64, at int, of index.HourSpan) bool {
+func (l *Lookup) findEntry(firstHour, hours int64, version uint64, at int, span index.HourSpan) bool {
 	if !l.known {
 		return false
 	}
@@ -210,9 +210,9 @@ func (l *Lookup) findEntry(firstHour, hours int64, version uint64, at int, of in
 	}
 	h := hit{
 		layout: e.layout, place: e.place, series: int32(l.series), row: int32(at),
-		startMs: keyschema.HourStartMs(firstHour), hours: of,
+		startMs: keyschema.HourStartMs(firstHour), hours: span,
 	}
-	w := hoursRange(of)
+	w := hoursRange(span)
 	w = column.TimeRange{MinMs: max(w.MinMs, l.Range.MinMs), MaxMs: min(w.MaxMs, l.Range.MaxMs)}
 	h.from, h.end = h.layout.within(l.cache.table.words(h.place, h.layout.words()), h.startMs, w)
 	l.samples += h.end - h.from

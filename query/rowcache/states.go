@@ -38,7 +38,7 @@ type StateKey struct {
 	FieldSet uint64
 }
 
-func (k StateKey) of(number uint64) uint64 {
+func (k StateKey) encode(number uint64) uint64 {
 	return number | keyOfStates | uint64(k.Bucket)<<keyHourShift | (k.Kind*uint64(FieldSetsMax)+k.FieldSet)<<keyHoursShift
 }
 
@@ -51,7 +51,7 @@ func (c *Cache) PutStates(s *index.Series, k StateKey, version uint64, words int
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	if number, ok := keys.makeNumber(s); ok {
-		c.table.put(k.of(number), version, layout{}, words, fill)
+		c.table.put(k.encode(number), version, layout{}, words, fill)
 	}
 }
 
@@ -75,7 +75,7 @@ func (l *StateLookup) Series(s *index.Series) { l.number, l.known = l.keys.numbe
 // Find returns the words of an entry of the series, or nil. They are valid until End.
 func (l *StateLookup) Find(k StateKey, version uint64, words int) []uint64 {
 	if l.known {
-		if e := l.keys.cache.table.get(k.of(l.number), version); e != nil {
+		if e := l.keys.cache.table.get(k.encode(l.number), version); e != nil {
 			l.hits++
 			return l.keys.cache.table.words(e.place, words)
 		}

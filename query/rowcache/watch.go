@@ -167,4 +167,4 @@ func (w *Watch) versionsOf(first, last int64) hourVersions {
 	return hourVersions{first, w.hours.Append(nil, first, last)}
 }
 
-func (e hourVersions) of(hour int64) uint64 { return e.versions[hour-e.first] }
+func (e hourVersions) at(hour int64) uint64 { return e.versions[hour-e.first] }

@@ -41,7 +41,7 @@ func Reduce(samples []histchunk.Sample) (Hour, error) {
 		}
 		if before != nil && isReset(before, s) {
 			if len(h.samples) < ResetsMax {
-				if err := h.keep(before, after); err != nil {
+				if err := h.append(before, after); err != nil {
 					return Hour{}, err
 				}
 			}
@@ -53,7 +53,7 @@ func Reduce(samples []histchunk.Sample) (Hour, error) {
 		before = s
 	}
 	if before != nil {
-		if err := h.keep(before, after); err != nil {
+		if err := h.append(before, after); err != nil {
 			return Hour{}, err
 		}
 		h.last = clone(before)
@@ -64,8 +64,8 @@ func Reduce(samples []histchunk.Sample) (Hour, error) {
 	return h, nil
 }
 
-// keep keeps a histogram. after means that a reset lies between it and the previous kept one.
-func (h *Hour) keep(s *histchunk.Sample, after bool) error {
+// append appends the part of a histogram that the hour keeps. after means that a reset lies between it and the previous kept one.
+func (h *Hour) append(s *histchunk.Sample, after bool) error {
 	kept, err := reduced(s)
 	if err != nil {
 		return err

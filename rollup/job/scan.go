@@ -81,13 +81,13 @@ func (s *sampleScan) next() *sampledDay {
 func (s *sampleScan) addRow(row storage.Row, hour int64) {
 	d, slot := &s.day, hour%keyschema.DayHours
 	s.row.Reset(keyschema.HourStartMs(hour))
-	var of []histchunk.Sample
+	var stored []histchunk.Sample
 	err := error(nil)
 	for i := range row.Cells {
 		c := &row.Cells[i]
 		if c.Family == storage.FamilyHistograms {
 			d.foundHistograms |= 1 << slot
-			of, err = s.addHistograms(of, c, hour)
+			stored, err = s.addHistograms(stored, c, hour)
 		} else {
 			d.found |= 1 << slot
 			err = s.row.Add(c.Qualifier, c.Value)
@@ -97,7 +97,7 @@ func (s *sampleScan) addRow(row storage.Row, hour int64) {
 		}
 	}
 	if err == nil {
-		d.histograms[slot], err = histograms.Reduce(of)
+		d.histograms[slot], err = histograms.Reduce(stored)
 	}
 	if err != nil {
 		d.damaged |= 1 << slot
@@ -107,7 +107,7 @@ func (s *sampleScan) addRow(row storage.Row, hour int64) {
 	}
 	tsMs, values := s.row.Columns()
 	d.states[slot] = rollup.Compute(tsMs, values)
-	d.samples += len(tsMs) + len(of)
+	d.samples += len(tsMs) + len(stored)
 }
 
 // addHistograms merges a chunk of histograms into earlier chunks of its row. Cells come in the order of their sequence numbers.

@@ -35,8 +35,8 @@ func (o *orphanCounter) add(s rollup.State, states *int64) {
 // histogramHours are the hours of one series that have kept histograms.
 type histogramHours map[int64]*rollup.State
 
-// of collects the hours with histograms. It sets only the first and last time of their states.
-func (h histogramHours) of(samples []histchunk.Sample) {
+// add collects the hours with histograms. It sets only the first and last time of their states.
+func (h histogramHours) add(samples []histchunk.Sample) {
 	for _, s := range samples {
 		hour := keyschema.HourOf(s.TsMs)
 		if h[hour] == nil {
@@ -61,7 +61,7 @@ func (s *Store) CountOrphans(
 	histograms := make([]histogramHours, len(prefixes))
 	err := s.ReadHistograms(ctx, req, func(i int, samples []histchunk.Sample) error {
 		histograms[i] = histogramHours{}
-		histograms[i].of(samples)
+		histograms[i].add(samples)
 		return nil
 	})
 	if err != nil {

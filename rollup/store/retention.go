@@ -69,6 +69,6 @@ func (f *retentionFilter) cutoffMs(prefix []byte) int64 {
 	}
 	field, _ := keyschema.CutFields(prefix, 1)
 	f.metric = append(f.metric[:0], field...)
-	f.lastMs = f.retention.Of(metric)[f.tier].CutoffMs(f.nowMs)
+	f.lastMs = f.retention.ForMetric(metric)[f.tier].CutoffMs(f.nowMs)
 	return f.lastMs
 }

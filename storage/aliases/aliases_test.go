@@ -27,7 +27,7 @@ func TestRegistry(t *testing.T) {
 	}
 	x, stop := open()
 	metric := func(from, to string) aliases.Alias { return aliases.Alias{Kind: aliases.Metric, Old: from, New: to} }
-	require.Nil(t, x.Of(keyschema.DefaultTenant))
+	require.Nil(t, x.ForTenant(keyschema.DefaultTenant))
 	before := x.Generation()
 	require.NoError(t, x.Add(t.Context(), metric("a", "b")))
 	require.NotEqual(t, before, x.Generation())
@@ -39,15 +39,15 @@ func TestRegistry(t *testing.T) {
 	require.NoError(t, x.Add(t.Context(), other))
 	require.NoError(t, x.Configure(t.Context(), []aliases.Alias{metric("a", "file")}))
 	require.ErrorIs(t, x.Configure(t.Context(), []aliases.Alias{metric("c", "b")}), aliases.ErrLoop)
-	require.Equal(t, []string{"a", "file"}, x.Of(keyschema.DefaultTenant).Metrics("a"))
+	require.Equal(t, []string{"a", "file"}, x.ForTenant(keyschema.DefaultTenant).Metrics("a"))
 	require.NoError(t, x.Add(t.Context(), metric("x", "y")))
 	require.ErrorIs(t, x.Add(t.Context(), metric("y", "z")), aliases.ErrTooMany)
 	stop()
 
 	x, stop = open()
 	defer func() { stop() }()
-	require.Equal(t, []string{"a", "b", "c"}, x.Of(keyschema.DefaultTenant).Metrics("b"))
-	require.Equal(t, []string{"&acme&a", "&acme&z"}, x.Of("acme").Metrics("&acme&a"))
+	require.Equal(t, []string{"a", "b", "c"}, x.ForTenant(keyschema.DefaultTenant).Metrics("b"))
+	require.Equal(t, []string{"&acme&a", "&acme&z"}, x.ForTenant("acme").Metrics("&acme&a"))
 	list, configured := x.List("acme")
 	require.Len(t, list, 1)
 	require.False(t, configured[0])
@@ -58,15 +58,15 @@ func TestRegistry(t *testing.T) {
 	found, err = x.Remove(t.Context(), metric("b", ""))
 	require.NoError(t, err)
 	require.False(t, found)
-	require.Equal(t, []string{"a", "b"}, x.Of(keyschema.DefaultTenant).Metrics("b"))
+	require.Equal(t, []string{"a", "b"}, x.ForTenant(keyschema.DefaultTenant).Metrics("b"))
 	acme := aliases.Alias{Kind: aliases.Metric, Old: "n", New: "o", Tenant: "acmecorp"}
 	require.NoError(t, x.Add(t.Context(), acme))
 	generation := x.Generation()
 	require.NoError(t, x.DropTenant(t.Context(), "acme"))
 	require.NotEqual(t, generation, x.Generation())
 	require.NoError(t, x.Refresh(t.Context()), "nothing comes back")
-	require.Nil(t, x.Of("acme"))
-	require.NotNil(t, x.Of("acmecorp"))
+	require.Nil(t, x.ForTenant("acme"))
+	require.NotNil(t, x.ForTenant("acmecorp"))
 	require.NoError(t, x.Configure(t.Context(), []aliases.Alias{metric("f", "g")}))
 	_, err = x.Remove(t.Context(), metric("f", ""))
 	require.ErrorIs(t, err, aliases.ErrConfigured)
@@ -108,7 +108,7 @@ func FuzzSelect(f *testing.F) {
 		x, err := aliases.Open(t.Context(), aliases.Options{Store: store})
 		require.NoError(t, err)
 		require.NoError(t, x.Configure(t.Context(), []aliases.Alias{{Kind: aliases.Metric, Old: "old", New: "new"}}))
-		names := x.Of(keyschema.DefaultTenant).Between(0, 1)[0].Names
+		names := x.ForTenant(keyschema.DefaultTenant).Between(0, 1)[0].Names
 		wide := names.Select([]*labels.Matcher{m}, nil).Selectors[0][0]
 		positive := m.Type == labels.MatchEqual || m.Type == labels.MatchRegexp
 		either := m.Matches("old") == positive || m.Matches("new") == positive

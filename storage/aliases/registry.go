@@ -71,8 +71,8 @@ func Open(ctx context.Context, opts Options) (*Registry, error) {
 	return x, x.Refresh(ctx)
 }
 
-// Of returns the aliases of a tenant, nil if there are none. A nil Registry has none.
-func (x *Registry) Of(tenant string) *Set {
+// ForTenant returns the aliases of a tenant, nil if there are none. A nil Registry has none.
+func (x *Registry) ForTenant(tenant string) *Set {
 	if x == nil {
 		return nil
 	}

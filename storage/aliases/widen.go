@@ -72,14 +72,14 @@ func (n *Names) divide(matchers, keys []*labels.Matcher) [][]*labels.Matcher {
 	out := [][]*labels.Matcher{matchers}
 	for len(keys) > 0 {
 		all, newest := n.LabelNames(keys[0].Name)
-		of := func(m *labels.Matcher) bool { return n.keys.name(m.Name) == newest }
+		matches := func(m *labels.Matcher) bool { return n.keys.name(m.Name) == newest }
 		var mine []*labels.Matcher
 		for _, m := range keys {
-			if of(m) {
+			if matches(m) {
 				mine = append(mine, m)
 			}
 		}
-		keys = slices.DeleteFunc(slices.Clone(keys), of)
+		keys = slices.DeleteFunc(slices.Clone(keys), matches)
 		var next [][]*labels.Matcher
 		for _, choice := range n.choices(all, mine) {
 			for _, before := range out {

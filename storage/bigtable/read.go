@@ -223,7 +223,7 @@ func (r *request) stream(ctx context.Context) (last string, err error) {
 	err = r.t.rows.ReadRows(withWatcher(call, stall), rowSetOf(r.spans), func(row gcp.Row) bool {
 		last = row.Key()
 		r.progressed = true
-		r.take(row)
+		r.append(row)
 		if len(r.batch) < readBatchRows && r.batchBytes < readBatchBytes {
 			return true
 		}
@@ -240,8 +240,8 @@ func (r *request) stream(ctx context.Context) (last string, err error) {
 	return last, err
 }
 
-// take adds a row to the batch if any of its cells passes.
-func (r *request) take(row gcp.Row) {
+// append adds a row to the batch if any of its cells passes.
+func (r *request) append(row gcp.Row) {
 	r.got++
 	decoded := r.plan.decodeRow(row)
 	if len(decoded.Cells) == 0 {

@@ -171,7 +171,7 @@ func (s *Set) Persist(ctx context.Context) error {
 		if err := s.meta.Apply(ctx, muts); err != nil {
 			return fmt.Errorf("write the metrics with histograms: %w", err)
 		}
-		s.keep(metrics, changed)
+		s.setStored(metrics, changed)
 	}
 	return nil
 }
@@ -265,8 +265,8 @@ func (s *Set) unstored() map[string]span {
 	return changed
 }
 
-// keep records the hours that table meta now holds.
-func (s *Set) keep(metrics []string, stored map[string]span) {
+// setStored records the hours that table meta now holds.
+func (s *Set) setStored(metrics []string, stored map[string]span) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, metric := range metrics {

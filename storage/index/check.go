@@ -45,7 +45,7 @@ func (x *Index) Days() []int64 {
 		days[d.Day] = struct{}{}
 	}
 	for _, c := range x.store.Closed.DaysBetween(0, presence.DayMax) {
-		days[int64(c.Of)] = struct{}{}
+		days[int64(c.Partition)] = struct{}{}
 	}
 	return slices.Sorted(maps.Keys(days))
 }

@@ -133,7 +133,7 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	opts.setDefaults()
 	var t tables
 	longest := time.Duration(opts.Retention.Longest())
-	for _, of := range []struct {
+	for _, want := range []struct {
 		to     *storage.Table
 		schema storage.TableSchema
 	}{
@@ -141,11 +141,11 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 		{&t.labels, storage.IndexSchema(storage.TableLabels, longest)},
 		{&t.meta, storage.MetaSchema()},
 	} {
-		table, err := opts.Store.EnsureTable(ctx, of.schema)
+		table, err := opts.Store.EnsureTable(ctx, want.schema)
 		if err != nil {
-			return nil, fmt.Errorf("index: table %s: %w", of.schema.Name, err)
+			return nil, fmt.Errorf("index: table %s: %w", want.schema.Name, err)
 		}
-		*of.to = table
+		*want.to = table
 	}
 	x := newIndex(opts, t, nil, !opts.shared())
 	if err := x.recovery.Restore(ctx); err != nil {

@@ -180,7 +180,7 @@ func TestDamagedDayIsLeftOut(t *testing.T) {
 			w.advance(time.Minute)
 		}
 		gen := month.Gen.Load()
-		require.Zero(t, month.Manifest.Load().Days[day-month.Of.FirstDay()].Gen)
+		require.Zero(t, month.Manifest.Load().Days[day-month.Partition.FirstDay()].Gen)
 		require.True(t, w.maintain())
 		require.Equal(t, gen, month.Gen.Load())
 		_, err := w.x.SelectBy(context.Background(), nil, lookup.ByMonths, 0, w.now().UnixMilli())
@@ -246,10 +246,10 @@ func TestMonthVerified(t *testing.T) {
 	other, err := w.x.store.Open(context.Background(), w.x.store.Closed.Day(day+1))
 	require.NoError(t, err)
 	r := *month.Manifest.Load()
-	at := day - month.Of.FirstDay()
+	at := day - month.Partition.FirstDay()
 	wrong := []compaction.Source{compaction.SegmentSource{Segment: other, Shift: uint8(at)}}
 	w.x.maint.Lock()
-	err = w.x.compactor.Replace(context.Background(), month.Of, wrong, compaction.Inputs{Days: r.Days}, nil)
+	err = w.x.compactor.Replace(context.Background(), month.Partition, wrong, compaction.Inputs{Days: r.Days}, nil)
 	w.x.maint.Unlock()
 	require.NoError(t, err)
 	diff, err = w.x.Verify(context.Background(), day)

@@ -281,7 +281,7 @@ func TestDamagedColumn(t *testing.T) {
 
 // TestMemory: with little memory, old columns lose ranges but no counts.
 func TestMemory(t *testing.T) {
-	r := newRig(t, func(o *keyviz.Options) { o.MemoryBytesMax = keyviz.MemoryBytesLeast })
+	r := newRig(t, func(o *keyviz.Options) { o.MemoryBytesMax = keyviz.MemoryBytesMin })
 	for ref := range uint32(2000) {
 		r.write(ref, r.now.UnixMilli(), int(ref%50)+1)
 	}
@@ -297,7 +297,7 @@ func TestMemory(t *testing.T) {
 	}
 	m := r.heatmap(keyviz.Request{FromMs: r.now.UnixMilli() - 24*60*minute})
 	require.InEpsilon(t, want, total(m), 1e-5)
-	require.LessOrEqual(t, r.SizeBytes(), int64(keyviz.MemoryBytesLeast+64<<10))
+	require.LessOrEqual(t, r.SizeBytes(), int64(keyviz.MemoryBytesMin+64<<10))
 }
 
 // TestTable counts rows and bytes of the data table, and failures.

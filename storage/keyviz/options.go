@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// MemoryBytesMaxDefault is the default of Options.MemoryBytesMax, and MemoryBytesLeast its smallest value.
+	// MemoryBytesMaxDefault is the default of Options.MemoryBytesMax, and MemoryBytesMin its smallest value.
 	MemoryBytesMaxDefault = 32 << 20
-	MemoryBytesLeast      = 1 << 20
+	MemoryBytesMin        = 1 << 20
 	// ServerDefault is the default of Options.Server.
 	ServerDefault = "local"
 	// serverBytesMax bounds Options.Server.
@@ -56,8 +56,8 @@ func (o *Options) Validate() error {
 		faults = append(faults, fmt.Errorf("keyviz: Server %.200q must have at most %d bytes and no '#'", o.Server, serverBytesMax))
 	}
 	o.MemoryBytesMax = cmp.Or(o.MemoryBytesMax, MemoryBytesMaxDefault)
-	if o.MemoryBytesMax < MemoryBytesLeast {
-		faults = append(faults, fmt.Errorf("keyviz: MemoryBytesMax is %d: at least %d", o.MemoryBytesMax, MemoryBytesLeast))
+	if o.MemoryBytesMax < MemoryBytesMin {
+		faults = append(faults, fmt.Errorf("keyviz: MemoryBytesMax is %d: at least %d", o.MemoryBytesMax, MemoryBytesMin))
 	}
 	o.RangesMax = cmp.Or(o.RangesMax, ranges.RangesMaxDefault)
 	if o.Now == nil {

@@ -81,7 +81,7 @@ func TestAnnotations(t *testing.T) {
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	s, _ := opened(t)
-	acme := s.Of("&acme&")
+	acme := s.ForTenant("&acme&")
 	put(t, s, "AB", 5, "ours")
 	put(t, acme, "AB", 5, "theirs")
 	for _, of := range []struct {

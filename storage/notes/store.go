@@ -57,11 +57,11 @@ func New(meta storage.Table, flush func(ctx context.Context) error) *Store {
 	return &Store{meta: meta, flush: flush, mu: &sync.Mutex{}}
 }
 
-// Of returns the store of a tenant; "" is the default tenant.
-func (s *Store) Of(tenant string) *Store {
-	of := *s
-	of.tenant = tenant
-	return &of
+// ForTenant returns the store of a tenant; "" is the default tenant.
+func (s *Store) ForTenant(tenant string) *Store {
+	tenantStore := *s
+	tenantStore.tenant = tenant
+	return &tenantStore
 }
 
 // rowOf is the row of an annotation.

@@ -24,7 +24,7 @@ func (s *Store) admit(tree *recovery.Tree) (exists bool, err error) {
 		_, err := s.opts.Admit(nil)
 		return false, err
 	}
-	how, err := s.ask()
+	how, err := s.callAdmit()
 	if err != nil {
 		return false, err
 	}
@@ -37,8 +37,8 @@ func (s *Store) admit(tree *recovery.Tree) (exists bool, err error) {
 	return true, nil
 }
 
-// ask calls Options.Admit with a read-only view of the tables.
-func (s *Store) ask() (how Admission, err error) {
+// callAdmit calls Options.Admit with a read-only view of the tables.
+func (s *Store) callAdmit() (how Admission, err error) {
 	opts := s.opts
 	opts.ReadOnly, opts.Registerer, opts.Admit, opts.FS = true, nil, nil, treefs.ReadOnly(s.opts.FS)
 	opts.Logger = slog.New(slog.DiscardHandler) // Open will log the same events

@@ -170,7 +170,7 @@ func (j *dayChunkJob) write(ctx context.Context, c *cursor.Cursor) error {
 			}
 			j.prefix = append(j.prefix[:0], prefix...)
 		}
-		if err := j.take(c, newest); err != nil {
+		if err := j.add(c, newest); err != nil {
 			return err
 		}
 		if err := c.Next(); err != nil {
@@ -183,8 +183,8 @@ func (j *dayChunkJob) write(ctx context.Context, c *cursor.Cursor) error {
 	return j.writeSeries(ctx)
 }
 
-// take adds the cursor's cell to the day chunk of its series, or keeps it outside.
-func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
+// add adds the cursor's cell to the day chunk of its series, or keeps it outside.
+func (j *dayChunkJob) add(c *cursor.Cursor, newest uint32) error {
 	qualifier, tsMs, ok := c.Address()
 	if !ok {
 		return cellkey.Damaged(c.Key)
@@ -202,7 +202,7 @@ func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
 			return nil
 		}
 		value := j.cells.Bytes[size:]
-		j.keep(j.cellKey(c, qualifier), value)
+		j.addPlain(j.cellKey(c, qualifier), value)
 		j.cells.Bytes = j.cells.Bytes[:size]
 		return nil
 	}
@@ -210,7 +210,7 @@ func (j *dayChunkJob) take(c *cursor.Cursor, newest uint32) error {
 	if err != nil {
 		return err
 	}
-	j.keep(j.cellKey(c, qualifier), value)
+	j.addPlain(j.cellKey(c, qualifier), value)
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (j *dayChunkJob) cellKey(c *cursor.Cursor, qualifier []byte) []byte {
 	return j.key
 }
 
-func (j *dayChunkJob) keep(key, value []byte) {
+func (j *dayChunkJob) addPlain(key, value []byte) {
 	j.plain = append(j.plain, plainCell{bytes.Clone(key), bytes.Clone(value)})
 }
 

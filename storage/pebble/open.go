@@ -223,8 +223,8 @@ func (s *Store) spanEnd(key []byte) []byte {
 
 // compression returns a profile that keeps a compressed block even if it saves little. Packed values do not shrink. Keys do,
 // and they are at least a tenth of a block.
-func compression(of *sstable.CompressionProfile) *sstable.CompressionProfile {
-	p := *of
+func compression(profile *sstable.CompressionProfile) *sstable.CompressionProfile {
+	p := *profile
 	p.MinReductionPercent = reductionPercentMin
 	return &p
 }

@@ -36,9 +36,9 @@ func NewActivity(now func() time.Time, slotsMax int) *Activity {
 	return &Activity{now: now, slotsMax: slotsMax, shares: map[string]*share{}}
 }
 
-// Of records a request of the Principal and returns the Principal with the Activity, for Shares. It returns a Principal
+// For records a request of the Principal and returns the Principal with the Activity, for Shares. It returns a Principal
 // without tenants unchanged.
-func (a *Activity) Of(p *Principal) *Principal {
+func (a *Activity) For(p *Principal) *Principal {
 	tenants := p.Tenancy()
 	if a == nil || tenants == "" {
 		return p

@@ -11,7 +11,7 @@ import (
 func TestShares(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	activity := NewActivity(func() time.Time { return now }, 0)
-	ask := func(tenants ...string) *Principal { return activity.Of(&Principal{Tenants: tenants}) }
+	ask := func(tenants ...string) *Principal { return activity.For(&Principal{Tenants: tenants}) }
 	a := ask("a")
 	require.False(t, a.Shares(), "it is alone")
 	a = ask("a")
@@ -34,7 +34,7 @@ func TestShares(t *testing.T) {
 	require.False(t, nobody.Shares())
 	require.False(t, (&Principal{Tenants: []string{"a"}}).Shares())
 	server := &Principal{}
-	require.Same(t, server, activity.Of(server))
+	require.Same(t, server, activity.For(server))
 	var none *Activity
-	require.Same(t, server, none.Of(server))
+	require.Same(t, server, none.For(server))
 }

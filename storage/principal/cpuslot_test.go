@@ -14,7 +14,7 @@ import (
 func TestCPUSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		activity := NewActivity(time.Now, 2)
-		ask := func(tenant string) *Principal { return activity.Of(&Principal{Tenants: []string{tenant}}) }
+		ask := func(tenant string) *Principal { return activity.For(&Principal{Tenants: []string{tenant}}) }
 		alone, err := ask("a").AcquireCPU(t.Context())
 		require.NoError(t, err)
 		require.Nil(t, alone)

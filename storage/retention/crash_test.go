@@ -102,7 +102,7 @@ func wantAfterCut(t *testing.T, fs vfs.FS, ages *keyschema.RetentionByMetric) {
 	s := openStore(t, fs)
 	got := cells(t, s, storage.TableData, storage.FamilySamples)
 	for _, metric := range metrics {
-		first := max(today-9, ages.Of(metric)[keyschema.Raw].CutoffMs(now().UnixMilli())/storage.DayMs)
+		first := max(today-9, ages.ForMetric(metric)[keyschema.Raw].CutoffMs(now().UnixMilli())/storage.DayMs)
 		for day := first + 1; day <= today; day++ { // the first day may be hidden in part
 			require.Equal(t, 4*5, got[metric][day], "%s of day %d", metric, day)
 		}

@@ -62,7 +62,7 @@ func wantKinds(t *testing.T, s storage.Store, ages *keyschema.RetentionByMetric)
 	for _, family := range storage.SampleFamilies() {
 		got := cells(t, s, storage.TableData, family)
 		for _, metric := range metrics {
-			of := ages.Of(metric)
+			of := ages.ForMetric(metric)
 			raw := of[keyschema.Raw].CutoffMs(nowMs) / storage.DayMs
 			histograms := of[keyschema.NativeHistograms].CutoffMs(nowMs) / storage.DayMs
 			for day := int64(today - 9); day <= today; day++ {

@@ -23,7 +23,7 @@ func wantKept(t *testing.T, s storage.Store, ages *keyschema.RetentionByMetric) 
 	} {
 		got := cells(t, s, family[0], family[1])
 		for _, metric := range metrics {
-			first := max(today-9, ages.Of(metric)[tier].CutoffMs(now().UnixMilli())/storage.DayMs)
+			first := max(today-9, ages.ForMetric(metric)[tier].CutoffMs(now().UnixMilli())/storage.DayMs)
 			for day := int64(today - 9); day <= today; day++ {
 				require.Equal(t, day >= first, got[metric][day] > 0, "%s of %s of day %d, kept from %d", tier, metric, day, first)
 			}
@@ -49,7 +49,7 @@ func TestSweepDropsWhatIsTooOld(t *testing.T) {
 			gone := int64(0)
 			for metric, byDay := range before {
 				for day, n := range byDay {
-					if day < ages.Of(metric)[keyschema.Raw].CutoffMs(now().UnixMilli())/storage.DayMs {
+					if day < ages.ForMetric(metric)[keyschema.Raw].CutoffMs(now().UnixMilli())/storage.DayMs {
 						gone += int64(n)
 					}
 				}

@@ -17,9 +17,9 @@ type Filter struct {
 	set  *Set
 	view *View
 
-	prefix []byte       // of the row keys of the current series
-	of     []*Tombstone // that concern the current series
-	hits   []*Tombstone // that concern the current cell
+	prefix   []byte       // of the row keys of the current series
+	matching []*Tombstone // that concern the current series
+	hits     []*Tombstone // that concern the current cell
 
 	cells   []storage.Cell
 	bytes   []byte // rewritten values
@@ -108,7 +108,7 @@ func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned b
 		}
 		f.prefix = append(f.prefix[:0], prefix...)
 	}
-	for _, t := range f.of {
+	for _, t := range f.matching {
 		if t.overlaps(hour) {
 			return hour, true, nil
 		}
@@ -126,14 +126,14 @@ func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error
 			return nil, err
 		}
 	}
-	return f.of, nil
+	return f.matching, nil
 }
 
 var errNoLabelSets = errors.New("its label set cannot be looked up yet")
 
 // series finds the tombstones that concern the series of a row key.
 func (f *Filter) series(ctx context.Context, key []byte) error {
-	f.of = f.of[:0]
+	f.matching = f.matching[:0]
 	k, err := keyschema.ParseRowKey(key)
 	if err != nil {
 		return fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
@@ -150,7 +150,7 @@ func (f *Filter) series(ctx context.Context, key []byte) error {
 			return fmt.Errorf("find out whether row %s was deleted: %w", key, err)
 		}
 	}
-	f.of = f.view.of(f.of, k.Metric, k.Tags)
+	f.matching = f.view.appendMatching(f.matching, k.Metric, k.Tags)
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (f *Filter) covering(hour int64, c *storage.Cell) (whole bool) {
 	}
 	if q.Kind == keyschema.KindSample {
 		ts := keyschema.HourStartMs(hour) + int64(q.OffsetMs)
-		for _, t := range f.of {
+		for _, t := range f.matching {
 			if q.Seq < t.Seq && t.FromMs <= ts && ts <= t.ToMs {
 				f.hits = append(f.hits, t)
 			}
@@ -173,7 +173,7 @@ func (f *Filter) covering(hour int64, c *storage.Cell) (whole bool) {
 	if q.Kind == keyschema.KindMark {
 		return false
 	}
-	for _, t := range f.of {
+	for _, t := range f.matching {
 		if q.Seq < t.Seq && t.overlaps(hour) {
 			f.hits = append(f.hits, t)
 			whole = whole || t.covers(hour)

@@ -123,7 +123,7 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if other, err := r.take(&c); other || err != nil {
+			if other, err := r.read(&c); other || err != nil {
 				if err != nil {
 					return nil, err
 				}
@@ -161,11 +161,11 @@ func (s *Set) SetChanged(do func(ctx context.Context) error) { s.changed.Store(&
 func (s *Set) View() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.take()
+	return s.viewLocked()
 }
 
-// take is View with mu locked.
-func (s *Set) take() *View {
+// viewLocked is View with mu locked.
+func (s *Set) viewLocked() *View {
 	v := s.latest.Load()
 	v.users++
 	return v

@@ -51,8 +51,8 @@ type row struct {
 	locks     map[string]lockCell
 }
 
-// take reads a cell that is not a tombstone. ok is false for a tombstone.
-func (r *row) take(c *storage.Cell) (ok bool, err error) {
+// read reads a cell that is not a tombstone. ok is false for a tombstone.
+func (r *row) read(c *storage.Cell) (ok bool, err error) {
 	switch q := c.Qualifier; {
 	case string(q) == nextQualifier && len(c.Value) == idBytes && binary.BigEndian.Uint64(c.Value) < math.MaxInt64:
 		r.next = max(r.next, binary.BigEndian.Uint64(c.Value))

@@ -58,7 +58,7 @@ func (it *rowIter) Next() bool {
 	}
 	for it.below.Next() {
 		it.row = it.below.Row()
-		kept, err := it.keep()
+		kept, err := it.passes()
 		if err != nil {
 			it.err = err
 			return false
@@ -71,7 +71,7 @@ func (it *rowIter) Next() bool {
 	return false
 }
 
-func (it *rowIter) keep() (kept bool, err error) {
+func (it *rowIter) passes() (kept bool, err error) {
 	if !it.opts.Filter.KeysOnly {
 		kept, _, err = it.filter.Row(it.ctx, &it.row)
 		return kept, err

@@ -44,8 +44,8 @@ func newView(set *Set, r *row) *View {
 			continue
 		}
 		for _, name := range names {
-			if of := v.byMetric[name]; len(of) == 0 || of[len(of)-1] != t {
-				v.byMetric[name] = append(of, t)
+			if list := v.byMetric[name]; len(list) == 0 || list[len(list)-1] != t {
+				v.byMetric[name] = append(list, t)
 			}
 		}
 	}
@@ -116,8 +116,8 @@ func (v *View) concerns(mintMs, endMs int64) bool {
 	return len(v.list) > 0 && v.toMs >= mintMs && (endMs == 0 || v.fromMs < endMs)
 }
 
-// of appends the tombstones that concern a series to dst.
-func (v *View) of(dst []*Tombstone, metric string, tags []keyschema.Tag) []*Tombstone {
+// appendMatching appends the tombstones that concern a series to dst.
+func (v *View) appendMatching(dst []*Tombstone, metric string, tags []keyschema.Tag) []*Tombstone {
 	for _, list := range [][]*Tombstone{v.byMetric[metric], v.others} {
 		for _, t := range list {
 			if t.Matches(metric, tags) {

@@ -36,7 +36,7 @@ func (s *Set) SnapshotExclusive(ctx context.Context) (*View, error) {
 
 // snapshotExclusive is SnapshotExclusive with mu locked, which it unlocks.
 func (s *Set) snapshotExclusive(ctx context.Context) (*View, error) {
-	v, older := s.take(), slices.Collect(maps.Keys(s.older))
+	v, older := s.viewLocked(), slices.Collect(maps.Keys(s.older))
 	s.mu.Unlock()
 	for _, o := range older {
 		select {

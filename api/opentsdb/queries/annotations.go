@@ -26,7 +26,7 @@ func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found ann
 		return found, nil
 	}
 	p := principal.From(ctx)
-	store := h.opts.Notes.Of(p.Prefix())
+	store := h.opts.Notes.ForTenant(p.Prefix())
 	if q.GlobalAnnotations && !p.Restricted() {
 		if found.globals, err = store.Annotations(ctx, "", q.StartMs, q.EndMs, opentsdb.AnnotationsMax); err != nil {
 			return found, fmt.Errorf("read global annotations: %w", err)

@@ -92,7 +92,7 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 			continue
 		}
 		x.split(text)
-		if err := x.take(x.values, b); err != nil {
+		if err := x.append(x.values, b); err != nil {
 			return err
 		}
 	}
@@ -131,14 +131,14 @@ func (x *request) quotedRows(body []byte, b *batch.Batch) error {
 		}
 		line, _ := rows.FieldPos(0)
 		x.bad.GoTo(base + line)
-		if err := x.take(row, b); err != nil {
+		if err := x.append(row, b); err != nil {
 			return err
 		}
 	}
 }
 
-// take adds the samples of a row to a batch, or reads the names of columns from it.
-func (x *request) take(row []string, b *batch.Batch) (err error) {
+// append adds the samples of a row to a batch, or reads the names of columns from it.
+func (x *request) append(row []string, b *batch.Batch) (err error) {
 	if x.columns == nil {
 		if x.columns, err = parseNames(row); err != nil {
 			return fmt.Errorf("header: %w", err)

@@ -105,7 +105,7 @@ func (p *Parser) parse(body []byte, b *batch.Batch) error {
 			return nil
 		}
 		if err == nil {
-			err = p.take(parser, entry, b)
+			err = p.append(parser, entry, b)
 		}
 		if err != nil {
 			if line := p.lines.number(); p.format != formatProtobuf {
@@ -116,8 +116,8 @@ func (p *Parser) parse(body []byte, b *batch.Batch) error {
 	}
 }
 
-// take adds one entry to the batch.
-func (p *Parser) take(parser textparse.Parser, entry textparse.Entry, b *batch.Batch) error {
+// append adds one entry to the batch.
+func (p *Parser) append(parser textparse.Parser, entry textparse.Entry, b *batch.Batch) error {
 	switch entry {
 	case textparse.EntrySeries:
 		series, ts, value := parser.Series()

@@ -62,9 +62,9 @@ func (x *request) rejectUntranslated(all pmetric.Metrics, err error, b *batch.Ba
 // untranslated returns the numbers of data points that the translation leaves out because of the temporality of their metric,
 // and because of the scale of an exponential histogram.
 func (x *request) untranslated(all pmetric.Metrics) (temporality, scale int) {
-	add := func(of pmetric.AggregationTemporality, n int) bool {
-		delta := of == pmetric.AggregationTemporalityDelta && x.settings.AllowDeltaTemporality
-		if of == pmetric.AggregationTemporalityCumulative || delta {
+	add := func(t pmetric.AggregationTemporality, n int) bool {
+		delta := t == pmetric.AggregationTemporalityDelta && x.settings.AllowDeltaTemporality
+		if t == pmetric.AggregationTemporalityCumulative || delta {
 			return false
 		}
 		temporality += n

@@ -40,8 +40,8 @@ func (f Function) NewState(memory []float64, steps int) State {
 	return s
 }
 
-// Of returns the accumulation for an operator.
-func Of(op parser.ItemType) (Function, bool) {
+// ForOperator returns the accumulation for an operator.
+func ForOperator(op parser.ItemType) (Function, bool) {
 	switch op {
 	case parser.SUM:
 		return Function{Columns: 2, Add: addSum, Finish: finishSum}, true

@@ -48,7 +48,7 @@ func (g grouping) names() grid.Naming {
 	return grid.Nameless
 }
 
-func (g grouping) of(ev *Eval, s grid.Series) []string {
+func (g grouping) labelsFor(ev *Eval, s grid.Series) []string {
 	if s.Dropped && !ev.Opts.DelayedNames {
 		return g.bare
 	}
@@ -57,7 +57,7 @@ func (g grouping) of(ev *Eval, s grid.Series) []string {
 
 // key returns the hash of the group of a series.
 func (g grouping) key(ev *Eval, s grid.Series, buf []byte) (uint64, []byte) {
-	names := g.of(ev, s)
+	names := g.labelsFor(ev, s)
 	switch {
 	case g.without:
 		return s.Labels.HashWithoutLabels(buf, names...)
@@ -69,7 +69,7 @@ func (g grouping) key(ev *Eval, s grid.Series, buf []byte) (uint64, []byte) {
 
 // result returns the labels of the group of a series.
 func (g grouping) result(ev *Eval, s grid.Series) labels.Labels {
-	names := g.of(ev, s)
+	names := g.labelsFor(ev, s)
 	if !g.without && len(names) == 0 {
 		return labels.EmptyLabels()
 	}

@@ -215,7 +215,7 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 		p.need(append([]string{}, g.labels...))
 	}
 	op := e.Op.String()
-	if acc, ok := accumulate.Of(e.Op); ok {
+	if acc, ok := accumulate.ForOperator(e.Op); ok {
 		return &aggregate{grouping: g, op: op, child: child, Function: acc}
 	}
 	param, ok := e.Param.(*parser.NumberLiteral)

@@ -109,7 +109,7 @@ func (ev *Eval) copyRow(m *Matrix, row []float64) ([]float64, error) {
 func partnersOf(sigs *signatures, one *Matrix) (map[int][]int, error) {
 	partners := make(map[int][]int, len(one.Series))
 	for i, s := range one.Series {
-		sig := sigs.of(s.Labels)
+		sig := sigs.intern(s.Labels)
 		for _, p := range partners[sig] {
 			if overlap(one.Rows[i], one.Rows[p]) {
 				return nil, ErrUndecided

@@ -400,7 +400,7 @@ func (n *rangeSelector) Run(ev *Eval, emit emitFunc) error {
 	}
 	w := window.New(n.windows(ev.Grid, n.rangeMs), ev.Grid, params)
 	w.Exact = n.exact
-	out := windowOutput{of: &n.overTime, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
+	out := windowOutput{function: &n.overTime, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
 	r := &rangeRun{rangeSelector: n, window: w, windowOutput: out}
 	if t := newRollupRun(ev, r); t != nil {
 		return t.Run()
@@ -444,7 +444,7 @@ func (r *rangeRun) fork() evaluator {
 
 // windowOutput emits the rows of a function over time.
 type windowOutput struct {
-	of       *overTime
+	function *overTime
 	emit     emitFunc
 	unique   *DuplicateCheck
 	handedOn int
@@ -470,12 +470,12 @@ func (o *windowOutput) done(ev *Eval, s grid.Series, row []float64, largest int)
 	}
 	o.handedOn += present
 	named := !s.Dropped || ev.Opts.DelayedNames
-	s.Dropped = s.Dropped || !o.of.keepsName
+	s.Dropped = s.Dropped || !o.function.keepsName
 	if err := o.unique.check(ev, s); err != nil {
 		return err
 	}
-	if o.of.after != nil && named {
-		o.of.after(ev, s.Labels)
+	if o.function.after != nil && named {
+		o.function.after(ev, s.Labels)
 	}
 	return o.emit(s, row)
 }

@@ -29,8 +29,8 @@ func newSignatures(m *parser.VectorMatching) *signatures {
 	return s
 }
 
-// of returns the number of a signature. ls are the labels that the series has in the engine.
-func (s *signatures) of(ls labels.Labels) int {
+// intern returns the number of a signature. ls are the labels that the series has in the engine.
+func (s *signatures) intern(ls labels.Labels) int {
 	if s.on && len(s.names) == 1 {
 		return s.ofValue(ls.Get(s.names[0]))
 	}
@@ -62,7 +62,7 @@ func (s *signatures) at(m *Matrix, i int) int {
 	if m.signatures != nil {
 		return m.signatures[i]
 	}
-	return s.of(m.Series[i].Labels)
+	return s.intern(m.Series[i].Labels)
 }
 
 // operands evaluates both sides of a binary operator, with the labels of the engine. After the left side, pushdown may
@@ -172,7 +172,7 @@ func (n *joinPushdown) omit(sel *read.Selection) int {
 	counts := map[int]int{}
 	omitted := 0
 	for i := range all {
-		all[i] = n.sigs.of(sel.Labels(i))
+		all[i] = n.sigs.intern(sel.Labels(i))
 		counts[all[i]]++
 	}
 	keep := func(i int) bool { return all[i] < n.known || n.partners.Alike && counts[all[i]] > 1 }
@@ -207,7 +207,7 @@ func (ev *Eval) pushDown(right Vector, sigs *signatures, left *Matrix, unique bo
 	n := &joinPushdown{sigs: sigs, partners: index.JoinKeys{On: sigs.on, Names: sigs.names, Alike: unique}}
 	left.signatures = make([]int, len(left.Series))
 	for i, s := range left.Series {
-		left.signatures[i] = sigs.of(s.Labels)
+		left.signatures[i] = sigs.intern(s.Labels)
 		if len(sigs.index) > n.known {
 			n.known = len(sigs.index)
 			n.partners.Labels = append(n.partners.Labels, s.Labels)

@@ -182,11 +182,11 @@ func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column
 // in place. For runs of other steps it copies the samples of their windows together. atOnce copies all samples.
 func (ev *Eval) segmented(e evaluator, w read.Windows, atOnce bool, c *column.Column, first int, row []float64) (largest int) {
 	p := &ev.segments
-	p.Column, p.Of = c, column.Column{Labels: c.Labels, Series: c.Series, Group: c.Group}
+	p.Column, p.Part = c, column.Column{Labels: c.Labels, Series: c.Series, Group: c.Group}
 	last := len(c.Segments)
 	if atOnce || p.Overlap(w.RangeMs) {
 		p.Gather(0, c.Time(0)-1, p.LastMs(last))
-		return e.section(ev, &p.Of, first, row)
+		return e.section(ev, &p.Part, first, row)
 	}
 	steps := first + len(row)
 	for k, at := first, 0; k < steps; {
@@ -199,12 +199,12 @@ func (ev *Eval) segmented(e evaluator, w read.Windows, atOnce bool, c *column.Co
 			end = min(end, window.StepsUpTo(w, p.Segment(at+1).Time(0)-1))
 		}
 		if end > k {
-			p.Of.Samples = *p.Segment(at)
+			p.Part.Samples = *p.Segment(at)
 		} else {
 			end = min(steps, window.StepsUpTo(w, p.LastMs(at)+w.RangeMs-1)) // all steps with samples of this segment
 			p.Gather(at, afterMs, w.FirstEndMs+int64(end-1)*w.StepMs)
 		}
-		largest = max(largest, e.section(ev, &p.Of, k, row[k-first:end-first]))
+		largest = max(largest, e.section(ev, &p.Part, k, row[k-first:end-first]))
 		k = end
 	}
 	return largest

@@ -92,7 +92,7 @@ func (n *overSubquery) Run(ev *Eval, emit emitFunc) error {
 	}
 	defer ev.Budget.Release(bytes)
 	r := &subqueryRun{
-		windowOutput: windowOutput{of: &n.overTime, emit: emit, unique: NewDuplicateCheck(n.child.names())},
+		windowOutput: windowOutput{function: &n.overTime, emit: emit, unique: NewDuplicateCheck(n.child.names())},
 		ev:           ev, inner: inner, window: window.New(n.windows(ev.Grid), ev.Grid, params),
 		counts: grid.NewSampleCounts(ev.Grid.Steps), row: make([]float64, ev.Grid.Steps),
 	}
@@ -143,12 +143,12 @@ func (r *subqueryRun) add(s grid.Series, values []float64) error {
 	ev.Annotations, r.annos = r.annos, ev.Annotations
 	defer func() { ev.Annotations, r.annos = r.annos, ev.Annotations }()
 	r.fill(values)
-	largest := r.window.Reset(&r.counts, 0, &r.column, r.of.knowsEven)
+	largest := r.window.Reset(&r.counts, 0, &r.column, r.function.knowsEven)
 	if largest == 0 {
 		return nil
 	}
 	r.largest = max(r.largest, largest)
-	r.of.fn(r.window, r.row)
+	r.function.fn(r.window, r.row)
 	for _, a := range r.window.Annotations {
 		ev.Annotations.Add(a)
 	}

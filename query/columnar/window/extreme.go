@@ -22,7 +22,7 @@ func (e extreme) join(a, b float64) float64 {
 	return a
 }
 
-func (e extreme) of(vs []float64) float64 {
+func (e extreme) find(vs []float64) float64 {
 	best := vs[0]
 	for _, v := range vs[1:] {
 		best = e.join(best, v)
@@ -55,7 +55,7 @@ func (e extreme) overTime(w *Window, out []float64) {
 			out[k] = grid.Absent()
 			continue
 		case apart:
-			out[k] = e.of(w.Values[lo:hi])
+			out[k] = e.find(w.Values[lo:hi])
 			continue
 		case lo >= mid:
 			e.suffixes(suffixes[lo:hi], w.Values[lo:hi])

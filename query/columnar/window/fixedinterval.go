@@ -24,8 +24,8 @@ type fixedIntervalMemo struct {
 	rateKnown bool
 }
 
-// of returns the fixedInterval of the samples and steps, or the cached one.
-func (m *fixedIntervalMemo) of(w *Window, stepMs int64) fixedInterval {
+// get returns the fixedInterval of the samples and steps, or the cached one.
+func (m *fixedIntervalMemo) get(w *Window, stepMs int64) fixedInterval {
 	if m.firstMs != w.firstMs || m.stepMs != stepMs || m.endMs != w.FirstEndMs ||
 		m.samples != len(w.Values) || m.steps != len(w.Lo) {
 		*m = fixedIntervalMemo{

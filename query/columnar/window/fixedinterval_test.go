@@ -35,7 +35,7 @@ func TestFixedIntervalMemo(t *testing.T) {
 			w.Values[k] = float64(i * k)
 		}
 		want := newFixedInterval(w, stepMs)
-		require.Equal(t, want, w.memo.of(w, stepMs), "series %d, seed %d", i, seed)
+		require.Equal(t, want, w.memo.get(w, stepMs), "series %d, seed %d", i, seed)
 		w.even = want
 		rates, alone := make([]float64, w.Steps), make([]float64, w.Steps)
 		(&difference{Window: w, extrapolation: e}).evenSteps(rates)

@@ -11,32 +11,32 @@ import (
 
 // CountOverTime counts the samples of each window.
 func CountOverTime() Func {
-	return each(1, func(w *Window, k int) float64 { return float64(w.Hi[k] - w.Lo[k]) })
+	return perWindow(1, func(w *Window, k int) float64 { return float64(w.Hi[k] - w.Lo[k]) })
 }
 
 // PresentOverTime is 1 for each window that has samples.
 func PresentOverTime() Func {
-	return each(1, func(*Window, int) float64 { return 1 })
+	return perWindow(1, func(*Window, int) float64 { return 1 })
 }
 
 // TimeOfFirst returns the time of the first sample of each window, in seconds.
 func TimeOfFirst() Func {
-	return each(1, func(w *Window, k int) float64 { return float64(w.time(w.Lo[k])) / 1000 })
+	return perWindow(1, func(w *Window, k int) float64 { return float64(w.time(w.Lo[k])) / 1000 })
 }
 
 // TimeOfLast returns the time of the last sample of each window, in seconds.
 func TimeOfLast() Func {
-	return each(1, func(w *Window, k int) float64 { return float64(w.time(w.Hi[k]-1)) / 1000 })
+	return perWindow(1, func(w *Window, k int) float64 { return float64(w.time(w.Hi[k]-1)) / 1000 })
 }
 
 // LastOverTime returns the last sample of each window.
 func LastOverTime() Func {
-	return each(1, func(w *Window, k int) float64 { return w.Values[w.Hi[k]-1] })
+	return perWindow(1, func(w *Window, k int) float64 { return w.Values[w.Hi[k]-1] })
 }
 
 // FirstOverTime returns the first sample of each window.
 func FirstOverTime() Func {
-	return each(1, func(w *Window, k int) float64 { return w.Values[w.Lo[k]] })
+	return perWindow(1, func(w *Window, k int) float64 { return w.Values[w.Lo[k]] })
 }
 
 // SumOverTime adds up each window in the order of time, with compensation. It sums long overlapping windows from

@@ -8,8 +8,8 @@ type pair struct{ sum, rest float64 }
 
 func (p pair) add(v float64) pair {
 	t := p.sum + v
-	of := t - p.sum
-	return pair{t, p.rest + ((p.sum - (t - of)) + (v - of))}
+	y := t - p.sum
+	return pair{t, p.rest + ((p.sum - (t - y)) + (v - y))}
 }
 
 // value is the sum, rounded once.

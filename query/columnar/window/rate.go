@@ -50,7 +50,7 @@ func (d *difference) step(lo, hi int, endMs int64) float64 {
 		return grid.Absent()
 	}
 	s := d.windowRate(d.Window, lo, hi, endMs)
-	return s.of(d.sum(lo, hi), d.Values[lo])
+	return s.extrapolate(d.sum(lo, hi), d.Values[lo])
 }
 
 // sum is the difference between the samples lo and hi-1, plus the values lost by resets between them.
@@ -87,7 +87,7 @@ func (d *difference) evenSteps(out []float64) {
 			k = e.end
 		}
 		for ; k < e.end; k++ {
-			out[k] = s.of(d.sum(lo, hi), d.Values[lo])
+			out[k] = s.extrapolate(d.sum(lo, hi), d.Values[lo])
 			lo, hi = lo+e.perStep, hi+e.perStep
 		}
 	}
@@ -164,8 +164,8 @@ func (s *windowRate) from(toStart float64) float64 {
 	return factor
 }
 
-// of extrapolates a difference over the window. first is the value of the first sample.
-func (s *windowRate) of(diff, first float64) float64 {
+// extrapolate extrapolates a difference over the window. first is the value of the first sample.
+func (s *windowRate) extrapolate(diff, first float64) float64 {
 	// A counter was never below zero. If first is at least twice the difference, the counter left zero longer than
 	// toStart before its first sample, because toStart is at most 1.1 times sampled. That saves a division.
 	if s.counter && diff > 0 && first >= 0 && first < 2*diff {
@@ -185,7 +185,7 @@ func (s *windowRate) strides(out, firsts, lasts []float64, stride int) {
 		diff := lasts[at] - first
 		at += stride
 		if counter && first < 2*diff {
-			out[k] = s.of(diff, first)
+			out[k] = s.extrapolate(diff, first)
 			continue
 		}
 		out[k] = diff * factor
@@ -199,7 +199,7 @@ func IRate() Func { return lastPair(true) }
 func IDelta() Func { return lastPair(false) }
 
 func lastPair(rate bool) Func {
-	return each(2, func(w *Window, k int) float64 {
+	return perWindow(2, func(w *Window, k int) float64 {
 		i := w.Hi[k] - 1
 		v := w.Values[i]
 		if !rate || !(v < w.Values[i-1]) {

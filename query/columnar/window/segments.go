@@ -7,7 +7,7 @@ import (
 
 // Segments evaluates columns whose samples lie in several segments.
 type Segments struct {
-	Of column.Column // without samples, or with samples of one segment or from Gather
+	Part column.Column // without samples, or with samples of one segment or from Gather
 
 	Column *column.Column
 	tsMs   []int64 // memory for gathered samples
@@ -66,7 +66,7 @@ func (p *Segments) Gather(at int, afterMs, toMs int64) {
 		out.TsMs = p.tsMs
 	}
 	out.Values = p.values
-	p.Of.Samples = out
+	p.Part.Samples = out
 }
 
 // StepsUpTo returns the number of steps up to a time.

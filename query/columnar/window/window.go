@@ -90,7 +90,7 @@ func (w *Window) Reset(counts *grid.SampleCounts, first int, c *column.Column, k
 	}
 	w.firstMs, w.betweenMs = c.Time(0), stepMs
 	if stepMs > 0 && (w.Steps == 1 && first == 0 || w.StepMs%stepMs == 0) {
-		w.even = w.memo.of(w, stepMs)
+		w.even = w.memo.get(w, stepMs)
 		if !knowsEven {
 			w.even.bounds(w.Lo, w.Hi)
 		}
@@ -166,9 +166,9 @@ func (w *Window) leaveOutStale(c *column.Column) {
 // apart reports whether windows share no samples.
 func (w *Window) apart() bool { return w.Steps == 1 || w.StepMs >= w.RangeMs }
 
-// each makes a Func of a function of one window. The result is absent for windows with fewer than samplesMin
+// perWindow makes a Func of a function of one window. The result is absent for windows with fewer than samplesMin
 // samples.
-func each(samplesMin int, f func(w *Window, k int) float64) Func {
+func perWindow(samplesMin int, f func(w *Window, k int) float64) Func {
 	return func(w *Window, out []float64) {
 		for k := range out {
 			if w.Hi[k]-w.Lo[k] < samplesMin {

@@ -121,14 +121,14 @@ func clip(tsMs []int64, fromMs, toMs int64) []int64 {
 
 // kind is the arithmetic of integers or of doubles.
 type kind[T int64 | float64] interface {
-	of(v float64) T
+	convert(v float64) T
 	// between interpolates at a time between two points.
 	between(m Interpolation, tsMs, leftMs, rightMs int64, left, right float64) T
 }
 
 type longKind struct{}
 
-func (longKind) of(v float64) int64 { return int64(v) }
+func (longKind) convert(v float64) int64 { return int64(v) }
 
 func (longKind) between(m Interpolation, tsMs, leftMs, rightMs int64, left, right float64) int64 {
 	switch m {
@@ -146,7 +146,7 @@ func (longKind) between(m Interpolation, tsMs, leftMs, rightMs int64, left, righ
 
 type doubleKind struct{}
 
-func (doubleKind) of(v float64) float64 { return v }
+func (doubleKind) convert(v float64) float64 { return v }
 
 func (doubleKind) between(m Interpolation, tsMs, leftMs, rightMs int64, left, right float64) float64 {
 	switch m {
@@ -207,9 +207,9 @@ func (r rows[T]) fill(s *Points, at int, times []int64, put func(j int, v T)) in
 		case at == end:
 			return at
 		case s.TsMs[at] == tsMs:
-			put(j, r.kind.of(s.Values[at]))
+			put(j, r.kind.convert(s.Values[at]))
 		case r.group.Rate:
-			put(j, r.kind.of(s.Values[at-1]))
+			put(j, r.kind.convert(s.Values[at-1]))
 			r.out.Interpolated = true
 		case at > 0:
 			put(j, r.kind.between(r.group.Aggregator.method, tsMs, s.TsMs[at-1], s.TsMs[at], s.Values[at-1], s.Values[at]))

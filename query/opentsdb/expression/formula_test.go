@@ -71,8 +71,8 @@ func TestJoins(t *testing.T) {
 	f, err := ParseFormula("a - b")
 	require.NoError(t, err)
 	variables := []Variable{
-		{Name: "a", Fill: 100, Series: Of([]Series{series("m", "x", 1000, 5, 6, math.NaN()), series("m", "y", 1000, 7)})},
-		{Name: "b", Series: Of([]Series{series("n", "x", 2000, 1, 2), series("n", "z", 2000, 4)})},
+		{Name: "a", Fill: 100, Series: Combine([]Series{series("m", "x", 1000, 5, 6, math.NaN()), series("m", "y", 1000, 7)})},
+		{Name: "b", Series: Combine([]Series{series("n", "x", 2000, 1, 2), series("n", "z", 2000, 4)})},
 	}
 	out, err := f.Apply(variables, Join{AggregateTags: true}, noLimit)
 	require.NoError(t, err)

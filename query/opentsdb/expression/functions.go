@@ -101,18 +101,18 @@ func mapped(args [][]Series, points func(*Series) aggregation.Answer) []Series {
 	return out
 }
 
-func longs(s *Series, of func(int64) int64) aggregation.Answer {
+func longs(s *Series, f func(int64) int64) aggregation.Answer {
 	a := aggregation.Answer{TsMs: s.TsMs, Integers: make([]int64, s.Len()), Interpolated: s.Interpolated}
 	for i, v := range s.Integers {
-		a.Integers[i] = of(v)
+		a.Integers[i] = f(v)
 	}
 	return a
 }
 
-func reals(s *Series, of func(float64) float64) aggregation.Answer {
+func reals(s *Series, f func(float64) float64) aggregation.Answer {
 	a := aggregation.Answer{TsMs: s.TsMs, Doubles: make([]float64, s.Len()), Interpolated: s.Interpolated}
 	for i := range a.Doubles {
-		a.Doubles[i] = of(s.double(i))
+		a.Doubles[i] = f(s.double(i))
 	}
 	return a
 }
@@ -267,7 +267,7 @@ func joined(op string) Function {
 		variables := make([]Variable, len(args))
 		for i := range args {
 			names[i] = string(rune('a' + i))
-			variables[i] = Variable{Name: names[i], Series: Of(args[i])}
+			variables[i] = Variable{Name: names[i], Series: Combine(args[i])}
 		}
 		f, err := ParseFormula(strings.Join(names, op))
 		if err != nil {

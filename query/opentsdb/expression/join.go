@@ -38,8 +38,8 @@ type Combined struct {
 	Values        []float64
 }
 
-// Of returns the series of an answer for a formula.
-func Of(series []Series) []Combined {
+// Combine returns the series of an answer for a formula.
+func Combine(series []Series) []Combined {
 	out := make([]Combined, 0, len(series))
 	for i := range series {
 		s := &series[i]

@@ -56,7 +56,7 @@ func readURIs(text string, p *request.Parser) (out []Translation, err error) {
 
 func all(q *request.Query, times bool) (out []Translation) {
 	for i := range q.Subs {
-		out = append(out, Of(q, &q.Subs[i], times))
+		out = append(out, Translate(q, &q.Subs[i], times))
 	}
 	return out
 }

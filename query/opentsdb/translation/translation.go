@@ -49,8 +49,8 @@ type reason string
 
 func (r reason) Error() string { return string(r) }
 
-// Of translates a sub-query. It sets Translation.Range only if times is set.
-func Of(q *request.Query, s *request.SubQuery, times bool) Translation {
+// Translate translates a sub-query. It sets Translation.Range only if times is set.
+func Translate(q *request.Query, s *request.SubQuery, times bool) Translation {
 	t := &translator{query: q, sub: s, times: times}
 	t.out.Name = nameOf(s)
 	if err := t.translate(); err != nil {

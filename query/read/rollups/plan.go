@@ -99,9 +99,9 @@ func (s *Session) Plan(
 
 // agesOf returns the retention of a metric for some tenants: the shortest for raw samples, the longest for each other tier.
 func (s *Session) agesOf(metrics []string) keyschema.RetentionByTier {
-	ages := s.ages.Of(metrics[0])
+	ages := s.ages.ForMetric(metrics[0])
 	for _, metric := range metrics[1:] {
-		for t, age := range s.ages.Of(metric) {
+		for t, age := range s.ages.ForMetric(metric) {
 			if longer := age.Outlives(ages[t]); longer != (keyschema.Tier(t) == keyschema.Raw) && age != ages[t] {
 				ages[t] = age
 			}

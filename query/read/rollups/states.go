@@ -84,7 +84,7 @@ func newStateReader(s *Session, rd *read.BatchReader, p *Plan, cached *cachedSta
 		one.spans = (*r.slab)[room*i : room*i : room*(i+1)]
 		one.head = r.headHours(i)
 		if m := rd.Series()[i].Metric(); i == 0 || m != metric {
-			metric, ages = m, s.ages.Of(m)
+			metric, ages = m, s.ages.ForMetric(m)
 		}
 		one.rawMs, one.hoursMs = ages[keyschema.Raw].CutoffMs(p.nowMs), ages[keyschema.Hours].CutoffMs(p.nowMs)
 		one.daysMs = ages[keyschema.Days].CutoffMs(p.nowMs)

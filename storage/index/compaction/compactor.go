@@ -141,9 +141,9 @@ func (c *Compactor) Expire() (oldest int64) {
 		c.open.Forget(d.Day)
 	}
 	for _, h := range append(c.store.Closed.DaysBetween(0, oldest-1), c.store.Closed.AllMonths()...) {
-		if h.Of.LastDay() < oldest {
-			c.store.Closed.Forget(h.Of)
-			c.store.Cache.Drop(h.Of)
+		if h.Partition.LastDay() < oldest {
+			c.store.Closed.Forget(h.Partition)
+			c.store.Cache.Drop(h.Partition)
 		}
 	}
 	c.journal.Expire(oldest)
@@ -188,7 +188,7 @@ func (c *Compactor) compactDay(ctx context.Context, day int64, removed *removedH
 // segmentOf returns the segment of a day, without the removed hours, as a source of the next segment. It returns no source
 // if the day has no segment. If the next segment lacks rows of the previous one, segmentOf voids the month, because
 // compactions of a month only add rows.
-func (c *Compactor) segmentOf(ctx context.Context, day int64, removed *removedHours) (of []Source, in Inputs, err error) {
+func (c *Compactor) segmentOf(ctx context.Context, day int64, removed *removedHours) (sources []Source, in Inputs, err error) {
 	var s *segment.Segment
 	if h := c.store.Closed.Day(day); h != nil {
 		if s, err = c.store.Open(ctx, h); err != nil {
@@ -222,18 +222,18 @@ type damagedDay struct {
 // noteDamaged makes the month omit a day for some hours, or until the day is rebuilt. The caller holds the lock.
 func (c *Compactor) noteDamaged(h *segment.Handle, err error) {
 	gen := h.Gen.Load()
-	if was, ok := c.state.damaged[h.Of]; !ok || was.gen != gen {
-		c.opts.Logger.Error("index day is damaged and its month omits it; rebuild the day", "day", h.Of.FirstDay(), "err", err)
+	if was, ok := c.state.damaged[h.Partition]; !ok || was.gen != gen {
+		c.opts.Logger.Error("index day is damaged and its month omits it; rebuild the day", "day", h.Partition.FirstDay(), "err", err)
 	}
-	c.state.damaged[h.Of] = damagedDay{gen: gen, tried: c.opts.Now()}
+	c.state.damaged[h.Partition] = damagedDay{gen: gen, tried: c.opts.Now()}
 	c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
 }
 
 // isDamaged reports whether this generation of a day was found damaged. The caller holds the lock.
 func (c *Compactor) isDamaged(h *segment.Handle) bool {
-	was, ok := c.state.damaged[h.Of]
+	was, ok := c.state.damaged[h.Partition]
 	if ok && was.gen != h.Gen.Load() {
-		delete(c.state.damaged, h.Of)
+		delete(c.state.damaged, h.Partition)
 		c.opts.Metrics.DamagedDays.Set(float64(len(c.state.damaged)))
 		return false
 	}
@@ -250,10 +250,10 @@ func (c *Compactor) noteDamagedSources(sources []Source, err error) (found bool)
 		switch {
 		case !ok || !s.Segment.Damaged:
 			continue
-		case s.Segment.Of.Of.IsMonth():
-			c.store.MarkBroken(s.Segment.Of, err)
+		case s.Segment.Handle.Partition.IsMonth():
+			c.store.MarkBroken(s.Segment.Handle, err)
 		default:
-			c.noteDamaged(s.Segment.Of, err)
+			c.noteDamaged(s.Segment.Handle, err)
 		}
 		found = true
 	}

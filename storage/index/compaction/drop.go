@@ -45,9 +45,9 @@ func (d MetricDrop) Clear(refs []memory.Ref, first, last int64) {
 func (d MetricDrop) Segments(ctx context.Context, metric string, first, last int64) error {
 	changed := false
 	for _, h := range d.c.store.Closed.DaysBetween(presence.DayOf(first), presence.DayOf(last)) {
-		dropped, err := d.c.dropFromDay(ctx, h, metric, presence.HoursWithin(h.Of.FirstDay(), first, last))
+		dropped, err := d.c.dropFromDay(ctx, h, metric, presence.HoursWithin(h.Partition.FirstDay(), first, last))
 		if err != nil {
-			return fmt.Errorf("drop metric %q from %v: %w", metric, h.Of, err)
+			return fmt.Errorf("drop metric %q from %v: %w", metric, h.Partition, err)
 		}
 		changed = changed || dropped
 	}
@@ -76,11 +76,11 @@ func (c *Compactor) dropFromDay(ctx context.Context, h *segment.Handle, metric s
 		return false, err
 	}
 	r := s.Manifest.WithDropped(id)
-	cell := segment.ManifestCell(h.Of, []byte{segment.QualManifest}, segment.EncodeManifest(r))
-	row := storage.RowMutation{Key: segment.ManifestKey(h.Of), Entries: []storage.Entry{cell}}
+	cell := segment.ManifestCell(h.Partition, []byte{segment.QualManifest}, segment.EncodeManifest(r))
+	row := storage.RowMutation{Key: segment.ManifestKey(h.Partition), Entries: []storage.Entry{cell}}
 	if err := c.store.SeriesTable.Apply(ctx, []storage.RowMutation{row}); err != nil {
 		return false, err
 	}
-	c.store.Closed.Install(h.Of, r)
+	c.store.Closed.Install(h.Partition, r)
 	return true, nil
 }

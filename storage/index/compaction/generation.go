@@ -170,13 +170,13 @@ func (c *Compactor) nextGeneration(ctx context.Context, p presence.Partition) (u
 		return 0, err
 	}
 	for _, cell := range cells {
-		of, err := namedGeneration(cell)
+		named, err := namedGeneration(cell)
 		if err != nil { // unreadable: read the numbers from the cells
-			if of, err = c.newestGeneration(ctx, p); err != nil {
+			if named, err = c.newestGeneration(ctx, p); err != nil {
 				return 0, err
 			}
 		}
-		gen = max(gen, of)
+		gen = max(gen, named)
 	}
 	return gen + 1, nil
 }

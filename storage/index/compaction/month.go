@@ -40,14 +40,14 @@ func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("compact %v: %w", g.Of, err)
+			err = fmt.Errorf("compact %v: %w", g.Partition, err)
 			c.opts.Metrics.Failures.Inc()
 			more = false
 		}
 	}()
 	var sources []Source
 	contained := make([]segment.DayVersion, presence.MonthDaysMax)
-	former, err := c.formerMonth(ctx, g.Of)
+	former, err := c.formerMonth(ctx, g.Partition)
 	if err != nil {
 		return false, err
 	}
@@ -57,21 +57,21 @@ func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more
 	}
 	due := c.monthDue(g, contained)
 	if c.opts.Shared && len(due) > 0 {
-		if err := c.reserveMonth(ctx, g.Of, former, due); err != nil {
+		if err := c.reserveMonth(ctx, g.Partition, former, due); err != nil {
 			return false, err
 		}
-		defer delete(c.state.reserved, g.Of)
+		defer delete(c.state.reserved, g.Partition)
 	}
 	days, more, err := c.openBatch(ctx, due, former)
 	if len(days) == 0 || err != nil {
 		return false, err
 	}
 	for _, s := range days {
-		at := s.Of.Of.FirstDay() - g.Of.FirstDay()
+		at := s.Handle.Partition.FirstDay() - g.Partition.FirstDay()
 		contained[at] = segment.DayVersion{Gen: s.Manifest.Gen, Series: s.Manifest.Series}
 		sources = append(sources, SegmentSource{Segment: s, Shift: uint8(at)})
 	}
-	err = c.Replace(ctx, g.Of, sources, Inputs{Days: contained}, nil)
+	err = c.Replace(ctx, g.Partition, sources, Inputs{Days: contained}, nil)
 	if c.noteDamagedSources(sources, err) {
 		return true, nil // once more, without the damaged days
 	}
@@ -127,11 +127,10 @@ func (c *Compactor) formerMonth(ctx context.Context, p presence.Partition) (*seg
 func (c *Compactor) monthDue(g segment.MonthDays, contained []segment.DayVersion) (due []*segment.Handle) {
 	days := make([]monthDay, len(g.Days))
 	for i, h := range g.Days {
-		days[i] = monthDay{
-			gen: h.Gen.Load(), contained: contained[h.Of.FirstDay()-g.Of.FirstDay()].Gen, skip: c.isDamaged(h) || h.Dropped.Load(),
-		}
+		version := contained[h.Partition.FirstDay()-g.Partition.FirstDay()]
+		days[i] = monthDay{gen: h.Gen.Load(), contained: version.Gen, skip: c.isDamaged(h) || h.Dropped.Load()}
 	}
-	for _, i := range dueDays(days, c.store.Layout.Months.DaysMin, c.opts.Now(), c.state.compactedAt[g.Of]) {
+	for _, i := range dueDays(days, c.store.Layout.Months.DaysMin, c.opts.Now(), c.state.compactedAt[g.Partition]) {
 		due = append(due, g.Days[i])
 	}
 	return due

@@ -69,7 +69,7 @@ func (c *Compactor) knownDays(first, last int64) (days []int64) {
 		days = append(days, d.Day)
 	}
 	for _, h := range c.store.Closed.DaysBetween(presence.DayOf(first), presence.DayOf(last)) {
-		days = append(days, h.Of.FirstDay())
+		days = append(days, h.Partition.FirstDay())
 	}
 	slices.Sort(days)
 	return slices.Compact(days)

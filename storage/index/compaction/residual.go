@@ -74,7 +74,7 @@ func (r residualSource) metrics(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	out := make([]string, 0, r.present.Count)
-	r.present.Each(func(id uint32) bool {
+	r.present.ForEach(func(id uint32) bool {
 		var v string
 		v, err = names.Value(ctx, id)
 		out = append(out, v)

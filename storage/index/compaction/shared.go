@@ -53,7 +53,7 @@ func (c *Compactor) storedDays(ctx context.Context, filter func(h *segment.Handl
 	c.Expire()
 	for _, h := range c.store.Closed.DaysBetween(0, presence.DayMax) {
 		if filter(h) {
-			days = append(days, h.Of.FirstDay())
+			days = append(days, h.Partition.FirstDay())
 		}
 	}
 	it := c.store.SeriesTable.ReadRows(ctx, segment.PrefixRows(segment.JournalPrefix),
@@ -141,7 +141,7 @@ func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) erro
 		return err
 	}
 	c.store.Closed.Install(month, m)
-	if of := m.Days[day.FirstDay()-month.FirstDay()].Gen; of == 0 || of == c.store.Closed.Get(day).Gen.Load() {
+	if gen := m.Days[day.FirstDay()-month.FirstDay()].Gen; gen == 0 || gen == c.store.Closed.Get(day).Gen.Load() {
 		return nil
 	}
 	c.state.reserved[month] = gen
@@ -166,7 +166,7 @@ func (c *Compactor) reserveMonth(
 		return errFenced
 	}
 	for _, h := range due {
-		if m, err := c.store.ReadManifest(ctx, h.Of); err != nil || m.Gen != h.Gen.Load() {
+		if m, err := c.store.ReadManifest(ctx, h.Partition); err != nil || m.Gen != h.Gen.Load() {
 			return errors.Join(err, errFenced)
 		}
 	}

@@ -107,7 +107,7 @@ func (s *activeSource) names() []string {
 
 func (s *activeSource) values(_ context.Context, name int, fn func(id uint32, value string)) error {
 	d := s.dicts[name]
-	s.used[name].Each(func(id uint32) bool {
+	s.used[name].ForEach(func(id uint32) bool {
 		fn(id, d.Value(id))
 		return true
 	})

@@ -276,7 +276,7 @@ func (c *collector) addBlock(s *segment.Segment, b *segment.Block, rows []uint32
 			return s.CorruptHours(b, err)
 		}
 		if n != last {
-			hours, last = b.Pattern(n).AppendSpans(hours[:0], s.Of.Of.FirstDay(), &s.Window), n
+			hours, last = b.Pattern(n).AppendSpans(hours[:0], s.Handle.Partition.FirstDay(), &s.Window), n
 		}
 		if len(hours) == 0 {
 			continue

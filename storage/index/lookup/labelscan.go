@@ -147,7 +147,7 @@ func dictValues(s *valueid.Set, d *memory.Dictionary) []string {
 		}
 		return out
 	}
-	s.Each(func(id uint32) bool {
+	s.ForEach(func(id uint32) bool {
 		out = append(out, d.Value(id))
 		return true
 	})
@@ -177,7 +177,7 @@ func (s *labelValueScan) active(v *memory.View, rows []uint32) error {
 	if count := d.Len(); ids == nil || !ids.Holds(count) {
 		grown := valueid.NewSet(count)
 		if ids != nil {
-			ids.Each(func(id uint32) bool { grown.Add(id); return true })
+			ids.ForEach(func(id uint32) bool { grown.Add(id); return true })
 		}
 		ids = grown
 		s.seen[d] = ids
@@ -231,7 +231,7 @@ func (s *labelValueScan) scan(seg *segment.Segment) ([]string, error) {
 		return nil, err
 	}
 	out := make([]string, 0, c.ids.Count)
-	c.ids.Each(func(id uint32) bool {
+	c.ids.ForEach(func(id uint32) bool {
 		var v string
 		v, err = c.dict.Value(s.q.ctx, id)
 		out = append(out, v)

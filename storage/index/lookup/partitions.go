@@ -26,7 +26,7 @@ func (q *query) eachClosed(wholeOnly bool, run func(s *segment.Segment) error) e
 			return err
 		}
 		for _, d := range g.Days {
-			if served>>(d.Of.FirstDay()-g.Of.FirstDay())&1 != 0 {
+			if served>>(d.Partition.FirstDay()-g.Partition.FirstDay())&1 != 0 {
 				continue
 			}
 			if err := q.inDay(d, run); err != nil {
@@ -41,7 +41,7 @@ func (q *query) inDay(d *segment.Handle, run func(s *segment.Segment) error) err
 	for try := 0; ; try++ {
 		s, err := q.reader.store.Open(q.ctx, d)
 		if err == nil {
-			s.Window[0] = presence.HoursWithin(d.Of.FirstDay(), q.from, q.to)
+			s.Window[0] = presence.HoursWithin(d.Partition.FirstDay(), q.from, q.to)
 			q.reader.opts.DayReads.Inc()
 			q.work.DaySegments++
 			err = run(s)
@@ -87,8 +87,8 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays, wholeOnly bool) (served uint32) {
 	count, series := 0, uint64(0)
 	for _, d := range g.Days {
-		i := d.Of.FirstDay() - g.Of.FirstDay()
-		hours := presence.HoursWithin(d.Of.FirstDay(), q.from, q.to)
+		i := d.Partition.FirstDay() - g.Partition.FirstDay()
+		hours := presence.HoursWithin(d.Partition.FirstDay(), q.from, q.to)
 		if has, now := s.Manifest.Days[i], d.Gen.Load(); now == 0 || has.Gen != now || d.Dropped.Load() || wholeOnly &&
 			hours != presence.HoursMask {
 			continue

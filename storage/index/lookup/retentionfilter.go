@@ -21,7 +21,7 @@ func (q *query) firstRetainedHour(metric string) int64 {
 
 // hasExpired reports whether some metrics have expired at the beginning of a segment's partition.
 func (q *query) hasExpired(s *segment.Segment) bool {
-	return q.cutoffs != nil && presence.FirstHour(s.Of.Of.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
+	return q.cutoffs != nil && presence.FirstHour(s.Handle.Partition.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }
 
 // visitRetained calls visit with the rows of each retained metric and its window.
@@ -41,7 +41,7 @@ func (q *query) visitRetained(s *segment.Segment, b *segment.Block, rows []uint3
 		for n < len(rows) && rows[n] < b.RowsEnd(i) {
 			n++
 		}
-		of := rows[:n]
+		batch := rows[:n]
 		rows = rows[n:]
 		if n == 0 {
 			continue
@@ -50,11 +50,11 @@ func (q *query) visitRetained(s *segment.Segment, b *segment.Block, rows []uint3
 		if err != nil {
 			return err
 		}
-		s.Window = whole.Since(s.Of.Of.FirstDay(), q.firstRetainedHour(metric))
+		s.Window = whole.Since(s.Handle.Partition.FirstDay(), q.firstRetainedHour(metric))
 		if s.Window == (presence.Window{}) {
 			continue
 		}
-		if err := visit(s, b, of); err != nil {
+		if err := visit(s, b, batch); err != nil {
 			return err
 		}
 	}

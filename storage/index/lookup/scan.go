@@ -86,7 +86,7 @@ func (q *query) metricSet(s *segment.Segment, sets []*valueid.Set) (*valueid.Set
 			continue
 		}
 		both := valueid.NewSet(s.Manifest.Metrics)
-		out.Each(func(id uint32) bool {
+		out.ForEach(func(id uint32) bool {
 			if sets[i].Has(id) {
 				both.Add(id)
 			}
@@ -108,7 +108,7 @@ func (q *query) candidates(s *segment.Segment, sets []*valueid.Set, metrics *val
 			numbers = append(numbers, i)
 		}
 	} else {
-		metrics.Each(func(id uint32) bool {
+		metrics.ForEach(func(id uint32) bool {
 			from, to := s.Manifest.BlocksOf(id)
 			for n := from; n < to; n++ {
 				if len(numbers) == 0 || numbers[len(numbers)-1] < n {
@@ -128,7 +128,7 @@ func (q *query) candidates(s *segment.Segment, sets []*valueid.Set, metrics *val
 			return nil, err
 		}
 		in, seen := valueid.NewSet(uint32(len(s.Manifest.Blocks))), map[uint32]bool{}
-		set.Each(func(id uint32) bool {
+		set.ForEach(func(id uint32) bool {
 			err = d.BlocksOf(q.ctx, id, in, seen)
 			return err == nil
 		})

@@ -57,11 +57,11 @@ func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
 	marks := scratch.newMarks(len(rows) + len(p.Labels))
 	for _, ls := range p.Labels {
 		if hash, ok := p.hash(v, ls); ok {
-			marks.of(hash).state = partnered
+			marks.find(hash).state = partnered
 		}
 	}
-	of := slices.Grow(scratch.markOf[:0], len(rows))[:len(rows)]
-	scratch.markOf = of
+	marked := slices.Grow(scratch.markOf[:0], len(rows))[:len(rows)]
+	scratch.markOf = marked
 	for i, row := range rows {
 		hash := uint64(0)
 		for _, pos := range columns {
@@ -69,17 +69,17 @@ func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
 				hash += memory.HashValue(v.Columns[pos].Dict.ID, id)
 			}
 		}
-		of[i] = marks.of(hash)
-		switch of[i].state {
+		marked[i] = marks.find(hash)
+		switch marked[i].state {
 		case unseen:
-			of[i].state = seen
+			marked[i].state = seen
 		case seen:
-			of[i].state = alike
+			marked[i].state = alike
 		}
 	}
 	kept := make([]uint32, 0, len(p.Labels)+1)
 	for i, row := range rows {
-		if s := of[i].state; s == partnered || p.Alike && s == alike {
+		if s := marked[i].state; s == partnered || p.Alike && s == alike {
 			kept = append(kept, row)
 		}
 	}
@@ -160,8 +160,8 @@ func (s *joinScratch) newMarks(n int) marks {
 	return s.marks
 }
 
-// of returns the mark of a hash. The mark belongs to the hash once it has a state.
-func (m marks) of(hash uint64) *mark {
+// find returns the mark of a hash. The mark belongs to the hash once it has a state.
+func (m marks) find(hash uint64) *mark {
 	mask := uint64(len(m) - 1)
 	at := hash & mask
 	for m[at].state != unseen && m[at].hash != hash {

@@ -168,8 +168,8 @@ func (d *OpenDay) HoursOfRefs(refs []Ref, words []uint32) {
 	}
 }
 
-// each calls fn for every ref with active hours, ascending.
-func (d *OpenDay) each(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
+// forEach calls fn for every ref with active hours, ascending.
+func (d *OpenDay) forEach(fn func(ref Ref, word *atomic.Uint32, row *uint32)) {
 	for n, p := range *d.pages.Load() {
 		if p == nil {
 			continue
@@ -326,7 +326,7 @@ func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
 	o.mu.Lock() // no MarkActive is running
 	defer o.mu.Unlock()
 	left := false
-	d.each(func(ref Ref, word *atomic.Uint32, _ *uint32) {
+	d.forEach(func(ref Ref, word *atomic.Uint32, _ *uint32) {
 		if word.Load()&wordDirty == 0 {
 			hours := journal.Hours(ref)
 			if hours != 0 {

@@ -99,7 +99,7 @@ func (d *OpenDay) MarkUnwritten() {
 			p.dirty.Store(true)
 		}
 	}
-	d.each(func(_ Ref, word *atomic.Uint32, row *uint32) {
+	d.forEach(func(_ Ref, word *atomic.Uint32, row *uint32) {
 		word.Or(wordDirty)
 		*row = 0
 	})

@@ -158,7 +158,7 @@ const replacedTimeout = 10 * time.Second
 func Replaced(store *segment.Store, h *segment.Handle, gen uint32) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), replacedTimeout)
 	defer cancel()
-	m, err := store.ReadManifest(ctx, h.Of)
+	m, err := store.ReadManifest(ctx, h.Partition)
 	if err != nil || m.Gen == gen {
 		return false
 	}

@@ -32,7 +32,7 @@ func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch
 		mintMs: mintMs, maxtMs: maxtMs, lastHour: keyschema.HourMax,
 		Selection: aliases.Selection{Selectors: [][]*labels.Matcher{s.Matchers}, Unchanged: true},
 	}}
-	set := x.aliases.Of(keyschema.TenantOf(s.Prefix))
+	set := x.aliases.ForTenant(keyschema.TenantOf(s.Prefix))
 	if set == nil || mintMs > maxtMs {
 		return whole
 	}
@@ -62,7 +62,7 @@ func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch
 
 // unaliased reports whether the tenant of a selector has no aliases at all.
 func (x *Index) unaliased(s *principal.Selector) bool {
-	return x.aliases.Of(keyschema.TenantOf(s.Prefix)) == nil
+	return x.aliases.ForTenant(keyschema.TenantOf(s.Prefix)) == nil
 }
 
 // renamedBytes is the memory of a renamed series besides its labels.
@@ -317,7 +317,7 @@ func distinct(names []string, limit int) []string {
 func (x *Index) Stored(ctx context.Context, metric string) (out []string) {
 	for _, stored := range principal.From(ctx).Stored(metric) {
 		prefix, _ := keyschema.SplitTenant(stored)
-		out = append(out, x.aliases.Of(keyschema.TenantOf(prefix)).Metrics(stored)...)
+		out = append(out, x.aliases.ForTenant(keyschema.TenantOf(prefix)).Metrics(stored)...)
 	}
 	return out
 }
@@ -328,7 +328,7 @@ func (x *Index) Generation() uint64 { return x.aliases.Generation() }
 // Names returns all names of a stored metric at any time, with the prefix of its tenant.
 func (x *Index) Names(stored string) []string {
 	prefix, _ := keyschema.SplitTenant(stored)
-	return x.aliases.Of(keyschema.TenantOf(prefix)).Metrics(stored)
+	return x.aliases.ForTenant(keyschema.TenantOf(prefix)).Metrics(stored)
 }
 
 // Aliased reports whether aliases concern a selector in a window.

@@ -17,7 +17,7 @@ import (
 // Segment reads one generation of a partition. It belongs to one query.
 type Segment struct {
 	Store    *Store
-	Of       *Handle
+	Handle   *Handle
 	Manifest *Manifest
 	dicts    map[string]*Dict
 	// Window has the hours of each day that the query needs.
@@ -42,18 +42,18 @@ func (x *Store) Open(ctx context.Context, f *Handle) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Segment{Store: x, Of: f, Manifest: r, dicts: map[string]*Dict{}}, nil
+	return &Segment{Store: x, Handle: f, Manifest: r, dicts: map[string]*Dict{}}, nil
 }
 
 func (s *Segment) Key(kind byte, name string, n uint32) Key {
-	return Key{partition: s.Of.Of, gen: s.Manifest.Gen, kind: kind, name: name, n: n}
+	return Key{partition: s.Handle.Partition, gen: s.Manifest.Gen, kind: kind, name: name, n: n}
 }
 
 // Fault returns the error of a missing or broken cell: ErrStale if the generation was replaced, otherwise an error that names
 // the corrupt cell.
 func (s *Segment) Fault(table string, key, qualifier []byte, err error) error {
-	if now := s.Of.Manifest.Load(); now != nil && now.Gen != s.Manifest.Gen || s.Store.Replaced != nil && s.Store.Replaced(s.Of,
-		s.Manifest.Gen) {
+	now, replaced := s.Handle.Manifest.Load(), s.Store.Replaced
+	if now != nil && now.Gen != s.Manifest.Gen || replaced != nil && replaced(s.Handle, s.Manifest.Gen) {
 		return ErrStale
 	}
 	s.Damaged = true
@@ -62,7 +62,7 @@ func (s *Segment) Fault(table string, key, qualifier []byte, err error) error {
 
 // readCells reads cells of the partition.
 func (s *Segment) readCells(ctx context.Context, t storage.Table, keys [][]byte, start, end []byte) ([]RawCell, error) {
-	out, err := ReadCells(ctx, t, s.Of.Of.CellMs(), keys, start, end)
+	out, err := ReadCells(ctx, t, s.Handle.Partition.CellMs(), keys, start, end)
 	if errors.Is(err, storage.ErrCorrupt) {
 		s.Damaged = true
 	}
@@ -77,7 +77,7 @@ func loadCell[T interface{ SizeBytes() int64 }](
 		return v, nil
 	}
 	var none T
-	row := dictKey(name, s.Of.Of)
+	row := dictKey(name, s.Handle.Partition)
 	cells, err := s.readCells(ctx, s.Store.LabelsTable, [][]byte{row}, qualifier, append(slices.Clone(qualifier), 0))
 	if err != nil {
 		return none, err
@@ -119,7 +119,7 @@ func (d *Dict) open(h *dictHeader) {
 
 // read reads the header together with the first chunk of values. Most dictionaries have only one.
 func (d *Dict) read(ctx context.Context) error {
-	s, row := d.Segment, dictKey(d.name, d.Segment.Of.Of)
+	s, row := d.Segment, dictKey(d.name, d.Segment.Handle.Partition)
 	head, first := GenQualifier(qualHeader, s.Manifest.Gen), chunkQualifier(QualValues, s.Manifest.Gen, 0)
 	end := chunkQualifier(QualValues, s.Manifest.Gen, 1)
 	cells, err := s.readCells(ctx, s.Store.LabelsTable, [][]byte{row}, head, end)
@@ -184,7 +184,7 @@ func (d *Dict) Chunk(ctx context.Context, i int) (*ValueChunk, error) {
 // Value returns the value of an id from a block. The value keeps a chunk alive, so a caller that keeps the value clones it.
 func (d *Dict) Value(ctx context.Context, id uint32) (string, error) {
 	if id == 0 || id > d.Header.Values {
-		return "", d.Segment.Fault(storage.TableLabels, dictKey(d.name, d.Segment.Of.Of),
+		return "", d.Segment.Fault(storage.TableLabels, dictKey(d.name, d.Segment.Handle.Partition),
 			GenQualifier(qualHeader, d.Segment.Manifest.Gen), fmt.Errorf("%w: value %d of %d", envelope.ErrRange, id, d.Header.Values))
 	}
 	c, err := d.Chunk(ctx, d.Header.chunkOfID(id))
@@ -273,7 +273,7 @@ func (s *Segment) loadStored(ctx context.Context, numbers []int) ([]*Block, erro
 		if err != nil {
 			return nil, err
 		}
-		key := blockKey(metric, s.Of.Of, s.Manifest.Blocks[n].part)
+		key := blockKey(metric, s.Handle.Partition, s.Manifest.Blocks[n].part)
 		missing[string(key)] = i
 		keys = append(keys, key)
 	}
@@ -323,7 +323,7 @@ func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 		return fail(head, err)
 	}
 	from, to := s.Manifest.metricRange(number)
-	b, inline, err := ParseBlockHeader(payload, from, to, len(s.Manifest.Names), s.Of.Of.IsMonth())
+	b, inline, err := ParseBlockHeader(payload, from, to, len(s.Manifest.Names), s.Handle.Partition.IsMonth())
 	if err != nil {
 		return fail(head, err)
 	}
@@ -373,7 +373,7 @@ func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 
 // CorruptHours returns the error for hours of a row that are out of range.
 func (s *Segment) CorruptHours(b *Block, err error) error {
-	return s.Fault(storage.TableSeries, ManifestKey(s.Of.Of), columnQualifier(s.Manifest.Gen, 0, 0),
+	return s.Fault(storage.TableSeries, ManifestKey(s.Handle.Partition), columnQualifier(s.Manifest.Gen, 0, 0),
 		fmt.Errorf("block of metric %d: %w", b.Metrics[0].Metric, err))
 }
 
@@ -383,7 +383,7 @@ func (s *Segment) WindowMask() (mask uint32, ok bool) {
 	if len(s.Manifest.Dropped) > 0 {
 		return 0, false
 	}
-	if s.Of.Of.IsMonth() {
+	if s.Handle.Partition.IsMonth() {
 		return s.Window.DaysWithin(), true
 	}
 	return s.Window[0], s.Manifest.dated || s.Window[0] == presence.HoursMask

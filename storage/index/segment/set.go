@@ -29,9 +29,9 @@ func NewSet() *Set {
 
 // Handle is a partition that has a segment.
 type Handle struct {
-	Of       presence.Partition
-	Gen      atomic.Uint32            // from the manifest; 0 if the manifest is damaged
-	Manifest atomic.Pointer[Manifest] // nil until the first use
+	Partition presence.Partition
+	Gen       atomic.Uint32            // from the manifest; 0 if the manifest is damaged
+	Manifest  atomic.Pointer[Manifest] // nil until the first use
 	// Dropped is set if the manifest has dropped metrics that the day's month still contains.
 	Dropped atomic.Bool
 	// failed is the reason why the manifest cannot be read; nil if a read may succeed.
@@ -75,15 +75,15 @@ func (c *Set) DaysBetween(from, to int64) []*Handle {
 			out = append(out, d)
 		}
 	}
-	slices.SortFunc(out, func(a, b *Handle) int { return cmp.Compare(a.Of, b.Of) })
+	slices.SortFunc(out, func(a, b *Handle) int { return cmp.Compare(a.Partition, b.Partition) })
 	return out
 }
 
 // MonthDays are the closed days of a month that a query needs, and the segment of the month if it has one.
 type MonthDays struct {
-	Month *Handle
-	Of    presence.Partition
-	Days  []*Handle
+	Month     *Handle
+	Partition presence.Partition
+	Days      []*Handle
 }
 
 // ByMonth returns the closed days in [from, to] by month, ascending.
@@ -91,10 +91,10 @@ func (c *Set) ByMonth(from, to int64) []MonthDays {
 	var out []MonthDays
 	var next int64 // first day after the last month in out
 	for _, d := range c.DaysBetween(from, to) {
-		if day := d.Of.FirstDay(); len(out) == 0 || day >= next {
+		if day := d.Partition.FirstDay(); len(out) == 0 || day >= next {
 			m := presence.MonthOf(day)
 			next = m.LastDay() + 1
-			out = append(out, MonthDays{Month: c.Month(m), Of: m})
+			out = append(out, MonthDays{Month: c.Month(m), Partition: m})
 		}
 		k := len(out) - 1
 		out[k].Days = append(out[k].Days, d)
@@ -126,7 +126,7 @@ func (f *Handle) Fail(err error) { f.failed.Store(&err) }
 
 // Ensure returns the handle of a partition, and makes the handle if needed. The caller holds mu.
 func (c *Set) Ensure(p presence.Partition) *Handle {
-	f := &Handle{Of: p}
+	f := &Handle{Partition: p}
 	if p.IsMonth() {
 		if old := c.months[p]; old != nil {
 			return old
@@ -159,7 +159,7 @@ func (x *Store) Manifest(ctx context.Context, f *Handle) (*Manifest, error) {
 	if err := f.failed.Load(); err != nil {
 		return nil, *err
 	}
-	r, err := x.ReadManifest(ctx, f.Of)
+	r, err := x.ReadManifest(ctx, f.Partition)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ type MetricSeries struct {
 // Write writes a generation of a partition to the tables. The generation takes effect with the returned
 // manifest.
 func (s *Store) Write(ctx context.Context, p presence.Partition, gen uint32, content *Content) (*Manifest, error) {
-	w := &writer{x: s, of: p, gen: gen, m: content}
+	w := &writer{x: s, partition: p, gen: gen, m: content}
 	return w.write(ctx)
 }
 
@@ -56,5 +56,5 @@ func (s *Store) MarkBroken(month *Handle, err error) {
 	}
 	s.Repairs.Inc()
 	s.Logger.Error("index month is damaged; look-ups read its days until it is compacted again",
-		"partition", month.Of.String(), "err", err)
+		"partition", month.Partition.String(), "err", err)
 }

@@ -14,11 +14,11 @@ import (
 
 // writer writes one generation of a partition. Readers see nothing of it until the manifest names the generation.
 type writer struct {
-	x        *Store
-	of       presence.Partition
-	gen      uint32
-	m        *Content
-	manifest *Manifest
+	x         *Store
+	partition presence.Partition
+	gen       uint32
+	m         *Content
+	manifest  *Manifest
 
 	pending     []pendingMetric
 	pendingRows int
@@ -38,7 +38,7 @@ type pendingMetric struct {
 // valueSets collects, block by block, the set of blocks that contain each value of a label. A set is a node, and its parent is
 // the set without its last block. So values that occur together share their sets.
 type valueSets struct {
-	of     []uint32 // node of each rank, 0 = empty
+	ids    []uint32 // node of each rank, 0 = empty
 	nodes  []setNode
 	next   map[setNode]uint32
 	parent setNode // the last transition and its result
@@ -48,12 +48,12 @@ type valueSets struct {
 type setNode struct{ parent, block uint32 }
 
 func newValueSets(values int) *valueSets {
-	return &valueSets{of: make([]uint32, values+1), nodes: make([]setNode, 1), next: map[setNode]uint32{}}
+	return &valueSets{ids: make([]uint32, values+1), nodes: make([]setNode, 1), next: map[setNode]uint32{}}
 }
 
 // add records that a block contains a value. Blocks come in ascending order.
 func (s *valueSets) add(rank, block uint32) {
-	at := s.of[rank]
+	at := s.ids[rank]
 	if at != 0 && s.nodes[at].block == block {
 		return
 	}
@@ -67,14 +67,14 @@ func (s *valueSets) add(rank, block uint32) {
 		}
 		s.parent, s.result = step, n
 	}
-	s.of[rank] = s.result
+	s.ids[rank] = s.result
 }
 
 // number replaces nodes by numbers of sets, from 1, in the order of first use, and returns the sets.
 func (s *valueSets) number() [][]uint32 {
 	numbers := make([]uint32, len(s.nodes))
 	var sets [][]uint32
-	for rank, node := range s.of {
+	for rank, node := range s.ids {
 		if node == 0 {
 			continue
 		}
@@ -87,7 +87,7 @@ func (s *valueSets) number() [][]uint32 {
 			sets = append(sets, set)
 			numbers[node] = uint32(len(sets))
 		}
-		s.of[rank] = numbers[node]
+		s.ids[rank] = numbers[node]
 	}
 	return sets
 }
@@ -239,7 +239,7 @@ func (w *writer) setHours(b *Block, numbers []uint32) (touched []uint32) {
 func (w *writer) block(ctx context.Context, b *Block, part uint32) error {
 	first := b.Metrics[0].Metric
 	w.manifest.Blocks = append(w.manifest.Blocks, BlockRef{FirstMetric: first, part: part, Rows: b.Rows})
-	key := blockKey(w.m.Metrics[first-1], w.of, part)
+	key := blockKey(w.m.Metrics[first-1], w.partition, part)
 	columns, size := b.packedColumns(), 0
 	for _, p := range columns {
 		size += p.RawBytes()
@@ -247,7 +247,7 @@ func (w *writer) block(ctx context.Context, b *Block, part uint32) error {
 	inline := size <= w.x.Layout.InlineBytes
 	mut := storage.RowMutation{Key: key}
 	w.cell(&mut, columnQualifier(w.gen, 0, 0),
-		AppendBlockHeader(envelope.New(envelope.FormatV1, 1024+size), b, w.of.IsMonth(), inline))
+		AppendBlockHeader(envelope.New(envelope.FormatV1, 1024+size), b, w.partition.IsMonth(), inline))
 	for i, p := range columns {
 		if inline {
 			break
@@ -267,12 +267,12 @@ func (w *writer) dictionary(
 	ctx context.Context, name string, values []string, sets *valueSets, touched []uint32,
 ) error {
 	h := &dictHeader{Values: uint32(len(values))}
-	mut := storage.RowMutation{Key: dictKey(name, w.of)}
+	mut := storage.RowMutation{Key: dictKey(name, w.partition)}
 	ids := make([]uint32, len(values)+1)
 	var list [][]uint32
 	if sets != nil {
 		list = sets.number()
-		ids = sets.of
+		ids = sets.ids
 	}
 	for from := 0; from < len(values); {
 		to, size := from, 0
@@ -310,7 +310,7 @@ func (w *writer) dictionary(
 func (w *writer) cell(mut *storage.RowMutation, qualifier, blob []byte) {
 	blob = envelope.Seal(blob, mut.Key, qualifier)
 	mut.Entries = append(mut.Entries, storage.Entry{
-		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier, TsMs: w.of.CellMs(), Value: blob,
+		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier, TsMs: w.partition.CellMs(), Value: blob,
 	})
 	w.mutBytes += len(blob) + len(qualifier)
 }

@@ -54,8 +54,8 @@ func (s *Set) Empty() bool { return s.Count == 0 && !s.Has(0) }
 
 func (s *Set) SizeBytes() int64 { return int64(8*len(s.words)) + 48 }
 
-// Each calls fn for the members other than 0, ascending, until it returns false.
-func (s *Set) Each(fn func(id uint32) bool) {
+// ForEach calls fn for the members other than 0, ascending, until it returns false.
+func (s *Set) ForEach(fn func(id uint32) bool) {
 	if s.words == nil {
 		if s.Count == 1 {
 			fn(s.only)

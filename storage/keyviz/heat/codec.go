@@ -14,10 +14,10 @@ import (
 const (
 	// version is the first byte of an encoded column.
 	version = 1
-	// RangesMost bounds the ranges of an encoded column.
-	RangesMost = 1 << 14
-	// decodedMost bounds a column in bytes once it is decompressed.
-	decodedMost = 16 << 20
+	// RangesMax bounds the ranges of an encoded column.
+	RangesMax = 1 << 14
+	// decodedMax bounds a column in bytes once it is decompressed.
+	decodedMax = 16 << 20
 )
 
 // ErrCorrupt means that the bytes are not an encoded column.
@@ -36,7 +36,7 @@ func NewCodec() (*Codec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keyviz: %w", err)
 	}
-	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(decodedMost), zstd.WithDecoderConcurrency(1))
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(decodedMax), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return nil, fmt.Errorf("keyviz: %w", err)
 	}
@@ -89,7 +89,7 @@ func (x *Codec) Parse(src []byte) (*Column, error) {
 	}
 	r := reader{rest: raw}
 	start, span, n := r.uvarint(), r.uvarint(), r.uvarint()
-	if r.failed || start > math.MaxInt64 || span > math.MaxInt64 || n == 0 || n > RangesMost || n > uint64(len(raw)) {
+	if r.failed || start > math.MaxInt64 || span > math.MaxInt64 || n == 0 || n > RangesMax || n > uint64(len(raw)) {
 		return nil, fmt.Errorf("%w: a header of %d ranges", ErrCorrupt, n)
 	}
 	c := &Column{StartMs: int64(start), SpanMs: int64(span), Starts: make([]string, n), Counts: make([]Counts, n)}

@@ -81,9 +81,9 @@ func New(o Options, starts []string) (*Set, error) {
 	if len(o.Levels) == 0 {
 		o.Levels = []Level{{SpanMs: MinuteMs, Keep: math.MaxInt32}}
 	}
-	if o.RangesMax < 2 || o.RangesMax > heat.RangesMost || o.Stripes < 1 || o.Key == nil {
+	if o.RangesMax < 2 || o.RangesMax > heat.RangesMax || o.Stripes < 1 || o.Key == nil {
 		return nil, fmt.Errorf("keyviz: RangesMax %d is outside 2…%d, Stripes %d is below 1, or Key is missing",
-			o.RangesMax, heat.RangesMost, o.Stripes)
+			o.RangesMax, heat.RangesMax, o.Stripes)
 	}
 	s := &Set{opts: o, leaves: []*leaf{{}}, base: 1, nextID: 1}
 	for _, start := range starts {
@@ -170,7 +170,7 @@ func (s *Set) drain(each func(*heat.Column)) {
 			s.retired = append(s.retired, old)
 		}
 		blocks, samples := old.drain()
-		s.take(samples)
+		s.add(samples)
 		for _, startMs := range slices.Sorted(maps.Keys(blocks)) {
 			counts = slices.Grow(counts[:0], len(old.starts))[:len(old.starts)]
 			clear(counts)
@@ -233,8 +233,8 @@ func (s *Set) warm(c *heat.Column) {
 	})
 }
 
-// take gives samples to the leaves.
-func (s *Set) take(samples []sample) {
+// add gives samples to the leaves.
+func (s *Set) add(samples []sample) {
 	current := s.current.Load()
 	for _, x := range samples {
 		key := x.key

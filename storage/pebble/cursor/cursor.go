@@ -110,7 +110,7 @@ func (c *Cursor) settle(ok bool) error {
 		return c.dayChunks.settle(c, ok)
 	}
 	for ok {
-		if err := c.take(); err != nil {
+		if err := c.parse(); err != nil {
 			return err
 		}
 		in, seek := c.locate()
@@ -134,8 +134,8 @@ func (c *Cursor) settle(ok bool) error {
 	return c.Iter.Error()
 }
 
-// take parses the iterator's key.
-func (c *Cursor) take() error {
+// parse splits the iterator's key.
+func (c *Cursor) parse() error {
 	c.Key = c.Iter.Key()
 	c.split = cellkey.Split(c.Key)
 	end := c.split

@@ -283,7 +283,7 @@ func (b *backfill) query(ctx context.Context, text string, firstMs, lastMs, step
 	}
 	for began := time.Now(); ; {
 		var answer struct{ Result model.Matrix }
-		err := b.server.Ask(ctx, http.MethodPost, "/api/v1/query_range", form, &answer)
+		err := b.server.Call(ctx, http.MethodPost, "/api/v1/query_range", form, &answer)
 		refused := new(client.Refusal)
 		again := errors.As(err, &refused) && (strings.HasPrefix(refused.Status, "503") || strings.HasPrefix(refused.Status, "429"))
 		if !again || time.Since(began) > retryFor {

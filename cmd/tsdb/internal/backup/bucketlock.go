@@ -54,7 +54,7 @@ func (b *bucket) Lock(ctx context.Context) (context.Context, func() error, error
 	if err := b.put(ctx, l.key, l.body); err != nil {
 		return nil, nil, err
 	}
-	if err := firstError(l.take(ctx), b.clean(ctx)); err != nil {
+	if err := firstError(l.check(ctx), b.clean(ctx)); err != nil {
 		return nil, nil, errors.Join(err, b.remove(context.WithoutCancel(ctx), l.key))
 	}
 	locked, cancel := context.WithCancelCause(ctx)
@@ -63,8 +63,8 @@ func (b *bucket) Lock(ctx context.Context) (context.Context, func() error, error
 	return locked, l.release, nil
 }
 
-// take checks the locks of other commands. It removes expired ones.
-func (l *bucketLock) take(ctx context.Context) error {
+// check reads the locks of other commands. It removes expired ones.
+func (l *bucketLock) check(ctx context.Context) error {
 	locks := map[string]time.Time{}
 	err := l.bucket.list(ctx, locksKey, true, func(key string, o *minio.ObjectInfo) { locks[key] = o.LastModified })
 	if err != nil {

@@ -69,7 +69,7 @@ func (r *Repository) Create(ctx context.Context, source Source, progress *Progre
 func (r *Repository) fill(ctx context.Context, m *Manifest, known knownFiles, progress *Progress) (*Created, error) {
 	progress.Begin(m.SizeBytes())
 	var sharedBytes atomic.Int64
-	err := r.each(ctx, len(m.Files), func(ctx context.Context, at int) error {
+	err := r.forEach(ctx, len(m.Files), func(ctx context.Context, at int) error {
 		f := &m.Files[at]
 		shared, err := r.backend.Add(ctx, addition{backup: m.Name, file: f, from: filepath.Join(m.Source, filepath.FromSlash(f.Path)),
 			older: known[knownFile{f.Path, f.SizeBytes, f.ModTimeNs}], progress: progress})

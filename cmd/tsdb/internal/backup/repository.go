@@ -50,8 +50,8 @@ func Open(location string, opts Options) (*Repository, error) {
 	return r, nil
 }
 
-// each calls visit for the numbers below n, concurrently. It ends at the first error.
-func (r *Repository) each(ctx context.Context, n int, visit func(ctx context.Context, at int) error) error {
+// forEach calls visit for the numbers below n, concurrently. It ends at the first error.
+func (r *Repository) forEach(ctx context.Context, n int, visit func(ctx context.Context, at int) error) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(r.concurrency)
 	for at := range n {

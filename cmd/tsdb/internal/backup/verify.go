@@ -14,7 +14,7 @@ import (
 func (r *Repository) Verify(ctx context.Context, m *Manifest, progress *Progress) (faults []Fault, err error) {
 	progress.Begin(m.SizeBytes())
 	reasons := make([]string, len(m.Files))
-	err = r.each(ctx, len(m.Files), func(ctx context.Context, at int) error {
+	err = r.forEach(ctx, len(m.Files), func(ctx context.Context, at int) error {
 		err := r.read(ctx, m.Name, &m.Files[at], func(in io.Reader) (string, int64, error) {
 			return readAll(ctx, in, io.Discard, progress)
 		})
@@ -80,7 +80,7 @@ func (r *Repository) Restore(ctx context.Context, m *Manifest, to string, progre
 		}
 	}()
 	progress.Begin(m.SizeBytes())
-	err = r.each(ctx, len(m.Files), func(ctx context.Context, at int) error {
+	err = r.forEach(ctx, len(m.Files), func(ctx context.Context, at int) error {
 		f := &m.Files[at]
 		target := filepath.Join(partial, filepath.FromSlash(f.Path))
 		err := r.read(ctx, m.Name, f, func(in io.Reader) (string, int64, error) { return copyFile(ctx, in, target, progress) })

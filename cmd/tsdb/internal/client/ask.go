@@ -93,9 +93,9 @@ func (s *Server) Request(ctx context.Context, method, path string, body io.Reade
 	return req, nil
 }
 
-// Ask sends a form to a path of the server and decodes the data of its answer into data. data may be nil if the answer is empty.
+// Call sends a form to a path of the server and decodes the data of its answer into data. data may be nil if the answer is empty.
 // The error is a *Refusal if the server refuses the request.
-func (s *Server) Ask(ctx context.Context, method, path string, form url.Values, data any) error {
+func (s *Server) Call(ctx context.Context, method, path string, form url.Values, data any) error {
 	body := form.Encode()
 	if method == http.MethodGet {
 		path, body = path+"?"+body, ""

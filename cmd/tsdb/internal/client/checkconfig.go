@@ -89,7 +89,7 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]strin
 		flags  map[string]string
 	)
 	for path, data := range map[string]any{"schema": &schema, "config": &loaded, "flags": &flags} {
-		if err := c.server.Ask(ctx, http.MethodGet, "/api/v1/status/"+path, nil, data); err != nil {
+		if err := c.server.Call(ctx, http.MethodGet, "/api/v1/status/"+path, nil, data); err != nil {
 			return nil, err
 		}
 	}

@@ -191,12 +191,12 @@ func (r cleanReport) printText(w io.Writer) error {
 // post sends a request to the admin API and decodes the data of the answer into data, unless data is nil.
 func (c *deleteConfig) post(ctx context.Context, endpoint string, form url.Values, data any) error {
 	path := "/api/v1/admin/tsdb/" + endpoint
-	return c.ask(ctx, http.MethodPost, path, form, data)
+	return c.request(ctx, http.MethodPost, path, form, data)
 }
 
-// ask sends a request. If the server refuses it, the error has its status and its text.
-func (c *deleteConfig) ask(ctx context.Context, method, path string, form url.Values, data any) error {
-	err := c.server.Ask(ctx, method, path, form, data)
+// request sends a request. If the server refuses it, the error has its status and its text.
+func (c *deleteConfig) request(ctx context.Context, method, path string, form url.Values, data any) error {
+	err := c.server.Call(ctx, method, path, form, data)
 	if refused := new(Refusal); errors.As(err, &refused) {
 		return fmt.Errorf("%s answered %s: %s", c.server.String()+path, refused.Status, refused.Text)
 	}

@@ -34,7 +34,7 @@ type pendingDeletions struct {
 // listPending carries out `tsdb delete --list`.
 func (c *deleteConfig) listPending(ctx context.Context, w io.Writer) error {
 	var list pendingDeletions
-	if err := c.ask(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil {
+	if err := c.request(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil {
 		return err
 	}
 	return c.output.Print(w, list, list.printText)
@@ -77,7 +77,7 @@ func (c *deleteConfig) watchCleaning(ctx context.Context, w io.Writer, interval 
 		case <-ticker.C:
 		}
 		var list pendingDeletions
-		if err := c.ask(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil || list.Cleaning == nil {
+		if err := c.request(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil || list.Cleaning == nil {
 			continue
 		}
 		at := list.Cleaning

@@ -50,7 +50,7 @@ func AddDoctor(app *kingpin.Application) Commands {
 // run asks the server and prints its verdicts. The error is a program.Exit if a verdict is bad.
 func (c *doctorFlags) run(ctx context.Context, w io.Writer) error {
 	var report doctor.Report
-	err := c.server.Ask(ctx, http.MethodGet, "/api/v1/status/doctor", nil, &report)
+	err := c.server.Call(ctx, http.MethodGet, "/api/v1/status/doctor", nil, &report)
 	if err == nil {
 		err = c.output.Print(w, report, func(w io.Writer) error { return c.print(w, &report) })
 	}

@@ -94,7 +94,7 @@ func drawGraph(c *graphConfig, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	matrix, err := c.ask(ctx, s)
+	matrix, err := c.fetch(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -107,8 +107,8 @@ func drawGraph(c *graphConfig, w io.Writer) error {
 	})
 }
 
-// ask fetches the series.
-func (c *graphConfig) ask(ctx context.Context, s span) (model.Matrix, error) {
+// fetch fetches the series.
+func (c *graphConfig) fetch(ctx context.Context, s span) (model.Matrix, error) {
 	form := url.Values{
 		"query": {c.query}, "step": {strconv.FormatFloat(s.step.Seconds(), 'f', -1, 64)},
 		"start": {strconv.FormatInt(s.from.Unix(), 10)}, "end": {strconv.FormatInt(s.to.Unix(), 10)},
@@ -116,7 +116,7 @@ func (c *graphConfig) ask(ctx context.Context, s span) (model.Matrix, error) {
 	var data struct {
 		Result model.Matrix `json:"result"`
 	}
-	err := c.server.Ask(ctx, http.MethodPost, "/api/v1/query_range", form, &data)
+	err := c.server.Call(ctx, http.MethodPost, "/api/v1/query_range", form, &data)
 	return data.Result, err
 }
 

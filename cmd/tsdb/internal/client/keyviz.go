@@ -114,7 +114,7 @@ func (c *keyvizFlags) compare(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	var data comparison
-	if err := c.server.Ask(ctx, http.MethodGet, "/api/v1/keyviz/compare", form, &data); err != nil {
+	if err := c.server.Call(ctx, http.MethodGet, "/api/v1/keyviz/compare", form, &data); err != nil {
 		return err
 	}
 	return c.output.Print(w, data, data.print)

@@ -55,13 +55,13 @@ func AddTenant(app *kingpin.Application) Commands {
 	return commands
 }
 
-// ask sends a request about tenants.
-func (c *tenantConfig) ask(ctx context.Context, method, endpoint string, form url.Values, data any) error {
+// request sends a request about tenants.
+func (c *tenantConfig) request(ctx context.Context, method, endpoint string, form url.Values, data any) error {
 	path := "/api/v1/admin/tenants" + endpoint
 	if c.name != "" {
 		form.Set("tenant", c.name)
 	}
-	err := c.server.Ask(ctx, method, path, form, data)
+	err := c.server.Call(ctx, method, path, form, data)
 	if refused := new(Refusal); errors.As(err, &refused) {
 		return fmt.Errorf("%s answered %s: %s", c.server.String()+path, refused.Status, refused.Text)
 	}
@@ -81,7 +81,7 @@ type tenantUsage struct {
 
 func (c *tenantConfig) list(ctx context.Context, w io.Writer) error {
 	var all []tenantUsage
-	if err := c.ask(ctx, http.MethodGet, "", url.Values{}, &all); err != nil {
+	if err := c.request(ctx, http.MethodGet, "", url.Values{}, &all); err != nil {
 		return err
 	}
 	return c.output.Print(w, all, func(w io.Writer) error {
@@ -103,7 +103,7 @@ func (c *tenantConfig) list(ctx context.Context, w io.Writer) error {
 
 func (c *tenantConfig) usage(ctx context.Context, w io.Writer) error {
 	var all []tenantUsage
-	if err := c.ask(ctx, http.MethodGet, "", url.Values{}, &all); err != nil {
+	if err := c.request(ctx, http.MethodGet, "", url.Values{}, &all); err != nil {
 		return err
 	}
 	return c.output.Print(w, all, func(w io.Writer) error {
@@ -121,7 +121,7 @@ func (c *tenantConfig) usage(ctx context.Context, w io.Writer) error {
 }
 
 func (c *tenantConfig) add(ctx context.Context, w io.Writer) error {
-	if err := c.ask(ctx, http.MethodPost, "/add", url.Values{}, nil); err != nil {
+	if err := c.request(ctx, http.MethodPost, "/add", url.Values{}, nil); err != nil {
 		return err
 	}
 	done := struct {
@@ -145,7 +145,7 @@ type tenantContent struct {
 func (c *tenantConfig) drop(ctx context.Context, w io.Writer) error {
 	if c.dryRun {
 		var content tenantContent
-		if err := c.ask(ctx, http.MethodPost, "/drop", url.Values{"dry_run": {"true"}}, &content); err != nil {
+		if err := c.request(ctx, http.MethodPost, "/drop", url.Values{"dry_run": {"true"}}, &content); err != nil {
 			return err
 		}
 		return c.output.Print(w, content, func(w io.Writer) error {
@@ -157,7 +157,7 @@ func (c *tenantConfig) drop(ctx context.Context, w io.Writer) error {
 	var done struct {
 		Series int `json:"series"`
 	}
-	if err := c.ask(ctx, http.MethodPost, "/drop", url.Values{}, &done); err != nil {
+	if err := c.request(ctx, http.MethodPost, "/drop", url.Values{}, &done); err != nil {
 		return err
 	}
 	return c.output.Print(w, done, func(w io.Writer) error {

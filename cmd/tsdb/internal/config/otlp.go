@@ -25,8 +25,8 @@ type OTLP struct {
 	AttributesMax int `yaml:"max_attributes,omitempty"`
 }
 
-// attributesMost bounds AttributesMax. The time of the translation grows with the square of it.
-const attributesMost = 4096
+// attributesUpperBound bounds AttributesMax. The time of the translation grows with the square of it.
+const attributesUpperBound = 4096
 
 // What happens to sums and histograms of delta temporality.
 const (
@@ -59,7 +59,7 @@ func (o *OTLP) validate(fault func(field, format string, args ...any)) {
 	if !slices.Contains([]string{"", deltaDrop, deltaStore}, o.Delta) {
 		fault("otlp.delta", "%q is neither %s nor %s", shortened(o.Delta), deltaDrop, deltaStore)
 	}
-	if o.AttributesMax < 0 || o.AttributesMax > attributesMost {
-		fault("otlp.max_attributes", "%d is outside 0..%d", o.AttributesMax, attributesMost)
+	if o.AttributesMax < 0 || o.AttributesMax > attributesUpperBound {
+		fault("otlp.max_attributes", "%d is outside 0..%d", o.AttributesMax, attributesUpperBound)
 	}
 }

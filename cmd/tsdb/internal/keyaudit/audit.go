@@ -57,17 +57,17 @@ type auditor struct {
 // run reads every label.
 func (a *auditor) run(ctx context.Context) (*report, error) {
 	var names []string
-	if err := a.ask(ctx, "/api/v1/labels", nil, 0, &names); err != nil {
+	if err := a.list(ctx, "/api/v1/labels", nil, 0, &names); err != nil {
 		return nil, err
 	}
 	var schema struct{ Rules []keyschema.Rule }
-	if err := a.server.Ask(ctx, http.MethodGet, "/api/v1/status/schema", url.Values{}, &schema); err != nil {
+	if err := a.server.Call(ctx, http.MethodGet, "/api/v1/status/schema", url.Values{}, &schema); err != nil {
 		return nil, fmt.Errorf("read the schema rules: %w", err)
 	}
 	r := &report{Findings: []finding{}, Cut: []string{}}
 	for _, name := range names {
 		var values []string
-		if err := a.ask(ctx, "/api/v1/label/"+url.PathEscape(name)+"/values", nil, a.valuesMax, &values); err != nil {
+		if err := a.list(ctx, "/api/v1/label/"+url.PathEscape(name)+"/values", nil, a.valuesMax, &values); err != nil {
 			return nil, fmt.Errorf("read the values of label %q: %w", name, err)
 		}
 		r.Labels++
@@ -96,21 +96,21 @@ func btoi(b bool) int {
 	return 0
 }
 
-// ask asks for a list within the window.
-func (a *auditor) ask(ctx context.Context, path string, more url.Values, limit int, list *[]string) error {
+// list asks for a list within the window.
+func (a *auditor) list(ctx context.Context, path string, more url.Values, limit int, list *[]string) error {
 	form := maps.Clone(a.window)
 	maps.Copy(form, more)
 	if limit > 0 {
 		form.Set("limit", fmt.Sprint(limit))
 	}
-	return a.server.Ask(ctx, http.MethodGet, path, form, list)
+	return a.server.Call(ctx, http.MethodGet, path, form, list)
 }
 
 // findings classifies the values of a label.
 func (a *auditor) findings(label string, values []string) (out []finding) {
 	counts, examples := map[kind]int{}, map[kind]string{}
 	for _, v := range values {
-		k := a.patterns.of(v)
+		k := a.patterns.classify(v)
 		if counts[k]++; counts[k] == 1 {
 			examples[k] = v
 		}
@@ -123,7 +123,7 @@ func (a *auditor) findings(label string, values []string) (out []finding) {
 	}
 	for _, k := range slices.Sorted(maps.Keys(counts)) {
 		enough := counts[k] > 0 && (k.personal() || float64(counts[k]) >= a.shareMin*float64(len(values)))
-		if k == kindNone || !enough || (k == kindUUID || k == kindTime) && counts[k] < sequenceLeast {
+		if k == kindNone || !enough || (k == kindUUID || k == kindTime) && counts[k] < sequenceMin {
 			continue
 		}
 		out = append(out, finding{
@@ -145,7 +145,7 @@ func hide(value string) string {
 // complete adds metrics, the schema rule and the advice.
 func (a *auditor) complete(ctx context.Context, f *finding, rules []keyschema.Rule) error {
 	has := url.Values{"match[]": {fmt.Sprintf("{%q!=\"\"}", f.Label)}}
-	if err := a.ask(ctx, "/api/v1/label/__name__/values", has, a.metricsMax, &f.Metrics); err != nil {
+	if err := a.list(ctx, "/api/v1/label/__name__/values", has, a.metricsMax, &f.Metrics); err != nil {
 		return fmt.Errorf("read the metrics with label %q: %w", f.Label, err)
 	}
 	for i := range rules {

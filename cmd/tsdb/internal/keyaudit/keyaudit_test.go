@@ -29,7 +29,7 @@ func TestKinds(t *testing.T) {
 		"0e37df36-f698-11e6-8dd4-cb9ced3df976": kindUUID, "2026-11-23": kindTime, "2026-11-23T10:00:00Z": kindTime,
 		"1790000000": kindTime, "1790000000000": kindTime, "9100": kindNone, "": kindNone, "node-7": kindNone,
 	} {
-		require.Equal(t, want, p.of(value), value)
+		require.Equal(t, want, p.classify(value), value)
 	}
 }
 

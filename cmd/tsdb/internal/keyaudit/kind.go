@@ -45,8 +45,8 @@ func newPatterns() *patterns {
 	}
 }
 
-// of returns the kind of one value. It cannot recognise sequential ids, which need other values beside them.
-func (p *patterns) of(value string) kind {
+// classify returns the kind of one value. It cannot recognise sequential ids, which need other values beside them.
+func (p *patterns) classify(value string) kind {
 	switch {
 	case p.token.MatchString(value):
 		return kindToken
@@ -87,8 +87,8 @@ func hasParameters(value string) bool {
 
 // Numbers of these ranges are times in seconds, milliseconds or nanoseconds since 1970, from 2001 to 2096.
 const (
-	secondsLeast = 1_000_000_000
-	secondsMost  = 4_000_000_000
+	secondsMin = 1_000_000_000
+	secondsMax = 4_000_000_000
 )
 
 func isTime(value string) bool {
@@ -102,7 +102,7 @@ func isTime(value string) bool {
 		return false
 	}
 	for _, unit := range []int64{1, 1e3, 1e9} {
-		if n >= secondsLeast*unit && n < secondsMost*unit {
+		if n >= secondsMin*unit && n < secondsMax*unit {
 			return true
 		}
 	}
@@ -131,10 +131,10 @@ func isCard(value string) bool {
 	return sum%10 == 0 && strings.Trim(digits, digits[:1]) != ""
 }
 
-// Sequential ids are at least sequenceLeast numbers that fill at least one in sequenceGap places of their range.
+// Sequential ids are at least sequenceMin numbers that fill at least one in sequenceGap places of their range.
 const (
-	sequenceLeast = 50
-	sequenceGap   = 8
+	sequenceMin = 50
+	sequenceGap = 8
 )
 
 // sequential returns the number of values that are whole numbers close to each other, possibly behind a common text such as
@@ -147,7 +147,7 @@ func sequential(values []string) int {
 			numbers = append(numbers, n)
 		}
 	}
-	if len(numbers) < sequenceLeast {
+	if len(numbers) < sequenceMin {
 		return 0
 	}
 	slices.Sort(numbers)
@@ -156,7 +156,7 @@ func sequential(values []string) int {
 	cut := len(numbers) / 20
 	middle := numbers[cut : len(numbers)-cut]
 	span := middle[len(middle)-1] - middle[0] + 1
-	if len(numbers) < sequenceLeast || middle[len(middle)/2] < 1000 || span > math.Round(sequenceGap*float64(len(middle))) {
+	if len(numbers) < sequenceMin || middle[len(middle)/2] < 1000 || span > math.Round(sequenceGap*float64(len(middle))) {
 		return 0
 	}
 	return len(numbers)

@@ -44,7 +44,7 @@ var errNoSamplesOnly = errors.New("rules write samples and histograms only")
 // Append adds a float. A stale marker that is not newer than the newest sample of its series is refused, because another rule
 // goes on with the series. A write of it would hide that sample.
 func (a *appender) Append(_ storage.SeriesRef, l labels.Labels, tsMs int64, v float64) (storage.SeriesRef, error) {
-	if value.IsStaleNaN(v) && a.to.last.of(l) >= tsMs {
+	if value.IsStaleNaN(v) && a.to.last.newestMs(l) >= tsMs {
 		return 0, storage.ErrOutOfOrderSample
 	}
 	a.samples = append(a.samples, ingest.Sample{Labels: l, TsMs: tsMs, Value: v})
@@ -118,8 +118,8 @@ type lastTimes struct {
 	fromMs          int64            // of current
 }
 
-// of returns the time of the newest sample; 0 if there is none.
-func (l *lastTimes) of(ls labels.Labels) int64 {
+// newestMs returns the time of the newest sample of a series; 0 if there is none.
+func (l *lastTimes) newestMs(ls labels.Labels) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	hash := ls.Hash()

@@ -96,14 +96,14 @@ func New(o Options) (*Manager, error) {
 
 // ofTenant returns the manager of a tenant's rules. It runs if the Manager does. The caller holds mu.
 func (m *Manager) ofTenant(tenant string) *promrules.Manager {
-	if of := m.byTenant[tenant]; of != nil {
-		return of
+	if manager := m.byTenant[tenant]; manager != nil {
+		return manager
 	}
 	o, ctx := &m.opts, m.ctx
 	if o.Principal != nil {
 		ctx = principal.With(ctx, o.Principal(tenant))
 	}
-	of := promrules.NewManager(&promrules.ManagerOptions{
+	manager := promrules.NewManager(&promrules.ManagerOptions{
 		NameValidationScheme: model.UTF8Validation, ExternalURL: m.address, Context: ctx,
 		QueryFunc: queryFunc(o.Evaluate), Appendable: &appendable{write: o.Write}, Queryable: o.Queryable,
 		NotifyFunc: promrules.SendAlerts(m.notifier, o.ExternalURL),
@@ -112,11 +112,11 @@ func (m *Manager) ofTenant(tenant string) *promrules.Manager {
 		DefaultRuleQueryOffset: func() time.Duration { return m.settings.Load().queryOffset },
 		GroupLoader:            loader{m, tenant},
 	})
-	m.byTenant[tenant] = of
+	m.byTenant[tenant] = manager
 	if m.running {
-		m.work.Go(of.Run)
+		m.work.Go(manager.Run)
 	}
-	return of
+	return manager
 }
 
 // discoveryDelay is the time in which changes of the Alertmanagers take effect together.
@@ -187,8 +187,8 @@ func (m *Manager) start() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.running = true
-	for _, of := range m.byTenant {
-		m.work.Go(of.Run)
+	for _, manager := range m.byTenant {
+		m.work.Go(manager.Run)
 	}
 }
 
@@ -197,8 +197,8 @@ func (m *Manager) stop() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped = true
-	for _, of := range m.byTenant {
-		of.Stop()
+	for _, manager := range m.byTenant {
+		manager.Stop()
 	}
 }
 
@@ -232,8 +232,8 @@ func (m *Manager) Close() { m.cancel() }
 func (m *Manager) RuleGroups() (groups []*promrules.Group) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, of := range m.byTenant {
-		groups = append(groups, of.RuleGroups()...)
+	for _, manager := range m.byTenant {
+		groups = append(groups, manager.RuleGroups()...)
 	}
 	slices.SortFunc(groups, func(a, b *promrules.Group) int {
 		return cmp.Or(cmp.Compare(a.File(), b.File()), cmp.Compare(a.Name(), b.Name()))

@@ -88,7 +88,7 @@ func (c *retentionConfig) run(w io.Writer) error {
 
 func (c *retentionConfig) costs(ctx context.Context, try retention.Change) ([]retention.Cost, error) {
 	if !c.alone {
-		return c.ask(ctx, try)
+		return c.fetch(ctx, try)
 	}
 	store, err := c.source.Open(ctx)
 	if err != nil {
@@ -127,8 +127,8 @@ func storedCosts(
 	return retention.Costs(ctx, store, kept, now(), try)
 }
 
-// ask gets the costs from a running server.
-func (c *retentionConfig) ask(ctx context.Context, try retention.Change) ([]retention.Cost, error) {
+// fetch gets the costs from a running server.
+func (c *retentionConfig) fetch(ctx context.Context, try retention.Change) ([]retention.Cost, error) {
 	values := url.Values{}
 	if try.Pattern != "" {
 		values.Set("rule", try.Pattern)
@@ -139,7 +139,7 @@ func (c *retentionConfig) ask(ctx context.Context, try retention.Change) ([]rete
 		}
 	}
 	var data struct{ Costs []retention.Cost }
-	err := c.server.Ask(ctx, http.MethodGet, "/api/v1/status/retention", values, &data)
+	err := c.server.Call(ctx, http.MethodGet, "/api/v1/status/retention", values, &data)
 	if refused := new(client.Refusal); errors.As(err, &refused) {
 		return nil, fmt.Errorf("%s: %w", &c.server, refused)
 	} else if err != nil {

@@ -72,7 +72,7 @@ func (f *snapshotFlags) readTables(
 // takeSnapshot asks a server for a snapshot, which must be readable here. The caller removes it.
 func takeSnapshot(ctx context.Context, server *client.Server) (taken api.Snapshot, err error) {
 	const path = "/api/v1/admin/tsdb/snapshot"
-	err = server.Ask(ctx, http.MethodPost, path, url.Values{"report": {"true"}}, &taken)
+	err = server.Call(ctx, http.MethodPost, path, url.Values{"report": {"true"}}, &taken)
 	if refused := new(client.Refusal); errors.As(err, &refused) {
 		return taken, fmt.Errorf("%s%s answered %s: %s", server, path, refused.Status, refused.Text)
 	}

@@ -150,7 +150,7 @@ func (c *exportFlags) rows(ctx context.Context, from *RemoteRead, r Range, w io.
 // labelNames returns the names of the labels of all series, the metric first.
 func (c *exportFlags) labelNames(ctx context.Context, r Range) (names []string, err error) {
 	form := url.Values{"match[]": {c.match}, "start": {seconds(r.FromMs)}, "end": {seconds(r.ToMs)}}
-	if err := c.server.Ask(ctx, http.MethodGet, "/api/v1/labels", form, &names); err != nil {
+	if err := c.server.Call(ctx, http.MethodGet, "/api/v1/labels", form, &names); err != nil {
 		return nil, fmt.Errorf("names of labels: %w", err)
 	}
 	slices.SortStableFunc(names, func(a, b string) int {

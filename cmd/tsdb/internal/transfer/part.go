@@ -101,8 +101,8 @@ func newPart() *Part {
 // release returns the memory for use by another part.
 func (p *Part) release() { parts.Put(p) }
 
-// Each passes the series of a part to take, with their label fields as remote write 1.0 encodes them.
-func (p *Part) Each(take func(fields []byte, s batch.Series) error) error {
+// ForEach passes the series of a part to take, with their label fields as remote write 1.0 encodes them.
+func (p *Part) ForEach(take func(fields []byte, s batch.Series) error) error {
 	p.Rewind(0)
 	for p.Next() {
 		s := p.Series()
@@ -129,7 +129,7 @@ func (p *Part) samples() (n int) {
 
 // copyTo adds the samples of a part to the batch of a request.
 func (p *Part) copyTo(b *batch.Batch) error {
-	err := p.Each(func(fields []byte, s batch.Series) error {
+	err := p.ForEach(func(fields []byte, s batch.Series) error {
 		if err := b.Begin(fields); err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ type Remote struct {
 
 const (
 	retryFirst = 500 * time.Millisecond
-	retryMost  = 10 * time.Second
+	retryMax   = 10 * time.Second
 	// answerBytesMax bounds an answer without samples.
 	answerBytesMax = 1 << 20
 )
@@ -57,7 +57,7 @@ func (r *Remote) CheckRetention(ctx context.Context, s Size) error {
 	var answer struct {
 		Costs []retention.Cost `json:"costs"`
 	}
-	if err := r.server.Ask(ctx, http.MethodGet, "/api/v1/status/retention", nil, &answer); err != nil {
+	if err := r.server.Call(ctx, http.MethodGet, "/api/v1/status/retention", nil, &answer); err != nil {
 		return fmt.Errorf("ask for the retention, which --skip-expired leaves out: %w", err)
 	}
 	var ages keyschema.RetentionByTier
@@ -86,7 +86,7 @@ func (r *Remote) Write(ctx context.Context, p *Part) (ingest.Result, error) {
 		if err := periodic.Sleep(ctx, max(wait, retryAfter)); err != nil {
 			return result, err
 		}
-		wait = min(2*wait, retryMost)
+		wait = min(2*wait, retryMax)
 	}
 }
 
@@ -162,7 +162,7 @@ func encodePart(p *Part) ([]byte, error) {
 		described[m.Metric] = m
 	}
 	var req writev2.Request
-	err := p.Each(func(fields []byte, s batch.Series) error {
+	err := p.ForEach(func(fields []byte, s batch.Series) error {
 		ls, err := labelsOf(fields)
 		if err != nil {
 			return err

@@ -102,7 +102,7 @@ func (v *verification) part(ctx context.Context, p *Part) error {
 	byLabels := make(map[string]*expected)
 	byMetric := make(map[string][]*expected)
 	fromMs, toMs := int64(math.MaxInt64), int64(math.MinInt64)
-	err := p.Each(func(fields []byte, s batch.Series) error {
+	err := p.ForEach(func(fields []byte, s batch.Series) error {
 		ls, err := labelsOf(fields)
 		if err != nil {
 			return err

@@ -134,7 +134,7 @@ func (c *scan) delete(ctx context.Context, matchers []*labels.Matcher, printed i
 	var done struct {
 		Series int64 `json:"series"`
 	}
-	if err := c.server.Ask(ctx, http.MethodPost, "/api/v1/admin/tsdb/delete_series", form, &done); err != nil {
+	if err := c.server.Call(ctx, http.MethodPost, "/api/v1/admin/tsdb/delete_series", form, &done); err != nil {
 		return fmt.Errorf("the data points are printed but not deleted: %w", err)
 	}
 	if done.Series < printed {
