@@ -11,8 +11,8 @@ import (
 	"halite/query"
 )
 
-// TestLikePrometheus sends the requests of the comparison to the whole database, with the samples in the head and then
-// in the tables, and compares the answers with those recorded from Prometheus.
+// TestLikePrometheus sends the requests of the comparison to the whole database: first with all samples in the head, then in
+// the tables. The answers must equal the recorded answers of Prometheus.
 func TestLikePrometheus(t *testing.T) {
 	b, err := os.ReadFile("testdata/prometheus.json")
 	require.NoError(t, err)

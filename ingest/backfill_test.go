@@ -78,8 +78,8 @@ func TestBacklogGoesAtOnce(t *testing.T) {
 	r.close()
 }
 
-// TestFillingInBesideLiveSamples fills in a series newest hours first while it gets live samples, flushes now and then,
-// writes hours again whose rows are still there, and reads all back.
+// TestFillingInBesideLiveSamples backfills a series, newest hours first, while the series gets live samples. It flushes at
+// random, rewrites hours whose rows are still in the head, and reads all samples.
 func TestFillingInBesideLiveSamples(t *testing.T) {
 	c, rng := ingesttest.NewClock(), rand.New(rand.NewPCG(1, 2))
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = keyschema.KeepFor(keepForever) })
@@ -109,8 +109,8 @@ func TestFillingInBesideLiveSamples(t *testing.T) {
 	r.close()
 }
 
-// BenchmarkBackfill reports the time of a sample of 100 days of 100 series at 60 s, flushes included, when all series
-// advance together and when one comes after the other, newest request first too; "day" is one day of 10,000 series.
+// BenchmarkBackfill reports the time per sample, with flushes, for 100 days of 100 series at 60 s. The series advance
+// together, or one comes after the other, oldest or newest request first. The case day is one day of 10,000 series.
 func BenchmarkBackfill(b *testing.B) {
 	for _, kind := range []string{"day", "byTime", "bySeries", "backwards"} {
 		b.Run(kind, func(b *testing.B) {

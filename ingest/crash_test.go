@@ -28,8 +28,8 @@ func crashSeeds(t *testing.T) (first, count uint64) {
 	return seeds.Range(t, seeds.Default{Full: 500, Short: 10})
 }
 
-// history is all values that were written to one timestamp, in order. Those up to acked−1 were acknowledged or came
-// before one that was.
+// history holds all values written to one timestamp, in order. The values before acked were acknowledged, or an acknowledged
+// value came after them.
 type history struct {
 	bits  []uint64
 	acked int

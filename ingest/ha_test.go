@@ -54,8 +54,8 @@ func (m *haModel) follow(t *testing.T, r *rig, nowMs int64, senders map[string]b
 	}
 }
 
-// mixedReplicas returns the random series of a request, their labels as stored, the sender of each series as
-// cluster/replica ("" if no replica sends it), and the set of senders.
+// mixedReplicas returns the random series of a request, the labels that are stored for them, and the sender of each series as
+// cluster/replica, or "" if no replica sends it. The last result is the set of senders.
 func mixedReplicas(
 	rng *rand.Rand, atMs int64, silent string,
 ) (all []prompb.TimeSeries, sets []labels.Labels, pairOf []string, senders map[string]bool) {

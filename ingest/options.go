@@ -156,8 +156,8 @@ type HeadOptions struct {
 	// FlushInterval is the time between two runs of the flush job; default 15 s. Negative turns all background jobs off: then
 	// only Flush and Close flush.
 	FlushInterval time.Duration
-	// ExemplarsMax is the number of exemplars kept for a series and hour, at most head.ExemplarsUpperBound; default 60. The newest ones
-	// are kept.
+	// ExemplarsMax is the number of exemplars kept for a series and hour, at most head.ExemplarsUpperBound; default 60. The head
+	// keeps the newest ones.
 	ExemplarsMax int
 	// Grace is the time after the end of an hour for which its rows wait for late samples; default 1 minute.
 	Grace time.Duration
@@ -258,7 +258,8 @@ func (o Options) Validate() error {
 	row := o.Head.RowBytesMax
 	check(row < 0 || row > head.RowBytesUpperBound, "Head.RowBytesMax %d is not in 0…%d", row, head.RowBytesUpperBound)
 	exemplars := o.Head.ExemplarsMax
-	check(exemplars < 0 || exemplars > head.ExemplarsUpperBound, "Head.ExemplarsMax %d is not in 0…%d", exemplars, head.ExemplarsUpperBound)
+	check(exemplars < 0 || exemplars > head.ExemplarsUpperBound, "Head.ExemplarsMax %d is not in 0…%d", exemplars,
+		head.ExemplarsUpperBound)
 	check(o.Head.Grace < 0 || o.Head.Spread < 0, "Head.Grace or Head.Spread is negative")
 	if err := o.Limits.Validate(); err != nil {
 		errs = append(errs, err)

@@ -119,7 +119,7 @@ func (r *statesRig) open(ctx context.Context, rules []keyschema.Rule, store stor
 	return nil
 }
 
-// statesModel knows the possible and the required data of series whose samples expire before their states.
+// statesModel knows which data must exist and which may exist, for series whose samples expire before their states.
 type statesModel struct {
 	*deletionModel
 	// stated has, by series, the hours whose states must equal the states of the model's samples. All these samples

@@ -169,8 +169,8 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 	}
 }
 
-// TestKeyRangeHoldsMetrics checks that no metric that a pattern matches lies outside its range, and none other in a
-// metric's rows.
+// TestKeyRangeHoldsMetrics checks that the range of a pattern holds all metrics that the pattern matches, and that the range
+// of a metric holds no other metric.
 func TestKeyRangeHoldsMetrics(t *testing.T) {
 	r := newRand(t)
 	rule := DefaultRule()

@@ -57,7 +57,7 @@ func tsdb(t testing.TB, args ...string) (string, error) {
 // tsdbOutput is tsdb without what the command prints about errors.
 func tsdbOutput(t testing.TB, args ...string) ([]byte, error) { return command(t, args...).Output() }
 
-// Ports below those that Linux gives to clients and to listeners without a port of their own.
+// These ports lie below the ranges that Linux gives to clients and to listeners without a fixed port.
 const firstPort, ports = 15_000, 17_000
 
 var lastPort atomic.Uint32

@@ -333,8 +333,8 @@ func TestDirectQuotaUsedUp(t *testing.T) {
 	requirePoints(t, s, "e2e_metric", now, append(first, second...))
 }
 
-// TestDirectCost counts what goes to Bigtable for samples as scrapes send them, in time and late, for the packer, and for a
-// query over an hour of single samples by a server that has just started.
+// TestDirectCost counts the requests and bytes that go to Bigtable: for samples of scrapes, in time and late; for the packer;
+// and for a query over an hour of single samples by a server that has just started.
 func TestDirectCost(t *testing.T) {
 	series, samples := 2_000, 10
 	if text := os.Getenv("HALITE_COST_SAMPLES"); text != "" {

@@ -49,7 +49,7 @@ type killed struct {
 	now   time.Time
 }
 
-// who returns the server whose metric is 1, because it does this work.
+// who returns the server whose metric is 1: the one that does this work.
 func (k *killed) who(gauge string) int {
 	k.t.Helper()
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
@@ -128,9 +128,9 @@ func (k *killed) deleteSome(s *server, n int) {
 	k.want = without(k.want, name, from, to)
 }
 
-// TestDirectKilledAtWork: two servers write late samples, delete, clean, pack and compute rollups; one is killed in the middle
-// of packing, of a pass over states, of cleaning. The other one goes on. No acknowledged sample is lost, none that was deleted
-// comes back, and states equal the samples.
+// TestDirectKilledAtWork runs two servers that write late samples, delete, clean, pack and compute rollups. It kills one
+// while it packs, while it checks states, or while it cleans. The other one continues. No acknowledged sample is lost, no
+// deleted sample returns, and states equal the samples.
 func TestDirectKilledAtWork(t *testing.T) {
 	startEmulator(t)
 	k := &killed{t: t, sent: map[point]bool{}, acked: map[point]bool{}, now: time.Now().Truncate(time.Second)}

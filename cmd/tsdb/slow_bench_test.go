@@ -17,9 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkSlowReaders has 24 clients ask a server of 1 GiB for all samples of 10,000 series and read nothing. MiB-peak is the
-// peak of the resident set, begun and refused are the clients with an answer and with 503, small-ms is the median of the
-// time of a small query beside them, and large-failed is the number of ten large queries beside them that found no memory.
+// BenchmarkSlowReaders starts 24 clients that ask a server of 1 GiB for all samples of 10,000 series and read nothing. It
+// reports: MiB-peak, the peak of the resident set; begun, the clients with an answer; refused, the clients with 503; small-
+// ms, the median time of a small query meanwhile; large-failed, the number of ten large queries that get no memory.
 func BenchmarkSlowReaders(b *testing.B) {
 	const clients, series = 24, 10_000
 	cmd := command(b)

@@ -25,8 +25,8 @@ func requireAccount(t *testing.T, h *head.Head) map[int64]int64 {
 	return byHour
 }
 
-// TestRowsLeftBehindArePacked checks that a row takes far less memory once its series begins a later hour, that it still takes
-// late samples, and that it counts as sealed if packing its tail made it too large.
+// TestRowsLeftBehindArePacked checks that the head packs a row once its series begins a later hour. The row then takes far
+// less memory and still accepts late samples. A row whose packed tail is too large counts as sealed.
 func TestRowsLeftBehindArePacked(t *testing.T) {
 	const series, rowBytesMax = 1000, 150
 	hour := int64(baseMs / keyschema.HourMs)

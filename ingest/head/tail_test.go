@@ -57,8 +57,8 @@ func TestTailsOfAnyIntervals(t *testing.T) {
 	}
 }
 
-// TestFixedIntervalTailsTakeLess checks that twelve samples at a fixed interval of any length take no offset each, and that all
-// take one if one sample breaks the interval.
+// TestFixedIntervalTailsTakeLess checks that twelve samples at a fixed interval need no offsets, whatever the interval. If
+// one sample breaks the interval, each of them needs an offset.
 func TestFixedIntervalTailsTakeLess(t *testing.T) {
 	for _, stepMs := range []int64{1, 15_000, 300_000} {
 		t.Run(fmt.Sprint(stepMs, " ms"), func(t *testing.T) {

@@ -25,8 +25,8 @@ type specimen struct {
 	marked uint64
 }
 
-// newSpecimen makes a log of a checkpoint and several segments. In the last one the watermark lies behind some frames
-// and the frames behind it are in groups of one, unless clean.
+// newSpecimen makes a log with a checkpoint and several segments. Unless clean is set, the watermark of the last segment lies
+// behind some of its frames, and each frame behind the watermark is a group of its own.
 func newSpecimen(t testing.TB, clean bool) *specimen {
 	t.Helper()
 	fs := vfs.NewCrashableMem()

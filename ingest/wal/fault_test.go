@@ -102,8 +102,8 @@ func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
 	}
 }
 
-// TestFramesOfAFailedSyncAreWrittenAgain: the page cache shows frames whose sync failed, a restart replays them and
-// continues after them, and only then loses its power.
+// TestFramesOfAFailedSyncAreWrittenAgain restarts a log after a failed sync. The page cache still shows the frames, so the
+// restart replays them and appends after them. Then the power fails.
 func TestFramesOfAFailedSyncAreWrittenAgain(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	fault := &failing{kind: errorfs.OpFileSyncData, err: syscall.EIO}

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCheckpointOfTheLog copies a log beside appends. The copy has the frames before the cut and no other, also after a
-// truncation, and goes on as a log of its own. Damage to the copy is found.
+// TestCheckpointOfTheLog copies a log during appends. The copy has exactly the frames before the cut, also after a
+// truncation, and accepts appends as a separate log. Open detects damage to the copy.
 func TestCheckpointOfTheLog(t *testing.T) {
 	fs := vfs.NewMem()
 	l, _, _ := mustOpen(t, testOptions(fs))

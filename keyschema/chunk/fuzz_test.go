@@ -32,8 +32,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzRoundTrip reads a chunk's samples from bytes: two for the gap to the timestamp before and eight for the value, or
-// with the gap's top bit set none, for the value before plus one.
+// FuzzRoundTrip makes the samples of a chunk from bytes. Two bytes are the gap to the previous timestamp, and eight bytes the
+// value. If the top bit of the gap is set, there are no bytes for the value: it is the previous value plus one.
 func FuzzRoundTrip(f *testing.F) {
 	for _, pattern := range chunktest.OddValues {
 		text := []byte{0x00, 0x00}

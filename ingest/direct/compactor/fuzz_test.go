@@ -6,7 +6,7 @@ import (
 	"halite/storage"
 )
 
-// FuzzNote: a row with any key and cell is an error, or names an hour whose mutation removes its notes.
+// FuzzNote decodes rows with any key and cell. The result is an error, or an hour whose mutation removes its notes.
 func FuzzNote(f *testing.F) {
 	note := Note(470_000, true)
 	f.Add(note.Key, note.Entries[0].Qualifier)
