@@ -79,7 +79,6 @@ func newImport(cmd *kingpin.CmdClause) *importConfig {
 		"--storage.path, or tsdb-import.json in the current directory with --url.").StringVar(&c.options.StateFile)
 	cmd.Flag("from", "Leave out older samples: an RFC 3339 time or a duration before now such as 720h.").StringVar(&c.from)
 	cmd.Flag("to", "Leave out newer samples, in the same form.").StringVar(&c.to)
-	cmd.Flag("writers", "Number of concurrent writers.").Default("4").IntVar(&c.options.Writers)
 	cmd.Flag("skip-expired", "Leave out samples older than the retention. Without this flag, a source with such samples "+
 		"is refused.").
 		BoolVar(&c.options.SkipExpired)
@@ -111,6 +110,7 @@ func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
 		sub.Flag("match", "Import only series that this selector matches.").StringVar(&c.match)
 		sub.Flag("part-samples", "Number of samples that are written at once. The import continues after a whole part.").
 			Default("65536").IntVar(&c.partSamples)
+		sub.Flag("writers", "Number of concurrent writers.").Default("4").IntVar(&c.options.Writers)
 	}
 	c.addFiles(add)
 	return commands
@@ -188,6 +188,7 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 	case transfer.FormatInflux:
 		params = url.Values{"db": {c.database}, "precision": {c.precision}}
 	}
+	c.options.Writers = 1 // the last value of a time wins, so pieces are stored in their order
 	// Kingpin turns the argument - into an empty string.
 	file, err := transfer.OpenFile(cmp.Or(c.source, transfer.Stdin), format, params, transfer.Pieces{
 		SizeBytes: int64(c.pieceBytes), LineBytesMax: int64(c.lineBytesMax),
@@ -214,14 +215,14 @@ func (c *importConfig) run(w io.Writer, open opener) (err error) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	c.options.Out = w
-	if c.options.Writers < 1 {
-		return errors.New("--writers must be above 0")
-	}
 	source, err := open(c)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
+	if c.options.Writers < 1 {
+		return errors.New("--writers must be above 0")
+	}
 	if c.options.Size, err = source.Size(ctx); err != nil {
 		return err
 	}

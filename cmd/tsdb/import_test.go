@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -352,6 +353,41 @@ func TestImportOddFiles(t *testing.T) {
 		require.Contains(t, out, "Verified: source ")
 		require.Equal(t, c.name == "y.csv", err != nil, out)
 	}
+}
+
+// TestImportRepeatedTimes imports several values of one time from different pieces. The last one wins, and the comparison at the
+// end knows that. It still finds a destination with another value.
+func TestImportRepeatedTimes(t *testing.T) {
+	t.Parallel()
+	nowMs := time.Now().Add(-time.Minute).UnixMilli()
+	var text strings.Builder
+	const repeats = 300
+	for n := range repeats {
+		fmt.Fprintf(&text, "repeated,instance=a,job=e2e value=%d %d\nrepeated,instance=b value=7 %d\n", n, nowMs, nowMs)
+	}
+	file := filepath.Join(t.TempDir(), "x.lp")
+	require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
+	args := []string{"import", "influx", file, "--precision=ms", "--piece-bytes=100B"}
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
+	state := filepath.Join(t.TempDir(), "state.json")
+	for _, target := range [][]string{{"--storage.path", t.TempDir()}, {"--url", s.url, "--state", state}} {
+		out, err := runTsdb(t, append(args, target...)...)
+		require.NoError(t, err, out)
+		verified := regexp.MustCompile(`Verified: source (\d+) samples, (checksum \w+); destination (\d+) samples, (checksum \w+)`)
+		sums := verified.FindStringSubmatch(out)
+		require.Len(t, sums, 5, out)
+		require.Equal(t, sums[1:3], sums[3:5])
+	}
+	_, a := s.get("/api/v1/query", url.Values{"query": {`repeated{instance="a"}`}})
+	require.Contains(t, string(a.Data), fmt.Sprintf(`"%d"`, repeats-1))
+
+	s.write([]point{{"repeated", "a", nowMs, 0}})
+	imported := fmt.Sprintf(`{"version":1,"from":"influx %s","to":"server %s","imported":true}`, file, s.url)
+	require.NoError(t, os.WriteFile(state, []byte(imported), 0o600))
+	out, err := runTsdb(t, append(args, "--url", s.url, "--state", state)...)
+	require.Error(t, err)
+	first := fmt.Sprintf(`first: {__name__="repeated", instance="a", job="e2e"} at %d ms`, nowMs)
+	require.Contains(t, out, "1 samples have another value; "+first)
 }
 
 // TestImportCutOpenMetrics: a file that is cut off is refused before the first sample is stored, also within a line.

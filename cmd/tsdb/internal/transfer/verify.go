@@ -29,10 +29,13 @@ var ErrDiffers = errors.New("the destination differs from the source")
 // valuesMax bounds the values of a label that one selector lists.
 const valuesMax = 256
 
+// differencesMax bounds the samples with another value that the comparison remembers. A later part may replace them.
+const differencesMax = 1 << 20
+
 // Verify reads all of the source of an import again and compares each sample with the destination. It counts and sums up the
 // samples of both sides, and prints the result. Samples that were rejected may be missing.
 func Verify(ctx context.Context, from Source, to Reader, state *State, out io.Writer) error {
-	v := &verification{to: to}
+	v := &verification{to: to, differences: make(map[sampleKey]difference)}
 	err := from.Parts(ctx, Position{NowMs: state.Position.NowMs}, func(p *Part) error {
 		defer p.release()
 		return v.part(ctx, p)
@@ -44,8 +47,8 @@ func Verify(ctx context.Context, from Source, to Reader, state *State, out io.Wr
 		v.source.samples, v.source.sum, v.found.samples, v.found.sum)
 	rejected := state.Counts.rejected()
 	switch {
-	case v.different > 0:
-		return fmt.Errorf("%w: %d samples have another value; first: %s", ErrDiffers, v.different, v.first)
+	case len(v.differences) > 0:
+		return v.differ()
 	case v.missing > rejected:
 		return fmt.Errorf("%w: %d samples are missing, and %d were rejected; first: %s", ErrDiffers, v.missing, rejected, v.first)
 	case v.missing > 0:
@@ -73,13 +76,31 @@ func (d *digest) add(series uint64, s *sample) {
 	d.sum += xxh3.Hash(b[:])
 }
 
+func (d *digest) subtract(o digest) {
+	d.samples -= o.samples
+	d.sum -= o.sum
+}
+
 // verification compares parts of a source with a reader.
 type verification struct {
 	to            Reader
 	source, found digest
 	missing       int64
-	different     int64
-	first         string
+	first         string // the first missing sample
+	// differences have another value, unless a later part of the source replaces it by the value of the destination.
+	differences map[sampleKey]difference
+}
+
+// sampleKey names a sample by the hash of its series and its time.
+type sampleKey struct {
+	series uint64
+	tsMs   int64
+}
+
+// difference is what the parts of the source so far have for a sample, and what the destination returned for it.
+type difference struct {
+	labels        labels.Labels
+	source, found digest
 }
 
 // sample is a float, or a native histogram if h is set.
@@ -186,12 +207,43 @@ func (v *verification) compare(e *expected, it chunkenc.Iterator) error {
 		}
 		e.next++
 		v.found.add(e.hash, &got)
-		if !got.equals(&e.samples[at]) {
-			v.different++
-			v.note(e, &e.samples[at])
+		if err := v.values(e, &e.samples[at], &got); err != nil {
+			return err
 		}
 	}
 	return it.Err()
+}
+
+// values compares the values of a sample. The last value in the source counts, so an equal one removes earlier differences.
+func (v *verification) values(e *expected, want, got *sample) error {
+	key := sampleKey{series: e.hash, tsMs: got.tsMs}
+	d := v.differences[key]
+	if got.equals(want) {
+		v.source.subtract(d.source)
+		v.found.subtract(d.found)
+		delete(v.differences, key)
+		return nil
+	}
+	d.labels = e.labels
+	d.source.add(e.hash, want)
+	d.found.add(e.hash, got)
+	v.differences[key] = d
+	if len(v.differences) > differencesMax {
+		return fmt.Errorf("the comparison stops: %w", v.differ())
+	}
+	return nil
+}
+
+// differ returns the error of the differences. It names the oldest one.
+func (v *verification) differ() error {
+	first := sampleKey{tsMs: math.MaxInt64}
+	for key := range v.differences {
+		if key.tsMs < first.tsMs {
+			first = key
+		}
+	}
+	return fmt.Errorf("%w: %d samples have another value; first: %s at %d ms", ErrDiffers, len(v.differences),
+		v.differences[first].labels, first.tsMs)
 }
 
 // lack records that the destination lacks the next samples of a series, up to the given one.
@@ -200,14 +252,10 @@ func (v *verification) lack(e *expected, to int) {
 		return
 	}
 	v.missing += int64(to - e.next)
-	v.note(e, &e.samples[e.next])
-	e.next = to
-}
-
-func (v *verification) note(e *expected, s *sample) {
 	if v.first == "" {
-		v.first = fmt.Sprintf("%s at %d ms", e.labels, s.tsMs)
+		v.first = fmt.Sprintf("%s at %d ms", e.labels, e.samples[e.next].tsMs)
 	}
+	e.next = to
 }
 
 func (s *sample) equals(o *sample) bool {
