@@ -99,6 +99,7 @@ func TestBadRows(t *testing.T) {
 	var b batch.Batch
 	b.Reset(batch.Bounds{ItemsMax: 10})
 	require.ErrorContains(t, open(nil).Parse([]byte("a,,b\n"), &b), "header: a column has no name")
+	require.ErrorContains(t, open(nil).Parse([]byte("__name__,value\nup,1\n"), &b), "header: no column __value__")
 }
 
 func TestEncoder(t *testing.T) {

@@ -143,6 +143,9 @@ func (x *request) append(row []string, b *batch.Batch) (err error) {
 		if x.columns, err = parseNames(row); err != nil {
 			return fmt.Errorf("header: %w", err)
 		}
+		if !slices.ContainsFunc(x.columns, func(c column) bool { return c.kind == value }) {
+			return fmt.Errorf("header: no column %s, and the parameter format is missing", valueColumn)
+		}
 		x.plan()
 		return nil
 	}

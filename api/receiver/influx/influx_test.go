@@ -158,7 +158,10 @@ func TestAnswers(t *testing.T) {
 	require.Contains(t, string(a.Body), "too_far_ahead: 1")
 	require.Equal(t, 204, x.Answer(&ingest.Result{}).Status)
 	require.Contains(t, string(x.Refuse(503, fmt.Errorf("no room")).Body), `"code":"unavailable"`)
-	require.ErrorContains(t, V2(now, DefaultOptions)(httptest.NewRequest("POST", "/?precision=m", nil)).Check(), "invalid precision")
+	require.ErrorContains(t, V2(now, DefaultOptions)(httptest.NewRequest("POST", "/?precision=m", nil)).Check(),
+		"valid precision units are ns, us, ms, and s")
+	require.ErrorContains(t, V1(now, DefaultOptions)(httptest.NewRequest("POST", "/?precision=d", nil)).Check(),
+		"valid precision units are n, u, ms, s, m and h")
 	require.Error(t, V1(now, DefaultOptions)(httptest.NewRequest("POST", "/?precision=days", nil)).Check())
 }
 

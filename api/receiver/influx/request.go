@@ -117,7 +117,11 @@ func open(now func() time.Time, options func() Options, v2 bool, database string
 		var ok bool
 		precision := query.Get("precision")
 		if x.unit, ok = known[precision]; !ok || v2 && (precision == "m" || precision == "h") {
-			x.fault = fmt.Errorf("invalid precision %q; valid precision units are ns, us, ms, and s", precision)
+			valid := "n, u, ms, s, m and h"
+			if v2 {
+				valid = "ns, us, ms, and s"
+			}
+			x.fault = fmt.Errorf("invalid precision %q; valid precision units are %s", precision, valid)
 		}
 		return x
 	}

@@ -76,7 +76,7 @@ func TestBadLines(t *testing.T) {
 		{`{"metric":{"a":"b"},"values":[],"timestamps":[]}`, "0 values and 0 timestamps"},
 		{`{"metric":{"a":"b"},"values":["x"],"timestamps":[1]}`, "neither a number nor Infinity"},
 		{`{"metric":{"a":"b"},"values":[true],"timestamps":[1]}`, "a value is not a number"},
-		{`{"metric":{"a":"b"},"values":[1],"timestamps":[1.5]}`, ""},
+		{`{"metric":{"a":"b"},"values":[1],"timestamps":[1.5]}`, "a timestamp is not an integer"},
 		{`{"metric":{"a":"b"},"values":1,"timestamps":[1]}`, ""},
 	} {
 		got, rejected := parse(t, "", good+"\n"+c.line+"\n"+good)

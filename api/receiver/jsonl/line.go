@@ -120,6 +120,10 @@ func special(text string) (float64, bool) {
 
 func (l *line) timestamp(it *jsoniter.Iterator) bool {
 	l.tsMs = append(l.tsMs, it.ReadInt64())
+	if it.Error != nil { // the library's text does not name the array
+		it.Error = nil
+		it.ReportError("timestamps", "a timestamp is not an integer")
+	}
 	return it.Error == nil
 }
 
