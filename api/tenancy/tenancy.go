@@ -118,9 +118,12 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 	case use == None, n == 0 && (use == Look || use == NoSeries):
 		return p, nil
 	case n == 0:
-		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s is not accepted from "+
-			"this address",
-			p.Name, Header)
+		fault := "is missing"
+		if r.Header.Get(Header) != "" {
+			fault = "is not accepted from this address (--tenants.trust-header)"
+		}
+		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s %s",
+			p.Name, Header, fault)
 	case use != Read && use != NoSeries && n > 1:
 		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "this is for one tenant, not for %d; name it in the header %s",
 			n, Header)

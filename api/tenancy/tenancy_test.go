@@ -50,3 +50,15 @@ func FuzzHeader(f *testing.F) {
 		require.Len(t, who.Tenants, 3)
 	})
 }
+
+// TestNoTenant: the error says whether the header is missing or comes from an address that is not trusted.
+func TestNoTenant(t *testing.T) {
+	t.Parallel()
+	x := newTenancy(t)
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	_, err := x.Resolve(r, &principal.Principal{}, Write)
+	require.ErrorContains(t, err, "the header X-Scope-OrgID is missing")
+	r.Header.Set(Header, "a")
+	_, err = x.Resolve(r, &principal.Principal{}, Write)
+	require.ErrorContains(t, err, "is not accepted from this address (--tenants.trust-header)")
+}
