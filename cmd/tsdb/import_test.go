@@ -230,6 +230,36 @@ func TestImportSurvivesKills(t *testing.T) {
 	requireImported(t, startServer(t, dir, "--no-web.self-scrape"), blocks, start, samples)
 }
 
+// TestImportDamagedBlocks: an import names the damaged block, and takes a directory that Prometheus ignores for no block.
+func TestImportDamagedBlocks(t *testing.T) {
+	t.Parallel()
+	start := time.Now().Add(-100 * time.Hour).Truncate(2 * time.Hour)
+	for name, damage := range map[string]func(block string) error{
+		"meta.json":        func(block string) error { return os.Remove(filepath.Join(block, "meta.json")) },
+		"series ":          func(block string) error { return os.Truncate(filepath.Join(block, "chunks", "000001"), 3000) },
+		"invalid checksum": func(block string) error { return os.Truncate(filepath.Join(block, "index"), 3000) },
+	} {
+		blocks := t.TempDir()
+		writeBlocks(t, blocks, start)
+		entries, err := os.ReadDir(blocks)
+		require.NoError(t, err)
+		block := filepath.Join(blocks, entries[2].Name())
+		require.NoError(t, damage(block))
+		out, err := runTsdb(t, "import", "prometheus-blocks", blocks, "--storage.path", t.TempDir())
+		require.Error(t, err, name)
+		require.Contains(t, out, "block "+block+": ", name)
+		require.Contains(t, out, name)
+	}
+	blocks := t.TempDir()
+	samples := writeBlocks(t, blocks, start)
+	unfinished := filepath.Join(blocks, "01M8F6YYFZPY8M3DRBN75RAR3D.tmp-for-creation")
+	require.NoError(t, os.Mkdir(unfinished, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(unfinished, "meta.json"), nil, 0o600))
+	out, err := runTsdb(t, "import", "prometheus-blocks", blocks, "--storage.path", t.TempDir())
+	require.NoError(t, err, out)
+	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", samples))
+}
+
 // TestImportSizes: sizes that do not fit are refused with the name of their flag.
 func TestImportSizes(t *testing.T) {
 	t.Parallel()

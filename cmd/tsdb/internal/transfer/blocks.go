@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/oklog/ulid/v2"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	promstorage "github.com/prometheus/prometheus/storage"
@@ -75,13 +76,10 @@ func OpenBlocks(dir string, r Range, partSamples int, log *slog.Logger) (*Blocks
 	return b, nil
 }
 
-// blockDirs returns the directories of blocks in dir, or dir if it is a block.
+// blockDirs returns the directories of blocks in dir, or dir if it is a block. As in Prometheus, the name of a block is a ULID.
+// Other directories are a log, or blocks that a killed Prometheus did not finish.
 func blockDirs(dir string) (dirs []string, err error) {
-	isBlock := func(dir string) bool {
-		_, err := os.Stat(filepath.Join(dir, "meta.json"))
-		return err == nil
-	}
-	if isBlock(dir) {
+	if _, err := os.Stat(filepath.Join(dir, "meta.json")); err == nil {
 		return []string{dir}, nil
 	}
 	entries, err := os.ReadDir(dir)
@@ -89,8 +87,8 @@ func blockDirs(dir string) (dirs []string, err error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if each := filepath.Join(dir, e.Name()); e.IsDir() && isBlock(each) {
-			dirs = append(dirs, each)
+		if _, err := ulid.ParseStrict(e.Name()); err == nil && e.IsDir() {
+			dirs = append(dirs, filepath.Join(dir, e.Name()))
 		}
 	}
 	if len(dirs) == 0 {
@@ -159,6 +157,7 @@ func floorDay(ms int64) int64 { return ms - (ms%dayMs+dayMs)%dayMs }
 // day passes the samples of a day. It skips the first series, which are done.
 func (b *Blocks) day(ctx context.Context, day, skip int64, w *partWriter) (err error) {
 	fromMs, toMs := max(day, b.fromMs), min(day+dayMs-1, b.toMs)
+	var read []*tsdb.Block
 	var queriers []promstorage.Querier
 	defer func() {
 		for _, q := range queriers {
@@ -173,7 +172,7 @@ func (b *Blocks) day(ctx context.Context, day, skip int64, w *partWriter) (err e
 		if err != nil {
 			return fmt.Errorf("block %s: %w", block.Dir(), err)
 		}
-		queriers = append(queriers, q)
+		read, queriers = append(read, block), append(queriers, q)
 	}
 	var sets []promstorage.SeriesSet
 	for _, q := range queriers {
@@ -188,7 +187,7 @@ func (b *Blocks) day(ctx context.Context, day, skip int64, w *partWriter) (err e
 		series := set.At()
 		it = series.Iterator(it)
 		if err := w.part().addSeries(series.Labels(), it, fromMs, toMs); err != nil {
-			return fmt.Errorf("series %s: %w", series.Labels(), err)
+			return fmt.Errorf("%sseries %s: %w", damagedBlock(ctx, read, series.Labels()), series.Labels(), err)
 		}
 		if err := w.after(ctx, Position{DayMs: day, Series: n}); err != nil {
 			return err
@@ -198,6 +197,31 @@ func (b *Blocks) day(ctx context.Context, day, skip int64, w *partWriter) (err e
 		return err
 	}
 	return w.after(ctx, Position{DayMs: day + dayMs})
+}
+
+// damagedBlock names the first block that cannot read a series. The error of an iterator over several blocks does not name it.
+func damagedBlock(ctx context.Context, blocks []*tsdb.Block, ls labels.Labels) string {
+	var matchers []*labels.Matcher
+	ls.Range(func(l labels.Label) {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, l.Name, l.Value))
+	})
+	for _, block := range blocks {
+		q, err := tsdb.NewBlockQuerier(block, block.MinTime(), block.MaxTime())
+		if err != nil {
+			continue
+		}
+		set := q.Select(ctx, false, nil, matchers...)
+		for err == nil && set.Next() {
+			it := set.At().Iterator(nil)
+			for it.Next() != chunkenc.ValNone {
+			}
+			err = it.Err()
+		}
+		if errors.Join(err, set.Err(), q.Close()) != nil {
+			return fmt.Sprintf("block %s: ", block.Dir())
+		}
+	}
+	return ""
 }
 
 // Close implements Source.

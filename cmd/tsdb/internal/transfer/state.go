@@ -57,8 +57,11 @@ func readState(file string, begun State) (state State, found bool, err error) {
 		return begun, false, fmt.Errorf("%s is not the state of an import: %w: delete it to begin again", file, err)
 	}
 	if state.From != begun.From || state.To != begun.To {
-		return begun, false, fmt.Errorf("%s belongs to an import from %s to %s: finish that one, or name another --state", file,
-			state.From, state.To)
+		if state.Counts.Read == 0 {
+			return begun, false, nil // that import did not reach its source
+		}
+		return begun, false, fmt.Errorf("%s belongs to an import from %s to %s: finish that one, delete the file to give it up, or "+
+			"name another --state", file, state.From, state.To)
 	}
 	return state, true, nil
 }

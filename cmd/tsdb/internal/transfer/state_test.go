@@ -31,6 +31,10 @@ func TestState(t *testing.T) {
 	require.Equal(t, state, again)
 	_, _, err = readState(file, State{From: "a", To: "c"})
 	require.ErrorContains(t, err, "belongs to an import from a to b")
+	require.NoError(t, writeState(file, &begun)) // an import that failed before its first sample blocks no other one
+	_, found, err = readState(file, State{From: "a", To: "c"})
+	require.NoError(t, err)
+	require.False(t, found)
 }
 
 // TestRejections reads what ingest.Result.Summary writes.
