@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/collector/pdata/pcommon"
 	"go.opentelemetry.io/collector/pdata/pmetric"
 	"go.opentelemetry.io/collector/pdata/pmetric/pmetricotlp"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
@@ -217,6 +218,71 @@ func parseJSON(t *testing.T, o Options, body string, b *batch.Batch) *request {
 	x := Export(func() Options { return o })(r).(*request)
 	require.NoError(t, x.Parse([]byte(body), b))
 	return x
+}
+
+// TestNestedMax: an attribute may be as deep as the limit, wherever it is. A deeper one would overflow the stack.
+func TestNestedMax(t *testing.T) {
+	t.Parallel()
+	fill := func(attributes pcommon.Map, levels int) {
+		value := attributes.PutEmpty("deep")
+		for n := range levels - 1 {
+			if n%2 == 0 {
+				value = value.SetEmptySlice().AppendEmpty()
+			} else {
+				value = value.SetEmptyMap().PutEmpty("in")
+			}
+		}
+		value.SetStr(`]}\"{[`)
+	}
+	for name, place := range map[string]func(pmetric.ResourceMetrics) pcommon.Map{
+		"resource": func(r pmetric.ResourceMetrics) pcommon.Map { return r.Resource().Attributes() },
+		"scope":    func(r pmetric.ResourceMetrics) pcommon.Map { return r.ScopeMetrics().At(0).Scope().Attributes() },
+		"metadata": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().Metadata()
+		},
+		"gauge": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().SetEmptyGauge().DataPoints().AppendEmpty().Attributes()
+		},
+		"sum": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().SetEmptySum().DataPoints().AppendEmpty().Exemplars().AppendEmpty().
+				FilteredAttributes()
+		},
+		"histogram": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().SetEmptyHistogram().DataPoints().AppendEmpty().Attributes()
+		},
+		"exemplar of a histogram": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().SetEmptyHistogram().DataPoints().AppendEmpty().Exemplars().
+				AppendEmpty().FilteredAttributes()
+		},
+		"exponential histogram": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().SetEmptyExponentialHistogram().DataPoints().AppendEmpty().Attributes()
+		},
+		"exemplar of an exponential histogram": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().SetEmptyExponentialHistogram().DataPoints().AppendEmpty().
+				Exemplars().AppendEmpty().FilteredAttributes()
+		},
+		"summary": func(r pmetric.ResourceMetrics) pcommon.Map {
+			return r.ScopeMetrics().At(0).Metrics().AppendEmpty().SetEmptySummary().DataPoints().AppendEmpty().Attributes()
+		},
+	} {
+		for levels, refused := range map[int]bool{nestedMax: false, nestedMax + 1: true, 2 * nestedMax: true} {
+			all := pmetric.NewMetrics()
+			r := all.ResourceMetrics().AppendEmpty()
+			r.ScopeMetrics().AppendEmpty()
+			fill(place(r), levels)
+			body, err := pmetricotlp.NewExportRequestFromMetrics(all).MarshalProto()
+			require.NoError(t, err)
+			_, _, err = parsed(t, protobufType, body)
+			require.Equal(t, refused, err != nil, "%s: %d levels: %v", name, levels, err)
+			if body, err = pmetricotlp.NewExportRequestFromMetrics(all).MarshalJSON(); levels != nestedMax+1 {
+				require.NoError(t, err)
+				_, _, err = parsed(t, jsonType, body)
+				require.Equal(t, refused, err != nil, "%s: %d levels of JSON: %v", name, levels, err)
+			}
+		}
+	}
+	_, _, err := parsed(t, jsonType, []byte(`{"x":`+strings.Repeat("[", jsonDepthMax)))
+	require.ErrorContains(t, err, "byte 421: the JSON has more than 416 levels")
 }
 
 func TestWriteError(t *testing.T) {

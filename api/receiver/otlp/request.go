@@ -98,9 +98,12 @@ func (x *request) Check() error { return x.fault }
 // Parse adds the data points of a body to a batch.
 func (x *request) Parse(body []byte, b *batch.Batch) error {
 	export := pmetricotlp.NewExportRequest()
-	decode := export.UnmarshalProto
+	check, decode := checkProto, export.UnmarshalProto
 	if x.contentType == jsonType {
-		decode = export.UnmarshalJSON
+		check, decode = checkJSON, export.UnmarshalJSON
+	}
+	if err := check(body); err != nil {
+		return err
 	}
 	if err := decode(body); err != nil {
 		return err
