@@ -99,7 +99,7 @@ func TestExport(t *testing.T) {
 // TestTemporality counts the data points of metrics whose temporality is not stored.
 func TestTemporality(t *testing.T) {
 	points := func(n int) string {
-		return `"dataPoints":[` + strings.Repeat(`{"timeUnixNano":"2000000000"},`, n-1) + `{}]`
+		return `"dataPoints":[` + strings.Repeat(`{"timeUnixNano":"2000000000"},`, n-1) + `{"timeUnixNano":"1"}]`
 	}
 	body := `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[
 {"name":"a","sum":{"aggregationTemporality":1,` + points(1) + `}},
@@ -129,7 +129,8 @@ func TestTemporality(t *testing.T) {
 // TestScales counts the data points of an exponential histogram from the first one with a scale that native histograms lack.
 func TestScales(t *testing.T) {
 	body := `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"a","exponentialHistogram":{"aggregationTemporality":2,
-"dataPoints":[{"scale":-4,"timeUnixNano":"1000000"},{"scale":-5},{"scale":3}]}},
+"dataPoints":[{"scale":-4,"timeUnixNano":"1000000"},{"scale":-5,"timeUnixNano":"1"},
+{"scale":3,"timeUnixNano":"1"}]}},
 {"name":"b","exponentialHistogram":{"aggregationTemporality":2,"dataPoints":[{"scale":25,"timeUnixNano":"1000000"}]}}]}]}]}`
 	r := httptest.NewRequest("POST", "/v1/metrics", nil)
 	r.Header.Set("Content-Type", jsonType)
@@ -208,6 +209,30 @@ func TestAttributesMax(t *testing.T) {
 		Detail: "a resource has 6 attributes, more than the limit of 5 (otlp.max_attributes)",
 	}, b.Rejections()[0])
 	require.Equal(t, 1, b.Count(), "the gauge with five attributes")
+}
+
+// TestTimes: a data point without a time is rejected. One far from the others neither costs them nor repeats target_info.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	parse := func(first string) (*request, *batch.Batch) {
+		b := new(batch.Batch)
+		return parseJSON(t, DefaultOptions(5*time.Minute), `{"resourceMetrics":[{"resource":{"attributes":[`+
+			`{"key":"service.name","value":{"stringValue":"shop"}},{"key":"region","value":{"stringValue":"eu"}}]},`+
+			`"scopeMetrics":[{"metrics":[{"name":"m","gauge":{"dataPoints":[{`+first+`"asInt":"1"},`+
+			`{"timeUnixNano":"1795806240000000000","asInt":"2"}]}}]}]}]}`, b), b
+	}
+	_, b := parse("")
+	require.Equal(t, 2, b.Count(), "m and target_info")
+	require.Equal(t, []batch.Rejection{
+		{Count: 1, Reason: ingest.ReasonBeforeRetention, Detail: "a data point of metric m has no time"},
+	}, b.Rejections())
+	for _, first := range []string{"1000000", "9223372036854775807"} {
+		_, b = parse(`"timeUnixNano":"` + first + `",`)
+		require.Empty(t, b.Rejections())
+		require.InDelta(t, 2+targetInfoMax, b.Count(), 2)
+	}
+	_, b = parse(`"timeUnixNano":"1795805640000000000",`)
+	require.Equal(t, 2+5, b.Count(), "target_info at each half look-back of ten minutes")
 }
 
 func parseJSON(t *testing.T, o Options, body string, b *batch.Batch) *request {

@@ -1,8 +1,11 @@
 package otlp
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/prometheus/prometheus/model/histogram"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -101,17 +104,26 @@ func pointsFromBadScale(points pmetric.ExponentialHistogramDataPointSlice) int {
 	return 0
 }
 
-// attributeCheck removes what has too many attributes before the translation, which compares the attributes of a series in
-// pairs.
-type attributeCheck struct {
+// pointCheck removes what has too many attributes before the translation, which compares the attributes of a series in pairs.
+// It also removes data points without a time, as OTLP requires one.
+type pointCheck struct {
 	max     int
-	removed int // data points
+	removed int // data points with too many attributes
 	first   string
+
+	untimed        int // data points without a time
+	firstUntimed   string
+	oldest, newest pcommon.Timestamp // of the other data points
 }
 
-// rejectWide removes the resources, scopes and data points with more attributes than the limit, and counts their data points.
-func (x *request) rejectWide(all pmetric.Metrics, b *batch.Batch) {
-	c := attributeCheck{max: x.attributesMax}
+// targetInfoMax bounds the samples of target_info for each resource. The translation repeats them from the oldest to the newest
+// data point, so two data points far apart would yield millions.
+const targetInfoMax = 1000
+
+// rejectInvalid removes resources, scopes and data points with more attributes than the limit, and data points without a time.
+// It counts the data points.
+func (x *request) rejectInvalid(all pmetric.Metrics, b *batch.Batch) {
+	c := pointCheck{max: x.attributesMax, oldest: math.MaxInt64}
 	all.ResourceMetrics().RemoveIf(func(r pmetric.ResourceMetrics) bool {
 		if c.wide(r.Resource().Attributes(), "a resource") {
 			for _, s := range r.ScopeMetrics().All() {
@@ -134,9 +146,21 @@ func (x *request) rejectWide(all pmetric.Metrics, b *batch.Batch) {
 	if c.removed > 0 {
 		b.Reject(batch.Rejection{Count: c.removed, Reason: ingest.ReasonTooManyLabels, Detail: c.first})
 	}
+	if c.untimed > 0 {
+		b.Reject(batch.Rejection{Count: c.untimed, Reason: ingest.ReasonBeforeRetention, Detail: c.firstUntimed})
+	}
+	if c.newest > c.oldest {
+		interval := time.Duration(min(c.newest, math.MaxInt64)-c.oldest) / targetInfoMax
+		if lookback := 2 * interval; lookback > max(x.settings.LookbackDelta, lookbackMin) {
+			x.settings.LookbackDelta = lookback // nothing else uses it
+		}
+	}
 }
 
-func (c *attributeCheck) wide(attributes pcommon.Map, what string) bool {
+// lookbackMin is a look-back that yields few samples of target_info for usual requests. It is Prometheus's default.
+const lookbackMin = 5 * time.Minute
+
+func (c *pointCheck) wide(attributes pcommon.Map, what string) bool {
 	if attributes.Len() <= c.max {
 		return false
 	}
@@ -146,31 +170,42 @@ func (c *attributeCheck) wide(attributes pcommon.Map, what string) bool {
 	return true
 }
 
-func (c *attributeCheck) checkPoints(m pmetric.Metric) {
+func (c *pointCheck) checkPoints(m pmetric.Metric) {
 	what := "a data point of metric " + m.Name()
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
-		removeWide[pmetric.NumberDataPoint](c, m.Gauge().DataPoints(), what)
+		removeInvalid[pmetric.NumberDataPoint](c, m.Gauge().DataPoints(), what)
 	case pmetric.MetricTypeSum:
-		removeWide[pmetric.NumberDataPoint](c, m.Sum().DataPoints(), what)
+		removeInvalid[pmetric.NumberDataPoint](c, m.Sum().DataPoints(), what)
 	case pmetric.MetricTypeHistogram:
-		removeWide[pmetric.HistogramDataPoint](c, m.Histogram().DataPoints(), what)
+		removeInvalid[pmetric.HistogramDataPoint](c, m.Histogram().DataPoints(), what)
 	case pmetric.MetricTypeExponentialHistogram:
-		removeWide[pmetric.ExponentialHistogramDataPoint](c, m.ExponentialHistogram().DataPoints(), what)
+		removeInvalid[pmetric.ExponentialHistogramDataPoint](c, m.ExponentialHistogram().DataPoints(), what)
 	case pmetric.MetricTypeSummary:
-		removeWide[pmetric.SummaryDataPoint](c, m.Summary().DataPoints(), what)
+		removeInvalid[pmetric.SummaryDataPoint](c, m.Summary().DataPoints(), what)
 	}
 }
 
-func removeWide[P interface{ Attributes() pcommon.Map }](
-	c *attributeCheck, points interface{ RemoveIf(func(P) bool) }, what string,
-) {
+// point is a data point of any type.
+type point interface {
+	Attributes() pcommon.Map
+	Timestamp() pcommon.Timestamp
+}
+
+func removeInvalid[P point](c *pointCheck, points interface{ RemoveIf(func(P) bool) }, what string) {
 	points.RemoveIf(func(p P) bool {
-		if !c.wide(p.Attributes(), what) {
-			return false
+		at := p.Timestamp()
+		switch {
+		case c.wide(p.Attributes(), what):
+			c.removed++
+			return true
+		case at == 0:
+			c.untimed++
+			c.firstUntimed = cmp.Or(c.firstUntimed, what+" has no time")
+			return true
 		}
-		c.removed++
-		return true
+		c.oldest, c.newest = min(c.oldest, at), max(c.newest, at)
+		return false
 	})
 }
 
