@@ -59,7 +59,8 @@ type values struct {
 	histograms []Histogram
 	exemplars  []Exemplar
 	decoder    histogramDecoder
-	builder    labels.ScratchBuilder
+	builder    labels.ScratchBuilder // of the labels of an exemplar
+	labelBytes int                   // size of the labels in builder
 	// reserve reserves memory for a histogram of the series before it is decoded; nil reserves none.
 	reserve func(sizeBytes int) error
 }
@@ -166,6 +167,27 @@ func readExemplar(b []byte, pos, end int, labels func(wire, at, pos int) (next i
 		}
 	}
 	return e, nil
+}
+
+// exemplarBytesMax bounds the label bytes of an exemplar that are copied. The writer rejects an exemplar with far fewer ones. A
+// request of 2.0 may refer to a long symbol many times.
+const exemplarBytesMax = 4096
+
+// beginExemplar begins the labels of an exemplar.
+func (v *values) beginExemplar() {
+	v.builder.Reset()
+	v.labelBytes = 0
+}
+
+// exemplarLabel adds a label to the exemplar. It cuts labels off at the bound; the writer rejects what is left.
+func (v *values) exemplarLabel(name, value []byte) {
+	name = name[:min(len(name), exemplarBytesMax)]
+	value = value[:min(len(value), exemplarBytesMax)]
+	if v.labelBytes > exemplarBytesMax {
+		return
+	}
+	v.labelBytes += 1 + len(name) + len(value)
+	v.builder.Add(string(name), string(value))
 }
 
 // addExemplar adds an exemplar with the labels in the builder.

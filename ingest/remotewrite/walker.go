@@ -195,7 +195,7 @@ func (w *Walker) Series() (Series, error) {
 // exemplar reads an exemplar.
 func (w *Walker) exemplar(pos, end int) error {
 	v := &w.values
-	v.builder.Reset()
+	v.beginExemplar()
 	e, err := readExemplar(w.b, pos, end, func(wire, at, pos int) (next int, err error) {
 		if err := expectType("an exemplar's label", wire, wireBytes, at); err != nil {
 			return 0, err
@@ -206,7 +206,7 @@ func (w *Walker) exemplar(pos, end int) error {
 		}
 		name, value, err := label(w.b, from, next)
 		if err == nil {
-			v.builder.Add(string(w.b[name.from:name.to]), string(w.b[value.from:value.to]))
+			v.exemplarLabel(w.b[name.from:name.to], w.b[value.from:value.to])
 		}
 		return next, err
 	})

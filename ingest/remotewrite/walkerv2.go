@@ -239,9 +239,9 @@ func (w *WalkerV2) exemplar(s *Series, pos, end int) error {
 			return nil
 		}
 	}
-	v.builder.Reset()
+	v.beginExemplar()
 	for i := 0; i < len(refs); i += 2 {
-		v.builder.Add(string(w.Symbol(refs[i])), string(w.Symbol(refs[i+1])))
+		v.exemplarLabel(w.Symbol(refs[i]), w.Symbol(refs[i+1]))
 	}
 	v.addExemplar(e)
 	return nil
