@@ -65,6 +65,9 @@ func (p *Parser) Parse(body []byte, b *batch.Batch) error {
 		p.format = formatProtobuf
 	}
 	if p.format != formatProtobuf {
+		if err := checkLines(body); err != nil {
+			return err
+		}
 		b.SetLabels(p.appendFields)
 	}
 	defer p.describe(b, nil)
@@ -87,6 +90,22 @@ func (p *Parser) Parse(body []byte, b *batch.Batch) error {
 			}
 		}
 		body = next
+	}
+	return nil
+}
+
+// lineBytesMax bounds a line of text. Prometheus's labels panic for a longer string.
+const lineBytesMax = 1<<24 - 1
+
+// checkLines returns an error for a line that is too long.
+func checkLines(body []byte) error {
+	number := 0
+	for len(body) > lineBytesMax {
+		line, rest, _ := bytes.Cut(body, []byte{'\n'})
+		if number++; len(line) > lineBytesMax {
+			return fmt.Errorf("line %d: it has %d bytes, more than the limit of %d", number, len(line), lineBytesMax)
+		}
+		body = rest
 	}
 	return nil
 }

@@ -131,6 +131,20 @@ func TestParseErrorNamesLine(t *testing.T) {
 	require.ErrorContains(t, err, "line 1 or later: ")
 }
 
+// TestLongLines: a label or an exemplar that Prometheus's labels cannot hold is an error with its line, and no panic.
+func TestLongLines(t *testing.T) {
+	long := strings.Repeat("x", 1<<24)
+	for _, c := range []struct{ contentType, body string }{
+		{"", "up 1\nup{a=\"" + long + "\"} 1\n"}, {"", "up 1\n" + long + " 1\n"},
+		{"application/openmetrics-text", "# TYPE up counter\nup_total 1 # {a=\"" + long + "\"} 1\n# EOF\n"},
+	} {
+		_, _, err := parsed(t, &Parser{ContentType: c.contentType}, c.body)
+		require.ErrorContains(t, err, "line 2: it has 167772")
+	}
+	_, _, err := parsed(t, &Parser{}, "# HELP up "+long[:1<<23]+"\n# HELP up "+long[:1<<23]+"\nup 1\n")
+	require.NoError(t, err)
+}
+
 // referenceSamples returns what Prometheus's parser reads: label fields, value and time of each sample.
 func referenceSamples(t *testing.T, body, contentType string) (out []string, err error) {
 	reference, err := textparse.New([]byte(body), contentType, labels.NewSymbolTable(),
