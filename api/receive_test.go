@@ -183,6 +183,43 @@ func TestOTLP(t *testing.T) {
 	require.Contains(t, s.senders(), `"protocol":"OTLP"`)
 }
 
+// TestLongStrings sends labels that Prometheus's labels cannot hold, by all protocols.
+func TestLongStrings(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	half := strings.Repeat("x", 1<<23)
+	long, at := half+half, strconv.FormatInt(comparison.Now().UnixMilli(), 10)
+	otlp := func(attribute, name, exemplar string) string {
+		return `{"resourceMetrics":[{"resource":{"attributes":[{"key":"a","value":` + attribute + `}]},` +
+			`"scopeMetrics":[{"metrics":[{"name":"` + name + `","gauge":{"dataPoints":[{"asDouble":1,"timeUnixNano":"` + at +
+			`000000","exemplars":[{"timeUnixNano":"` + at + `000000","asDouble":1,"filteredAttributes":[{"key":"e","value":` +
+			exemplar + `}]}]}]}}]}]}]}`
+	}
+	list := `{"arrayValue":{"values":[{"stringValue":"` + half + `"},{"stringValue":"` + half + `"}]}}`
+	const short = `{"stringValue":"s"}`
+	for _, c := range []struct{ path, body, contentType string }{
+		{"/v1/metrics", otlp(list, "m", short), "application/json"},
+		{"/v1/metrics", otlp(short, long, short), "application/json"},
+		{"/v1/metrics", otlp(short, "m", list), "application/json"},
+		{"/api/v1/import/prometheus", "m{a=\"" + long + "\"} 1\n", ""},
+		{"/api/v1/import", `{"metric":{"__name__":"m","a":"` + long + `"},"values":[1],"timestamps":[` + at + `]}`, ""},
+		{"/api/v1/import/csv?format=1:label:a,2:metric:m", long + ",1\n", ""},
+		{"/write?precision=ms", "m,a=" + long + " v=1 " + at, ""},
+		{"/api/put", `{"metric":"m","timestamp":` + at + `,"value":1,"tags":{"a":"` + long + `"}}`, ""},
+	} {
+		w := s.send(c.path, gzipped(t, c.body), "Content-Type", c.contentType, "Content-Encoding", "gzip")
+		require.Less(t, w.Body.Len(), 2000, c.path)
+		if c.path == "/v1/metrics" {
+			require.Equal(t, 200, w.Code, w.Body)
+			require.Contains(t, w.Body.String(), `"rejectedDataPoints":"1"`)
+			require.Contains(t, w.Body.String(), "more than 2097152")
+			continue
+		}
+		require.Contains(t, []int{400, 413}, w.Code, "%s: %s", c.path, w.Body)
+	}
+	require.Equal(t, 204, s.send("/api/v1/import/prometheus", "good 1\n").Code)
+}
+
 // TestProtocolsMix writes samples of one series by several protocols, and reads them back as one series.
 func TestProtocolsMix(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	promexemplar "github.com/prometheus/prometheus/model/exemplar"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"halite/ingest/batch"
 	"halite/ingest/remotewrite"
@@ -64,11 +65,14 @@ func (p *Parser) Parse(body []byte, b *batch.Batch) error {
 	case "application/vnd.google.protobuf":
 		p.format = formatProtobuf
 	}
-	if p.format != formatProtobuf {
-		if err := checkLines(body); err != nil {
-			return err
-		}
+	check := checkLines
+	if p.format == formatProtobuf {
+		check = checkFamilies
+	} else {
 		b.SetLabels(p.appendFields)
+	}
+	if err := check(body); err != nil {
+		return err
 	}
 	defer p.describe(b, nil)
 	if p.format != formatText || bytes.IndexByte(body, 0) >= 0 { // the parser ends at a byte 0
@@ -94,7 +98,7 @@ func (p *Parser) Parse(body []byte, b *batch.Batch) error {
 	return nil
 }
 
-// lineBytesMax bounds a line of text. Prometheus's labels panic for a longer string.
+// lineBytesMax bounds a line of text, and a metric in protobuf. Prometheus's labels corrupt or panic for a longer string.
 const lineBytesMax = 1<<24 - 1
 
 // checkLines returns an error for a line that is too long.
@@ -106,6 +110,27 @@ func checkLines(body []byte) error {
 			return fmt.Errorf("line %d: it has %d bytes, more than the limit of %d", number, len(line), lineBytesMax)
 		}
 		body = rest
+	}
+	return nil
+}
+
+// checkFamilies returns an error for a metric in protobuf that is too long. The parser finds all other faults.
+func checkFamilies(body []byte) error {
+	for number := 1; len(body) > lineBytesMax; number++ {
+		family, n := protowire.ConsumeBytes(body)
+		if n < 0 {
+			return nil
+		}
+		body = body[n:]
+		for len(family) > lineBytesMax {
+			if _, _, n = protowire.ConsumeField(family); n < 0 {
+				return nil
+			}
+			if n > lineBytesMax {
+				return fmt.Errorf("metric family %d: a field has %d bytes, more than the limit of %d", number, n, lineBytesMax)
+			}
+			family = family[n:]
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/textparse"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"halite/ingest/batch"
 	"halite/ingest/batch/batchtest"
@@ -143,6 +145,21 @@ func TestLongLines(t *testing.T) {
 	}
 	_, _, err := parsed(t, &Parser{}, "# HELP up "+long[:1<<23]+"\n# HELP up "+long[:1<<23]+"\nup 1\n")
 	require.NoError(t, err)
+	field := func(number protowire.Number, content ...byte) []byte {
+		return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content)
+	}
+	for value, fault := range map[string]string{"a": "", long: "metric family 2: a field has 167772"} {
+		metric := append(field(1, append(field(1, 'l'), field(2, []byte(value)...)...)...), field(2)...)
+		gauge := protowire.AppendVarint(protowire.AppendTag(nil, 3, protowire.VarintType), 1)
+		family := slices.Concat(field(1, 'm'), gauge, field(4, metric...))
+		body := string(protowire.AppendBytes(protowire.AppendBytes(nil, field(1, 'n')), family))
+		_, _, err := parsed(t, &Parser{ContentType: "application/vnd.google.protobuf"}, body)
+		if fault == "" {
+			require.NoError(t, err)
+		} else {
+			require.ErrorContains(t, err, fault)
+		}
+	}
 }
 
 // referenceSamples returns what Prometheus's parser reads: label fields, value and time of each sample.

@@ -211,6 +211,21 @@ func TestAttributesMax(t *testing.T) {
 	require.Equal(t, 1, b.Count(), "the gauge with five attributes")
 }
 
+// TestUnnamed: a metric without a name and a data point with an attribute without a key are rejected, and no other data point.
+func TestUnnamed(t *testing.T) {
+	t.Parallel()
+	var b batch.Batch
+	const point = `{"timeUnixNano":"2000000000","asInt":"1"}`
+	const unnamed = `{"timeUnixNano":"2000000000","asInt":"1","attributes":[{"key":"","value":{"stringValue":"v"}}]}`
+	parseJSON(t, DefaultOptions(0), `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"gauge":{"dataPoints":[`+point+`,`+point+
+		`]}},{"name":"m","gauge":{"dataPoints":[`+unnamed+`,`+point+`]}}]}]}]}`, &b)
+	require.Equal(t, []batch.Rejection{
+		{Count: 1, Reason: ingest.ReasonEmptyLabelName, Detail: "a data point of metric m has an attribute without a key"},
+		{Count: 2, Reason: ingest.ReasonNoMetricName, Detail: "a metric has no name"},
+	}, b.Rejections())
+	require.Equal(t, 1, b.Count())
+}
+
 // TestTimes: a data point without a time is rejected. One far from the others neither costs them nor repeats target_info.
 func TestTimes(t *testing.T) {
 	t.Parallel()

@@ -104,50 +104,66 @@ func pointsFromBadScale(points pmetric.ExponentialHistogramDataPointSlice) int {
 	return 0
 }
 
-// pointCheck removes what has too many attributes before the translation, which compares the attributes of a series in pairs.
-// It also removes data points without a time, as OTLP requires one.
-type pointCheck struct {
-	max     int
-	removed int // data points with too many attributes
-	first   string
+// textBytesMax bounds the name of a metric, and the key and value of an attribute. Prometheus's labels corrupt strings of 16 MiB
+// or more, and the text of a nested value has up to six bytes for one.
+const textBytesMax = 2 << 20
 
-	untimed        int // data points without a time
-	firstUntimed   string
-	oldest, newest pcommon.Timestamp // of the other data points
+// tally counts data points that are removed for one reason.
+type tally struct {
+	reason, first string
+	count         int
+}
+
+func (t *tally) add(points int, detail string) {
+	t.count += points
+	t.first = cmp.Or(t.first, detail)
+}
+
+// pointCheck removes what has too many attributes before the translation, which compares the attributes of a series in pairs.
+// It also removes what has attributes too long for labels or without a key, metrics without a name, and data points without a
+// time. The translation drops some of them too, but without a count.
+type pointCheck struct {
+	attributesMax                           int
+	large                                   bool // only then can an attribute be too long
+	wide, long, unnamed, untimed, exemplars tally
+	nameless                                tally             // data points of metrics without a name
+	oldest, newest                          pcommon.Timestamp // of the data points that stay
 }
 
 // targetInfoMax bounds the samples of target_info for each resource. The translation repeats them from the oldest to the newest
 // data point, so two data points far apart would yield millions.
 const targetInfoMax = 1000
 
-// rejectInvalid removes resources, scopes and data points with more attributes than the limit, and data points without a time.
-// It counts the data points.
-func (x *request) rejectInvalid(all pmetric.Metrics, b *batch.Batch) {
-	c := pointCheck{max: x.attributesMax, oldest: math.MaxInt64}
+// rejectInvalid removes resources, scopes and data points with too many or too long attributes, and data points without a time.
+// It counts the data points. The body had bodyBytes.
+func (x *request) rejectInvalid(all pmetric.Metrics, bodyBytes int, b *batch.Batch) {
+	c := pointCheck{
+		attributesMax: x.attributesMax, large: bodyBytes > textBytesMax, oldest: math.MaxInt64,
+		wide: tally{reason: ingest.ReasonTooManyLabels}, long: tally{reason: ingest.ReasonLabelSetTooLong},
+		unnamed: tally{reason: ingest.ReasonEmptyLabelName}, nameless: tally{reason: ingest.ReasonNoMetricName},
+		untimed: tally{reason: ingest.ReasonBeforeRetention}, exemplars: tally{reason: ingest.ReasonExemplarTooLong},
+	}
 	all.ResourceMetrics().RemoveIf(func(r pmetric.ResourceMetrics) bool {
-		if c.wide(r.Resource().Attributes(), "a resource") {
-			for _, s := range r.ScopeMetrics().All() {
-				c.removed += pointsOf(s)
-			}
+		points := 0
+		for _, s := range r.ScopeMetrics().All() {
+			points += pointsOf(s)
+		}
+		if c.refuses(r.Resource().Attributes(), "a resource", points) {
 			return true
 		}
 		r.ScopeMetrics().RemoveIf(func(s pmetric.ScopeMetrics) bool {
-			if c.wide(s.Scope().Attributes(), "a scope") {
-				c.removed += pointsOf(s)
+			if c.refuses(s.Scope().Attributes(), "a scope", pointsOf(s)) {
 				return true
 			}
-			for _, m := range s.Metrics().All() {
-				c.checkPoints(m)
-			}
+			s.Metrics().RemoveIf(c.checkMetric)
 			return false
 		})
 		return false
 	})
-	if c.removed > 0 {
-		b.Reject(batch.Rejection{Count: c.removed, Reason: ingest.ReasonTooManyLabels, Detail: c.first})
-	}
-	if c.untimed > 0 {
-		b.Reject(batch.Rejection{Count: c.untimed, Reason: ingest.ReasonBeforeRetention, Detail: c.firstUntimed})
+	for _, t := range []tally{c.wide, c.long, c.unnamed, c.nameless, c.untimed, c.exemplars} {
+		if t.count > 0 {
+			b.Reject(batch.Rejection{Count: t.count, Reason: t.reason, Detail: t.first})
+		}
 	}
 	if c.newest > c.oldest {
 		interval := time.Duration(min(c.newest, math.MaxInt64)-c.oldest) / targetInfoMax
@@ -160,17 +176,59 @@ func (x *request) rejectInvalid(all pmetric.Metrics, b *batch.Batch) {
 // lookbackMin is a look-back that yields few samples of target_info for usual requests. It is Prometheus's default.
 const lookbackMin = 5 * time.Minute
 
-func (c *pointCheck) wide(attributes pcommon.Map, what string) bool {
-	if attributes.Len() <= c.max {
-		return false
+// refuses reports whether there are too many attributes or one is too long. It counts the data points that have them.
+func (c *pointCheck) refuses(attributes pcommon.Map, what string, points int) bool {
+	if attributes.Len() > c.attributesMax {
+		c.wide.add(points, fmt.Sprintf("%s has %d attributes, more than the limit of %d (otlp.max_attributes)", what,
+			attributes.Len(), c.attributesMax))
+		return true
 	}
-	if c.first == "" {
-		c.first = fmt.Sprintf("%s has %d attributes, more than the limit of %d (otlp.max_attributes)", what, attributes.Len(), c.max)
+	if c.large && hasLong(attributes) {
+		c.long.add(points, fmt.Sprintf("%s has an attribute of more than %d bytes", what, textBytesMax))
+		return true
 	}
-	return true
+	return false
 }
 
-func (c *pointCheck) checkPoints(m pmetric.Metric) {
+// hasLong reports whether an attribute is too long for a label.
+func hasLong(attributes pcommon.Map) bool {
+	for key, value := range attributes.All() {
+		if len(key)+textBytes(value) > textBytesMax {
+			return true
+		}
+	}
+	return false
+}
+
+// textBytes returns the size of the text of a value, without the escapes of JSON.
+func textBytes(v pcommon.Value) (sizeBytes int) {
+	switch v.Type() {
+	case pcommon.ValueTypeStr:
+		return len(v.Str())
+	case pcommon.ValueTypeBytes:
+		return v.Bytes().Len()
+	case pcommon.ValueTypeSlice:
+		for _, element := range v.Slice().All() {
+			sizeBytes += textBytes(element)
+		}
+	case pcommon.ValueTypeMap:
+		for key, element := range v.Map().All() {
+			sizeBytes += len(key) + textBytes(element)
+		}
+	}
+	return sizeBytes + 8 // of a number, and of what separates elements
+}
+
+// checkMetric removes data points of a metric. It reports whether to remove the metric.
+func (c *pointCheck) checkMetric(m pmetric.Metric) bool {
+	if m.Name() == "" {
+		c.nameless.add(pointsOfMetric(m), "a metric has no name")
+		return true
+	}
+	if n := len(m.Name()) + len(m.Unit()); c.large && n > textBytesMax {
+		c.long.add(pointsOfMetric(m), fmt.Sprintf("the name and unit of a metric have %d bytes, more than %d", n, textBytesMax))
+		return true
+	}
 	what := "a data point of metric " + m.Name()
 	switch m.Type() {
 	case pmetric.MetricTypeGauge:
@@ -184,6 +242,7 @@ func (c *pointCheck) checkPoints(m pmetric.Metric) {
 	case pmetric.MetricTypeSummary:
 		removeInvalid[pmetric.SummaryDataPoint](c, m.Summary().DataPoints(), what)
 	}
+	return false
 }
 
 // point is a data point of any type.
@@ -194,17 +253,28 @@ type point interface {
 
 func removeInvalid[P point](c *pointCheck, points interface{ RemoveIf(func(P) bool) }, what string) {
 	points.RemoveIf(func(p P) bool {
-		at := p.Timestamp()
-		switch {
-		case c.wide(p.Attributes(), what):
-			c.removed++
+		if c.refuses(p.Attributes(), what, 1) {
 			return true
-		case at == 0:
-			c.untimed++
-			c.firstUntimed = cmp.Or(c.firstUntimed, what+" has no time")
+		}
+		if _, unnamed := p.Attributes().Get(""); unnamed {
+			c.unnamed.add(1, what+" has an attribute without a key")
+			return true
+		}
+		at := p.Timestamp()
+		if at == 0 {
+			c.untimed.add(1, what+" has no time")
 			return true
 		}
 		c.oldest, c.newest = min(c.oldest, at), max(c.newest, at)
+		if e, ok := any(p).(interface{ Exemplars() pmetric.ExemplarSlice }); ok && c.large {
+			e.Exemplars().RemoveIf(func(e pmetric.Exemplar) bool {
+				if !hasLong(e.FilteredAttributes()) {
+					return false
+				}
+				c.exemplars.add(1, fmt.Sprintf("an exemplar of %s has an attribute of more than %d bytes", what, textBytesMax))
+				return true
+			})
+		}
 		return false
 	})
 }
@@ -212,18 +282,23 @@ func removeInvalid[P point](c *pointCheck, points interface{ RemoveIf(func(P) bo
 // pointsOf returns the number of data points of a scope.
 func pointsOf(s pmetric.ScopeMetrics) (points int) {
 	for _, m := range s.Metrics().All() {
-		switch m.Type() {
-		case pmetric.MetricTypeGauge:
-			points += m.Gauge().DataPoints().Len()
-		case pmetric.MetricTypeSum:
-			points += m.Sum().DataPoints().Len()
-		case pmetric.MetricTypeHistogram:
-			points += m.Histogram().DataPoints().Len()
-		case pmetric.MetricTypeExponentialHistogram:
-			points += m.ExponentialHistogram().DataPoints().Len()
-		case pmetric.MetricTypeSummary:
-			points += m.Summary().DataPoints().Len()
-		}
+		points += pointsOfMetric(m)
 	}
 	return points
+}
+
+func pointsOfMetric(m pmetric.Metric) int {
+	switch m.Type() {
+	case pmetric.MetricTypeGauge:
+		return m.Gauge().DataPoints().Len()
+	case pmetric.MetricTypeSum:
+		return m.Sum().DataPoints().Len()
+	case pmetric.MetricTypeHistogram:
+		return m.Histogram().DataPoints().Len()
+	case pmetric.MetricTypeExponentialHistogram:
+		return m.ExponentialHistogram().DataPoints().Len()
+	case pmetric.MetricTypeSummary:
+		return m.Summary().DataPoints().Len()
+	}
+	return 0
 }

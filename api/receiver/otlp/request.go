@@ -108,7 +108,7 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	if err := decode(body); err != nil {
 		return err
 	}
-	x.rejectInvalid(export.Metrics(), b)
+	x.rejectInvalid(export.Metrics(), len(body), b)
 	a := &appender{batch: b}
 	converter := prometheusremotewrite.NewPrometheusConverter(a)
 	_, err := converter.FromMetrics(context.Background(), export.Metrics(), x.settings)
