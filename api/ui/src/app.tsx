@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useState } from 'preact/hooks';
 import type { ComponentType } from 'preact';
 import { get } from './lib/api';
 import { type Self, authorization, refused, self, tenant } from './lib/session';
@@ -12,7 +12,7 @@ import { Header } from './parts/header';
 export function App() {
   const credentials = authorization.value + tenant.value;
   const [fault, setFault] = useState<Error | null>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     let current = true;
     get<Self>('status/self').then(
       (answer) => {

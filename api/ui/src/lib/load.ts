@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useLayoutEffect, useState } from 'preact/hooks';
 import { authorization, tenant } from './session';
 
 /** Load is the state of something that the server answers. */
@@ -13,7 +13,8 @@ export interface Load<T> {
 export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[], intervalMs = 0): Load<T> {
   const [state, setState] = useState<{ data?: T; error?: Error; loading: boolean }>({ loading: true });
   const [runs, setRuns] = useState(0);
-  useEffect(() => {
+  // An effect after the paint would send the request a frame later.
+  useLayoutEffect(() => {
     const abort = new AbortController();
     setState((s) => ({ ...s, loading: true }));
     ask(abort.signal).then(

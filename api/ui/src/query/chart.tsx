@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { clock, distinct, number, time } from '../lib/format';
@@ -37,7 +37,7 @@ export function Chart({ label, times, lines, marks = [], stacked, zoom, height =
   const box = useRef<HTMLDivElement>(null);
   const readout = useRef<HTMLDivElement>(null);
   const isDark = dark();
-  useEffect(() => {
+  useLayoutEffect(() => {
     const host = box.current!;
     const shown = lines.filter((l) => l.shown);
     const rows = stacked ? stack(shown.map((l) => l.values)) : shown.map((l) => l.values);

@@ -1,4 +1,4 @@
-import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import type { Handle } from './codemirror';
 import { dark } from '../lib/theme';
 
@@ -7,21 +7,26 @@ interface EditorProps {
   value: string;
   change: (text: string) => void;
   run: () => void;
+  /** defer postpones the editor with completion until the user needs it. */
+  defer: boolean;
 }
 
 /** Editor edits one expression. It begins as a plain field. The editor with completion takes its place once it is loaded. */
-export function Editor({ label, value, change, run }: EditorProps) {
+export function Editor({ label, value, change, run, defer }: EditorProps) {
   const host = useRef<HTMLDivElement>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   const handle = useRef<Handle | undefined>(undefined);
   const latest = useRef({ change, run, value });
   latest.current = { change, run, value };
   const isDark = dark();
+  const [focused, setFocused] = useState(false);
+  const wanted = focused || !defer;
   useEffect(() => {
+    if (!wanted) return;
     let gone = false;
     import('./codemirror').then(({ createEditor }) => {
       if (gone || !host.current || !field.current) return;
-      const focused = document.activeElement === field.current;
+      const active = document.activeElement === field.current;
       const at = field.current.selectionEnd;
       handle.current = createEditor(host.current, {
         label, text: latest.current.value, dark: dark(),
@@ -30,7 +35,7 @@ export function Editor({ label, value, change, run }: EditorProps) {
       });
       field.current.hidden = true;
       host.current.hidden = false;
-      if (focused) handle.current.focus(at);
+      if (active) handle.current.focus(at);
     }, () => {
       // The plain field stays.
     });
@@ -38,7 +43,7 @@ export function Editor({ label, value, change, run }: EditorProps) {
       gone = true;
       handle.current?.destroy();
     };
-  }, []);
+  }, [wanted]);
   // An effect after the paint could put back a text that the user has changed since.
   useLayoutEffect(() => handle.current?.setText(value), [value]);
   useEffect(() => handle.current?.setDark(isDark), [isDark]);
@@ -50,7 +55,7 @@ export function Editor({ label, value, change, run }: EditorProps) {
   return (
     <div class="edit">
       <textarea ref={field} aria-label={label} rows={1} value={value} spellcheck={false}
-        onInput={(e) => change(e.currentTarget.value)} onKeyDown={onKey} placeholder="PromQL expression" />
+        onInput={(e) => change(e.currentTarget.value)} onKeyDown={onKey} onFocus={() => setFocused(true)} placeholder="PromQL expression" />
       <div ref={host} class="host" hidden />
     </div>
   );

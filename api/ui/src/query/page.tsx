@@ -24,6 +24,8 @@ export function QueryPage() {
   const state = readState(route.value.params);
   const [texts, setTexts] = useState(state.exprs);
   const [runs, setRuns] = useState(0);
+  const [answered, setAnswered] = useState(false);
+  const asking = state.exprs.some((e) => e.trim());
   const asked = JSON.stringify(state.exprs);
   useEffect(() => setTexts(state.exprs), [asked]);
   const run = () => {
@@ -44,7 +46,8 @@ export function QueryPage() {
         {texts.map((text, n) => (
           <div class="expr" key={n}>
             {texts.length > 1 && <span class="name">{String.fromCharCode(65 + n)}</span>}
-            <Editor label={`Expression ${n + 1}`} value={text} change={(t) => setText(n, t)} run={run} />
+            <Editor label={`Expression ${n + 1}`} value={text} change={(t) => setText(n, t)} run={run}
+              defer={asking && !answered} />
             {texts.length > 1 && <button type="button" onClick={() => drop(n)} aria-label={`Remove expression ${n + 1}`}>✕</button>}
           </div>
         ))}
@@ -56,7 +59,7 @@ export function QueryPage() {
       </div>
       <TimeBar state={state} />
       <Tabs label="Views of the result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs()} />
-      {state.exprs.some((e) => e.trim()) ? <View state={state} runs={runs} /> : <Hint />}
+      {asking ? <View state={state} runs={runs} answered={() => setAnswered(true)} /> : <Hint />}
     </>
   );
 }
@@ -77,7 +80,8 @@ function Hint() {
   return <p class="quiet">Type an expression and press Enter. Ctrl+Space completes names. Shift+Enter begins a new line.</p>;
 }
 
-function View({ state, runs }: { state: QueryState; runs: number }) {
+/** View shows the results. It calls answered once they are painted, so that the editor does not delay them. */
+function View({ state, runs, answered }: { state: QueryState; runs: number; answered: () => void }) {
   const { exprs, tab, rangeSeconds, endMs, stepSeconds } = state;
   const load = useLoad(async (signal) => {
     const span = spanOf(state, Date.now());
@@ -89,6 +93,10 @@ function View({ state, runs }: { state: QueryState; runs: number }) {
       default: return { tab, span, outcomes: await runRange(exprs, span, signal) };
     }
   }, [JSON.stringify(exprs), tab, rangeSeconds, endMs, stepSeconds, runs]);
+  const settled = !!load.error || !!load.data;
+  useEffect(() => {
+    if (settled) answered();
+  }, [settled]);
   if (load.error) return <ErrorBox error={load.error} />;
   if (!load.data || load.data.tab !== tab) return <p class="quiet">Evaluating …</p>;
   const { outcomes, span } = load.data;
