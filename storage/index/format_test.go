@@ -160,8 +160,7 @@ var parsers = []struct {
 	{"values", func(p []byte) (any, func() []byte, error) {
 		c := envelope.Decoder{Rest: p}
 		n := c.Number(1 << 20)
-		_, _ = segment.ParseValueChunk(p, envelope.FormatV1, 7, 7+n, 5)
-		v, err := segment.ParseValueChunk(p, envelope.FormatV2, 7, 7+n, 5)
+		v, err := segment.ParseValueChunk(p, 7, 7+n, 5)
 		if err != nil {
 			return nil, nil, err
 		}

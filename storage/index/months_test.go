@@ -2,12 +2,10 @@ package index
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
@@ -16,11 +14,9 @@ import (
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index/compaction"
-	"halite/storage/index/envelope"
 	"halite/storage/index/lookup"
 	"halite/storage/index/presence"
 	"halite/storage/index/segment"
-	"halite/storage/index/valueid"
 )
 
 // newLongWorld returns a world for months of days, half of the time with a retention.
@@ -291,87 +287,6 @@ func TestExpiredMonth(t *testing.T) {
 	}
 	require.Empty(t, w.x.store.Closed.AllMonths())
 	require.Empty(t, w.x.store.Closed.DaysBetween(0, presence.DayMax))
-}
-
-// formerFormat rewrites the cells of days in format 1.
-func (w *world) formerFormat() {
-	for _, c := range w.storedCells() {
-		if (c.cell.TsMs+1)%1000 != 0 {
-			c.write(w.t.(*testing.T), nil) // there were no months
-			continue
-		}
-		payload, format, err := envelope.OpenUpTo(envelope.FormatV2, c.cell.Value, c.key, c.cell.Qualifier)
-		require.NoError(w.t, err)
-		if format == envelope.FormatV1 {
-			continue
-		}
-		old := envelope.New(envelope.FormatV1, len(payload))
-		switch c.cell.Qualifier[0] {
-		case segment.QualManifest:
-			old = append(old, manifestV1(w.t, payload)...)
-		case segment.QualValues:
-			k := &envelope.Decoder{Rest: payload}
-			values := k.Number(1 << 30)
-			k.Bytes(int(values) * (2 + 2*int(k.Byte())))
-			k.Text()
-			p := valueid.ReadHeader(k, values)
-			valueid.ReadData(k, &p)
-			require.NoError(w.t, k.Err)
-			old = append(old, payload[:len(payload)-len(k.Rest)]...)
-		case segment.QualRecord:
-			_, n := binary.Uvarint(payload)
-			decoder, err := zstd.NewReader(nil)
-			require.NoError(w.t, err)
-			record, err := decoder.DecodeAll(payload[n:], nil)
-			require.NoError(w.t, err)
-			decoder.Close()
-			old = append(old, record...)
-		}
-		c.write(w.t.(*testing.T), envelope.Seal(old, c.key, c.cell.Qualifier))
-	}
-}
-
-// manifestV1 writes a day's manifest as format 1 did, without masks.
-func manifestV1(t testing.TB, payload []byte) []byte {
-	r, err := segment.ParseManifest(payload, envelope.FormatV2, false)
-	require.NoError(t, err)
-	number := func(dst []byte, v uint64) []byte { return binary.AppendUvarint(dst, v) }
-	dst := number(number(number(number(nil, uint64(r.Gen)), uint64(r.JournalSeq)), r.Series), uint64(r.Metrics))
-	dst = number(dst, uint64(len(r.Names)))
-	for i, n := range r.Names {
-		dst = number(envelope.AppendText(dst, n), uint64(r.Values[i]))
-	}
-	dst = number(dst, uint64(len(r.Blocks)))
-	last := uint32(0)
-	for _, b := range r.Blocks {
-		dst = number(number(dst, uint64(b.FirstMetric-last)), uint64(b.Rows))
-		last = b.FirstMetric
-	}
-	return dst
-}
-
-// TestFormerFormat reads segments and journals of format 1, and compacts them on.
-func TestFormerFormat(t *testing.T) {
-	for seed := range seedCount(t, 1) {
-		w := lateWorld(t, seed)
-		require.True(t, w.maintain())
-		for range 30 {
-			w.touch(w.add(), w.hourNow()-int64(w.rng.IntN(60)))
-		}
-		require.True(t, w.persist())
-		w.formerFormat()
-		w.reopen()
-		for range 20 {
-			w.everything()
-		}
-		w.advance(40 * time.Hour)
-		require.True(t, w.maintain())
-		for range 20 {
-			w.everything()
-		}
-		require.NoError(t, w.x.Rebuild(context.Background(), baseDay, baseDay))
-		w.everything()
-	}
 }
 
 // TestMonthSeriesMax compacts five days. One has more series than a month may contain, so look-ups read it on its own.

@@ -53,7 +53,15 @@ func Seal(value, key, qualifier []byte) []byte {
 
 // Open returns the payload of a value that has format 1. The payload refers to value.
 func Open(value, key, qualifier []byte) ([]byte, error) {
-	payload, _, err := OpenUpTo(FormatV1, value, key, qualifier)
+	return OpenFormat(FormatV1, value, key, qualifier)
+}
+
+// OpenFormat returns the payload of a value that has the given format. The payload refers to value.
+func OpenFormat(want byte, value, key, qualifier []byte) ([]byte, error) {
+	payload, format, err := OpenUpTo(want, value, key, qualifier)
+	if err == nil && format != want {
+		err = fmt.Errorf("%w %d", ErrFormat, format)
+	}
 	return payload, err
 }
 

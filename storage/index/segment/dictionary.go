@@ -123,8 +123,7 @@ type ValueChunk struct {
 	wide    bool
 	text    string
 	Sets    valueid.Column // set of each value, plus one
-	// Masks are the distinct masks of hours of a day, or of days of a month. Touched holds the mask of each value. Both are empty
-	// in format 1.
+	// Masks are the distinct masks of hours of a day, or of days of a month. Touched holds the mask of each value.
 	Masks   []uint32
 	Touched valueid.Column
 }
@@ -182,7 +181,7 @@ func boolByte(b bool) byte {
 
 // ParseValueChunk reads a chunk with the ids [first, end), which the header names. sets is the number of sets of the
 // dictionary. The result refers to the payload.
-func ParseValueChunk(payload []byte, format byte, first, end, sets uint32) (*ValueChunk, error) {
+func ParseValueChunk(payload []byte, first, end, sets uint32) (*ValueChunk, error) {
 	c := &envelope.Decoder{Rest: payload}
 	v := &ValueChunk{First: first, Count: c.Number(1<<32 - 2)}
 	if c.Err == nil && v.Count != end-first {
@@ -198,9 +197,7 @@ func ParseValueChunk(payload []byte, format byte, first, end, sets uint32) (*Val
 	v.text = unsafe.String(unsafe.SliceData(text), len(text))
 	v.Sets = valueid.ReadHeader(c, v.Count)
 	valueid.ReadData(c, &v.Sets)
-	if format != envelope.FormatV1 {
-		v.readMasks(c)
-	}
+	v.readMasks(c)
 	if err := c.End(); err != nil {
 		return nil, err
 	}
@@ -214,7 +211,7 @@ func ParseValueChunk(payload []byte, format byte, first, end, sets uint32) (*Val
 		if v.Sets.At(i) > sets {
 			return nil, fmt.Errorf("%w: set of value %d", envelope.ErrRange, i)
 		}
-		if format != envelope.FormatV1 && int(v.Touched.At(i)) >= len(v.Masks) {
+		if int(v.Touched.At(i)) >= len(v.Masks) {
 			return nil, fmt.Errorf("%w: mask of value %d", envelope.ErrRange, i)
 		}
 	}

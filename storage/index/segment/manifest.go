@@ -24,8 +24,7 @@ type Manifest struct {
 	Names  []string
 	Values []uint32
 	// Touched holds the hours of the day, or the days of the month, in which any series was active. TouchedNames holds them for
-	// the series with each label. dated is false if the manifest (format 1) does not hold them; then all hours count as active.
-	dated        bool
+	// the series with each label.
 	Touched      uint32
 	TouchedNames []uint32
 	// Blocks are ordered by metric. Metrics are numbered from 1 in the order of their names.
@@ -100,10 +99,7 @@ func ParseManifest(payload []byte, format byte, month bool) (*Manifest, error) {
 	c := &envelope.Decoder{Rest: payload}
 	r := &Manifest{Gen: c.Number(1<<32 - 1), JournalSeq: c.Number(1<<32 - 1), Series: c.Uvarint()}
 	r.Metrics = c.Number(1<<32 - 2)
-	r.dated, r.Touched = format != envelope.FormatV1, presence.HoursMask
-	if r.dated {
-		r.Touched = c.Number(1<<presence.MonthDaysMax - 1)
-	}
+	r.Touched = c.Number(1<<presence.MonthDaysMax - 1)
 	names := c.Count(3)
 	for i := 0; i < names && c.Err == nil; i++ {
 		name := string(c.Text())
@@ -112,11 +108,7 @@ func ParseManifest(payload []byte, format byte, month bool) (*Manifest, error) {
 		}
 		r.Names = append(r.Names, name)
 		r.Values = append(r.Values, c.Number(1<<32-2))
-		touched := uint32(presence.HoursMask)
-		if r.dated {
-			touched = c.Number(1<<presence.MonthDaysMax - 1)
-		}
-		r.TouchedNames = append(r.TouchedNames, touched)
+		r.TouchedNames = append(r.TouchedNames, c.Number(1<<presence.MonthDaysMax-1))
 	}
 	blocks, last := c.Count(2), uint64(0)
 	for i := 0; i < blocks && c.Err == nil; i++ {
@@ -134,7 +126,7 @@ func ParseManifest(payload []byte, format byte, month bool) (*Manifest, error) {
 	if c.Err == nil && (blocks == 0) != (r.Metrics == 0) {
 		c.Fail(envelope.ErrRange)
 	}
-	if format == envelope.FormatV3 && month {
+	if format == envelope.FormatV1 || format == envelope.FormatV3 && month {
 		c.Fail(envelope.ErrFormat)
 	}
 	if format == envelope.FormatV3 {

@@ -71,7 +71,8 @@ func (s *Segment) readCells(ctx context.Context, t storage.Table, keys [][]byte,
 
 // loadCell reads a cell of the labels table through the cache and parses it.
 func loadCell[T interface{ SizeBytes() int64 }](
-	ctx context.Context, s *Segment, name string, key Key, qualifier []byte, parse func(payload []byte, format byte) (T, error),
+	ctx context.Context, s *Segment, name string, key Key, qualifier []byte, format byte,
+	parse func(payload []byte) (T, error),
 ) (T, error) {
 	if v, ok := Cached[T](s.Store.Cache, key); ok {
 		return v, nil
@@ -85,11 +86,11 @@ func loadCell[T interface{ SizeBytes() int64 }](
 	if len(cells) == 0 {
 		return none, s.Fault(storage.TableLabels, row, qualifier, envelope.ErrMissing)
 	}
-	payload, format, err := envelope.OpenUpTo(envelope.FormatV2, cells[0].Value, row, qualifier)
+	payload, err := envelope.OpenFormat(format, cells[0].Value, row, qualifier)
 	if err != nil {
 		return none, s.Fault(storage.TableLabels, row, qualifier, err)
 	}
-	v, err := parse(payload, format)
+	v, err := parse(payload)
 	if err != nil {
 		return none, s.Fault(storage.TableLabels, row, qualifier, err)
 	}
@@ -152,9 +153,9 @@ func (d *Dict) read(ctx context.Context) error {
 		if string(c.Qualifier) != string(first) || len(h.Chunks) == 0 {
 			continue
 		}
-		payload, format, err := envelope.OpenUpTo(envelope.FormatV2, c.Value, row, first)
+		payload, err := envelope.OpenFormat(envelope.FormatV2, c.Value, row, first)
 		if err == nil {
-			d.chunks[0], err = d.parseChunk(payload, format, 0)
+			d.chunks[0], err = d.parseChunk(payload, 0)
 		}
 		if err != nil {
 			return s.Fault(storage.TableLabels, row, first, err)
@@ -164,8 +165,8 @@ func (d *Dict) read(ctx context.Context) error {
 	return nil
 }
 
-func (d *Dict) parseChunk(payload []byte, format byte, i int) (*ValueChunk, error) {
-	return ParseValueChunk(payload, format, d.Header.Chunks[i].first, d.Header.chunkEnd(i), d.Header.sets)
+func (d *Dict) parseChunk(payload []byte, i int) (*ValueChunk, error) {
+	return ParseValueChunk(payload, d.Header.Chunks[i].first, d.Header.chunkEnd(i), d.Header.sets)
 }
 
 func (d *Dict) Chunk(ctx context.Context, i int) (*ValueChunk, error) {
@@ -174,8 +175,8 @@ func (d *Dict) Chunk(ctx context.Context, i int) (*ValueChunk, error) {
 	}
 	q := chunkQualifier(QualValues, d.Segment.Manifest.Gen, uint32(i))
 	key := d.Segment.Key(QualValues, d.name, uint32(i))
-	c, err := loadCell(ctx, d.Segment, d.name, key, q, func(p []byte, format byte) (*ValueChunk, error) {
-		return d.parseChunk(p, format, i)
+	c, err := loadCell(ctx, d.Segment, d.name, key, q, envelope.FormatV2, func(p []byte) (*ValueChunk, error) {
+		return d.parseChunk(p, i)
 	})
 	d.chunks[i] = c
 	return c, err
@@ -222,7 +223,7 @@ func (d *Dict) BlocksOf(ctx context.Context, id uint32, into *valueid.Set, seen 
 	if d.sets[i] == nil {
 		q := chunkQualifier(qualSets, d.Segment.Manifest.Gen, uint32(i))
 		key := d.Segment.Key(qualSets, d.name, uint32(i))
-		if d.sets[i], err = loadCell(ctx, d.Segment, d.name, key, q, func(p []byte, _ byte) (*setChunk, error) {
+		if d.sets[i], err = loadCell(ctx, d.Segment, d.name, key, q, envelope.FormatV1, func(p []byte) (*setChunk, error) {
 			return ParseSetChunk(p, d.Header.setChunks[i], d.Header.setChunkEnd(i), len(d.Segment.Manifest.Blocks))
 		}); err != nil {
 			return err
@@ -378,7 +379,7 @@ func (s *Segment) CorruptHours(b *Block, err error) error {
 }
 
 // WindowMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks cannot
-// decide. Format 1 has no masks, and masks still include dropped metrics.
+// decide, because they still include dropped metrics.
 func (s *Segment) WindowMask() (mask uint32, ok bool) {
 	if len(s.Manifest.Dropped) > 0 {
 		return 0, false
@@ -386,5 +387,5 @@ func (s *Segment) WindowMask() (mask uint32, ok bool) {
 	if s.Handle.Partition.IsMonth() {
 		return s.Window.DaysWithin(), true
 	}
-	return s.Window[0], s.Manifest.dated || s.Window[0] == presence.HoursMask
+	return s.Window[0], true
 }

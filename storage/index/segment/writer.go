@@ -94,7 +94,7 @@ func (s *valueSets) number() [][]uint32 {
 
 // write writes all blocks and dictionaries of the merge to the tables and returns the new manifest.
 func (w *writer) write(ctx context.Context) (*Manifest, error) {
-	w.manifest = &Manifest{Gen: w.gen, Metrics: uint32(len(w.m.Metrics)), Names: w.m.Names, dated: true}
+	w.manifest = &Manifest{Gen: w.gen, Metrics: uint32(len(w.m.Metrics)), Names: w.m.Names}
 	for _, values := range w.m.Values {
 		w.manifest.Values = append(w.manifest.Values, uint32(len(values)))
 		w.sets = append(w.sets, newValueSets(len(values)))
