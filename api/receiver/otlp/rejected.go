@@ -266,16 +266,25 @@ func removeInvalid[P point](c *pointCheck, points interface{ RemoveIf(func(P) bo
 			return true
 		}
 		c.oldest, c.newest = min(c.oldest, at), max(c.newest, at)
-		if e, ok := any(p).(interface{ Exemplars() pmetric.ExemplarSlice }); ok && c.large {
-			e.Exemplars().RemoveIf(func(e pmetric.Exemplar) bool {
-				if !hasLong(e.FilteredAttributes()) {
-					return false
-				}
-				c.exemplars.add(1, fmt.Sprintf("an exemplar of %s has an attribute of more than %d bytes", what, textBytesMax))
-				return true
-			})
+		if c.large {
+			c.removeLongExemplars(p, what)
 		}
 		return false
+	})
+}
+
+// removeLongExemplars removes the exemplars of a data point that have an attribute too long for a label.
+func (c *pointCheck) removeLongExemplars(p any, what string) {
+	with, ok := p.(interface{ Exemplars() pmetric.ExemplarSlice })
+	if !ok {
+		return // a summary has none
+	}
+	with.Exemplars().RemoveIf(func(e pmetric.Exemplar) bool {
+		if !hasLong(e.FilteredAttributes()) {
+			return false
+		}
+		c.exemplars.add(1, fmt.Sprintf("an exemplar of %s has an attribute of more than %d bytes", what, textBytesMax))
+		return true
 	})
 }
 
