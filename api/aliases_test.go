@@ -107,7 +107,7 @@ func TestAnnotationsBeforeAlias(t *testing.T) {
 }
 
 func codeOf(s *stack, path string) int {
-	code, _ := s.ask(http.MethodGet, path, "")
+	code, _ := s.request(http.MethodGet, path, "")
 	return code
 }
 
@@ -131,7 +131,7 @@ func TestOpenTSDBRename(t *testing.T) {
 	for kind, names := range map[tsuid.Kind][2]string{
 		tsuid.Metric: {"sys.cpu.user", "cpu.user"}, tsuid.Key: {"iface", "device"}, tsuid.Value: {"web02", "web01"},
 	} {
-		code, text := s.ask("GET", "/api/uid/uidmeta?type="+kind.String()+"&uid="+tsuid.Derive(kind, names[0]).String(), "")
+		code, text := s.request("GET", "/api/uid/uidmeta?type="+kind.String()+"&uid="+tsuid.Derive(kind, names[0]).String(), "")
 		require.Equal(t, 200, code, text)
 		require.Contains(t, text, fmt.Sprintf(`"uid":"%s"`, tsuid.Derive(kind, names[1])))
 		require.Contains(t, text, fmt.Sprintf(`"name":"%s"`, names[1]))

@@ -39,8 +39,8 @@ func tsdStack(t *testing.T) *stack {
 	return s
 }
 
-// ask sends a request to the address of OpenTSDB's clients and returns its status and its body.
-func (s *stack) ask(method, path, body string) (int, string) {
+// request sends a request to the address of OpenTSDB's clients and returns its status and its body.
+func (s *stack) request(method, path, body string) (int, string) {
 	w := httptest.NewRecorder()
 	opentsdb.Port(s.Handler()).ServeHTTP(w, httptest.NewRequest(method, path, strings.NewReader(body)))
 	return w.Code, strings.TrimSpace(w.Body.String())
@@ -50,7 +50,7 @@ func (s *stack) ask(method, path, body string) (int, string) {
 func (s *stack) require(t *testing.T, request, body string, status int, want string) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
-	code, got := s.ask(method, path, body)
+	code, got := s.request(method, path, body)
 	require.Equal(t, status, code, "%s: %s", request, got)
 	if want == "" {
 		require.Empty(t, got, request)
@@ -101,7 +101,7 @@ func TestOpenTSDBLookup(t *testing.T) {
 	found := func(request, body string) (out []string) {
 		t.Helper()
 		method, path, _ := strings.Cut(request, " ")
-		code, text := s.ask(method, path, body)
+		code, text := s.request(method, path, body)
 		require.Equal(t, 200, code, text)
 		var answer struct {
 			TotalResults int
@@ -181,21 +181,21 @@ func TestOpenTSDBUIDs(t *testing.T) {
 	at := "/api/uid/uidmeta?uid=" + strings.ToLower(metric) + "&type=metric"
 	s.require(t, "GET "+at, "", 200, `{"uid":"`+metric+`","type":"METRIC","name":"net.bytes","displayName":"","description":"",
 		"notes":"","custom":null,"created":0}`)
-	code, text := s.ask("POST", "/api/uid/uidmeta", `{"uid":"`+metric+`","type":"metric","notes":"n","custom":{"a":"b"}}`)
+	code, text := s.request("POST", "/api/uid/uidmeta", `{"uid":"`+metric+`","type":"metric","notes":"n","custom":{"a":"b"}}`)
 	require.Equal(t, 200, code, text)
 	s.require(t, "GET "+at+"&method_override=post&notes=n", "", 304, "")
-	code, text = s.ask("PUT", at+"&display_name=D", "")
+	code, text = s.request("PUT", at+"&display_name=D", "")
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, `"displayName":"D","description":"","notes":"","custom":null`)
-	code, text = s.ask("GET", "/api/uid/tsmeta?tsuid="+series, "")
+	code, text = s.request("GET", "/api/uid/tsmeta?tsuid="+series, "")
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, `"displayName":"D"`)
 	s.require(t, "DELETE "+at, "", 204, "")
-	code, text = s.ask("GET", "/api/uid/tsmeta?m=net.bytes{iface=web02}", "")
+	code, text = s.request("GET", "/api/uid/tsmeta?m=net.bytes{iface=web02}", "")
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, `[{"tsuid":"`+series+`","metric":{"uid":"`+metric+
 		`","type":"METRIC","name":"net.bytes","displayName":""`)
-	code, text = s.ask("POST", "/api/uid/tsmeta?m=net.bytes{iface=web02}", `{"description":"d"}`)
+	code, text = s.request("POST", "/api/uid/tsmeta?m=net.bytes{iface=web02}", `{"description":"d"}`)
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, `"description":"d"`)
 	s.require(t, "DELETE /api/uid/tsmeta?tsuid="+series, "", 204, "")
@@ -246,7 +246,7 @@ func TestOpenTSDBAnnotations(t *testing.T) {
 	} {
 		s.require(t, request, "", 400, tsdError(400, want, ""))
 	}
-	code, text := s.ask("POST", "/api/annotation", `{"startTime":7,"notes":"`+strings.Repeat("x", notes.DocumentBytesMax)+`"}`)
+	code, text := s.request("POST", "/api/annotation", `{"startTime":7,"notes":"`+strings.Repeat("x", notes.DocumentBytesMax)+`"}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, code)
 	require.Contains(t, text, "at most 65536 are allowed")
 }
@@ -264,7 +264,7 @@ func TestOpenTSDBInformation(t *testing.T) {
 		"GET /api/stats/threads": `[]`, "GET /api/stats/region_clients": `[]`, "GET /api/tree": `[]`,
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		code, text := s.ask(method, path, "")
+		code, text := s.request(method, path, "")
 		require.Equal(t, 200, code, request)
 		require.Contains(t, text, want, request)
 	}
@@ -275,7 +275,7 @@ func TestOpenTSDBInformation(t *testing.T) {
 		"GET /api/tree/rule?treeid=1": 404, "GET /api/tree/x": 404, "GET /api/tree?treeid=x": 400, "GET /metrics": 404,
 	} {
 		method, path, _ := strings.Cut(request, " ")
-		code, text := s.ask(method, path, "")
+		code, text := s.request(method, path, "")
 		require.Equal(t, status, code, "%s: %s", request, text)
 		require.Contains(t, text, `{"error":{"code":`, request)
 	}

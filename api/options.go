@@ -553,7 +553,7 @@ type aliasDeleter struct {
 // DeleteSeries implements Deleter. It counts a series once for each stored name, and again for each part of the time with other
 // aliases.
 func (x aliasDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error) {
-	err = x.eachPart(ctx, d, func(part deletion.Request) error {
+	err = x.forEachPart(ctx, d, func(part deletion.Request) error {
 		n, err := x.Deleter.DeleteSeries(ctx, part)
 		series += n
 		return err
@@ -563,7 +563,7 @@ func (x aliasDeleter) DeleteSeries(ctx context.Context, d deletion.Request) (ser
 
 // CountDeletion implements Deleter. It counts series as DeleteSeries does.
 func (x aliasDeleter) CountDeletion(ctx context.Context, d deletion.Request) (count deletion.Count, err error) {
-	err = x.eachPart(ctx, d, func(part deletion.Request) error {
+	err = x.forEachPart(ctx, d, func(part deletion.Request) error {
 		n, err := x.Deleter.CountDeletion(ctx, part)
 		count.Add(&n)
 		return err
@@ -571,8 +571,8 @@ func (x aliasDeleter) CountDeletion(ctx context.Context, d deletion.Request) (co
 	return count, err
 }
 
-// eachPart calls do with the stored names of a deletion, once for each part of its time with other aliases.
-func (x aliasDeleter) eachPart(ctx context.Context, d deletion.Request, do func(deletion.Request) error) error {
+// forEachPart calls do with the stored names of a deletion, once for each part of its time with other aliases.
+func (x aliasDeleter) forEachPart(ctx context.Context, d deletion.Request, do func(deletion.Request) error) error {
 	stored, err := x.names.StoredSelectors(ctx, d.FromMs, d.ToMs, d.Selectors...)
 	if err != nil {
 		return fmt.Errorf("%w: %w", deletion.ErrBadRequest, err)

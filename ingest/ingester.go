@@ -91,7 +91,7 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	}
 	i.flusher = i.newFlusher()
 	i.deleter = i.newDeleter()
-	if err := i.takeLog(ctx); err != nil {
+	if err := i.openLog(ctx); err != nil {
 		return nil, errors.Join(err, i.log.Close())
 	}
 	i.checkSpace()
@@ -101,8 +101,8 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	return i, nil
 }
 
-// takeLog checks that log and tables belong together, and replays the log.
-func (i *Ingester) takeLog(ctx context.Context) (err error) {
+// openLog checks that log and tables belong together, and replays the log.
+func (i *Ingester) openLog(ctx context.Context) (err error) {
 	i.identity, err = identity.Open(ctx, identity.Options{
 		Store: i.opts.Store, FS: i.opts.FS, Dir: i.opts.Dir, AcceptWALLoss: i.opts.AcceptWALLoss,
 		AcceptTableLoss: i.opts.AcceptTableLoss, TakeOver: i.opts.TakeOver,

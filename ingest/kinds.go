@@ -72,9 +72,9 @@ func (t taken) counts(from taken) Counts {
 	return Counts{t.floats - from.floats, t.histograms - from.histograms, t.exemplars - from.exemplars}
 }
 
-// takeStart takes the start time of the last sample. Like Prometheus, it accepts a start time later than the sample. 0 means
+// addStart adds the start time of the last sample. Like Prometheus, it accepts a start time later than the sample. 0 means
 // that there is none.
-func (r *Request) takeStart(ref uint32, tsMs, startMs int64) {
+func (r *Request) addStart(ref uint32, tsMs, startMs int64) {
 	switch {
 	case startMs == 0:
 	case r.w.floatsOnly:
@@ -121,8 +121,8 @@ func seriesError(err error) error {
 	return &BadRequestError{err}
 }
 
-// takeRecords takes the histograms and exemplars of a series. s.Labels are set if ref is 0.
-func (r *Request) takeRecords(s *remotewrite.Series, ref uint32) {
+// addRecords adds the histograms and exemplars of a series. s.Labels are set if ref is 0.
+func (r *Request) addRecords(s *remotewrite.Series, ref uint32) {
 	if r.w.floatsOnly {
 		if n := len(s.Histograms); n > 0 {
 			r.reject(n, ref, s.Labels, rejection{ReasonUnsupportedHist, "native histograms are unsupported in mode direct"})
@@ -133,15 +133,15 @@ func (r *Request) takeRecords(s *remotewrite.Series, ref uint32) {
 		return
 	}
 	for n := range s.Histograms {
-		r.takeHistogram(ref, s.Labels, &s.Histograms[n])
+		r.addHistogram(ref, s.Labels, &s.Histograms[n])
 	}
 	for n := range s.Exemplars {
-		r.takeExemplar(ref, s.Labels, exemplar.Exemplar(s.Exemplars[n]))
+		r.addExemplar(ref, s.Labels, exemplar.Exemplar(s.Exemplars[n]))
 	}
 }
 
-// takeHistogram takes a histogram and its start time. If ref is 0, fields are the label fields of the series.
-func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histogram) {
+// addHistogram adds a histogram and its start time. If ref is 0, fields are the label fields of the series.
+func (r *Request) addHistogram(ref uint32, fields []byte, h *remotewrite.Histogram) {
 	if why, bad := r.badTime(ref, fields, h.TsMs); bad {
 		r.reject(1, ref, fields, why)
 		return
@@ -164,11 +164,11 @@ func (r *Request) takeHistogram(ref uint32, fields []byte, h *remotewrite.Histog
 		return
 	}
 	r.kinds.histograms = append(r.kinds.histograms, head.Record{Ref: ref, TsMs: h.TsMs, Data: data})
-	r.takeStart(ref, h.TsMs, h.StartMs)
+	r.addStart(ref, h.TsMs, h.StartMs)
 }
 
-// takeExemplar takes an exemplar. If ref is 0, fields are the label fields of the series.
-func (r *Request) takeExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
+// addExemplar adds an exemplar. If ref is 0, fields are the label fields of the series.
+func (r *Request) addExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
 	why, bad := r.badTime(ref, fields, e.TsMs)
 	if !bad {
 		why = exemplarFault(e.Labels)

@@ -121,7 +121,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 	}
 	if fast {
 		if ref, known := r.cursor.Find(key); known {
-			r.takeKnown(ref, sample)
+			r.addKnown(ref, sample)
 			return nil
 		}
 	}
@@ -155,7 +155,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 	if len(s.Samples)+len(s.Histograms)+len(s.Exemplars) == 0 && s.Metadata == (remotewrite.MetadataRefs{}) {
 		r.reject(0, ref, s.Labels, rejection{ReasonEmptySeries, "neither samples nor histograms"})
 	}
-	r.takeValues(&s, key, ref, known)
+	r.addValues(&s, key, ref, known)
 	return nil
 }
 

@@ -272,7 +272,7 @@ func (p *replay) store(b *logreplay.Batch, kind keyschema.SampleKind) error {
 	p.floats = samples
 	p.samples.Add(int64(len(samples)))
 	p.stripes.Sort(p.i.head, samples)
-	if err := p.eachStripe(func(stripe int) error {
+	if err := p.forEachStripe(func(stripe int) error {
 		some := p.stripes.Stripe(stripe)
 		if len(some) == 0 {
 			return nil
@@ -305,7 +305,7 @@ func (p *replay) storeEncoded(b *logreplay.Batch, kind keyschema.SampleKind) err
 	slices.SortStableFunc(records, func(a, b head.Record) int { // like Ingester.storeRecords
 		return cmp.Compare(p.i.head.Stripe(a.Ref), p.i.head.Stripe(b.Ref))
 	})
-	if err := p.eachStripe(func(stripe int) error {
+	if err := p.forEachStripe(func(stripe int) error {
 		from, _ := slices.BinarySearchFunc(records, stripe, p.compareStripe)
 		to, _ := slices.BinarySearchFunc(records, stripe+1, p.compareStripe)
 		if from == to {
@@ -324,8 +324,8 @@ func (p *replay) compareStripe(r head.Record, stripe int) int {
 	return cmp.Compare(p.i.head.Stripe(r.Ref), stripe)
 }
 
-// eachStripe visits all stripes, several at a time.
-func (p *replay) eachStripe(visit func(stripe int) error) error {
+// forEachStripe visits all stripes, several at a time.
+func (p *replay) forEachStripe(visit func(stripe int) error) error {
 	stripes, workers := p.i.head.Stripes(), runtime.GOMAXPROCS(0)
 	errs := make([]error, workers)
 	var working sync.WaitGroup

@@ -323,7 +323,7 @@ func (r *Request) readBatchSeries(b *batch.Batch) error {
 		r.fields = fields
 		series.Labels = fields[from:len(fields):len(fields)]
 	}
-	r.takeValues(&series, key, ref, known)
+	r.addValues(&series, key, ref, known)
 	return nil
 }
 
@@ -417,7 +417,7 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	}
 	if guessed {
 		if ref, known := r.cursor.Find(key); known {
-			r.takeKnown(ref, sample)
+			r.addKnown(ref, sample)
 			return nil
 		}
 	}
@@ -434,12 +434,12 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 		key = r.hash(s.Labels)
 		ref, known = r.cursor.Find(key)
 	}
-	r.takeValues(&s, key, ref, known)
+	r.addValues(&s, key, ref, known)
 	return nil
 }
 
-// takeValues takes the samples of a series. The caller sets s.Labels if the series is new.
-func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, known bool) {
+// addValues adds the samples of a series. The caller sets s.Labels if the series is new.
+func (r *Request) addValues(s *remotewrite.Series, key head.Key, ref uint32, known bool) {
 	if known && r.rules != nil {
 		n := Counts{Samples: len(s.Samples), Histograms: len(s.Histograms), Exemplars: len(s.Exemplars)}
 		if !r.admits(ref, r.cursor.Tag(), n) {
@@ -451,7 +451,7 @@ func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, kn
 		r.appendSample(ref, s.Labels, sample)
 	}
 	if len(s.Histograms)+len(s.Exemplars) > 0 {
-		r.takeRecords(s, ref)
+		r.addRecords(s, ref)
 	}
 	if !known {
 		r.unknown = append(r.unknown, unknownSeries{
@@ -460,8 +460,8 @@ func (r *Request) takeValues(s *remotewrite.Series, key head.Key, ref uint32, kn
 	}
 }
 
-// takeKnown takes the sample of a known series.
-func (r *Request) takeKnown(ref uint32, s remotewrite.Sample) {
+// addKnown adds the sample of a known series.
+func (r *Request) addKnown(ref uint32, s remotewrite.Sample) {
 	if r.rules != nil && !r.admits(ref, r.cursor.Tag(), Counts{Samples: 1}) {
 		return
 	}
@@ -478,7 +478,7 @@ func (r *Request) appendSample(ref uint32, fields []byte, s remotewrite.Sample) 
 	}
 	r.samples = append(r.samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
 	if s.StartMs != 0 {
-		r.takeStart(ref, s.TsMs, s.StartMs)
+		r.addStart(ref, s.TsMs, s.StartMs)
 	}
 }
 

@@ -103,7 +103,7 @@ func (r *Request) register(p *unknownSeries) (ref, tag uint32, why rejection, er
 	if err != nil {
 		return 0, 0, why, &BadRequestError{err}
 	}
-	if tag, why = r.takeReplica(); why.reason != "" {
+	if tag, why = r.splitReplica(); why.reason != "" {
 		return 0, 0, why, nil
 	}
 	if rule, keep := r.relabel(); !keep {
@@ -246,9 +246,9 @@ func (r *Request) admits(ref, tag uint32, n Counts) bool {
 	return true
 }
 
-// takeReplica removes the label of the replica from r.pairs and returns the replica's tag. The tag is 0 if the series takes part
+// splitReplica removes the label of the replica from r.pairs and returns the replica's tag. The tag is 0 if the series takes part
 // in no election.
-func (r *Request) takeReplica() (tag uint32, why rejection) {
+func (r *Request) splitReplica() (tag uint32, why rejection) {
 	if r.rules == nil || r.rules.HA == nil {
 		return 0, why
 	}

@@ -37,7 +37,7 @@ func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, 
 	for i, c := range contenders {
 		t := &out.Targets[i]
 		t.Target = c.target.Name
-		answers := c.askAll(ctx, q, requests, t)
+		answers := c.runAll(ctx, q, requests, t)
 		if i == 0 {
 			reference = answers
 			continue
@@ -51,8 +51,8 @@ func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, 
 	return out
 }
 
-// askAll asks all requests of a query and returns the parsed answers. The answer to a request that failed is nil.
-func (c *contender) askAll(ctx context.Context, q *probe.Query, requests []probe.Request, t *report.QueryTarget) []any {
+// runAll asks all requests of a query and returns the parsed answers. The answer to a request that failed is nil.
+func (c *contender) runAll(ctx context.Context, q *probe.Query, requests []probe.Request, t *report.QueryTarget) []any {
 	var latency measure.Histogram
 	var answers []any
 	before, errBefore := measure.ReadProcess(c.target.PID)

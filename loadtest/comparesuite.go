@@ -52,7 +52,7 @@ func compareShape(
 	for i := range out.Targets {
 		if t := &out.Targets[i]; renamed && t.Errors == int64(repeats) {
 			*t = report.QueryTarget{Target: t.Target}
-			contenders[i].askAll(ctx, &former, formerly, t)
+			contenders[i].runAll(ctx, &former, formerly, t)
 		}
 	}
 	return out

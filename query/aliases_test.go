@@ -213,7 +213,7 @@ func TestAliasesAndResultCache(t *testing.T) {
 	s.fill(newDataset(rng).history(rng), inTables)
 	e, known := s.aliased(t, query.Options{Changes: s.ingester}, nil)
 	count := func(text string) (series int, outcome string, stored []string) {
-		res, err := ask(e, text, dataFrom, dataTo, time.Minute, query.Params{Explain: true})
+		res, err := runQuery(e, text, dataFrom, dataTo, time.Minute, query.Params{Explain: true})
 		require.NoError(t, err)
 		defer res.Close()
 		return len(points(res.Value)), res.Explain.Cache.Outcome, res.Explain.Selectors[0].Stored
@@ -340,9 +340,9 @@ func TestTiersOfAliases(t *testing.T) {
 		for range int(unlessShort(300, 60)) {
 			text, exact, start, end, step := w.question(functions)
 			stepTime := time.Duration(step) * time.Millisecond
-			want, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
+			want, err := runQuery(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
 			require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
-			got, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.On, Explain: true})
+			got, err := runQuery(e, text, start, end, stepTime, query.Params{Tiers: query.On, Explain: true})
 			require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
 			require.NoError(t, tieredDifference(want.Value.(promengine.Matrix), got.Value.(promengine.Matrix), exact),
 				"HALITE_SEED=%d %s from %d to %d by %s: %s", seed, text, start, end, stepTime, got.Explain)

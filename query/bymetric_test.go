@@ -34,9 +34,9 @@ func TestCountsHoldOneMetricAtATime(t *testing.T) {
 		for _, text := range []string{
 			`count by (__name__) ({__name__=~".+"})`, `count by (` + first + `) ({i=~".+"})`, `group by (i) ({__name__!="m:2",i=~".+"})`,
 		} {
-			want, err := ask(plain, text, dataFrom, dataFrom+60_000, time.Minute, query.Params{})
+			want, err := runQuery(plain, text, dataFrom, dataFrom+60_000, time.Minute, query.Params{})
 			require.NoError(t, err)
-			got, err := ask(split, text, dataFrom, dataFrom+60_000, time.Minute, query.Params{})
+			got, err := runQuery(split, text, dataFrom, dataFrom+60_000, time.Minute, query.Params{})
 			if first == "Job" {
 				require.ErrorContains(t, err, "query.max-series", "the engine needs all of them")
 				continue

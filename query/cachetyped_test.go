@@ -33,9 +33,9 @@ func TestTypedSeriesAreNotJoinedFromParts(t *testing.T) {
 	const text = "rate(x_total[5m])"
 	at := func(k int64) int64 { return dataFrom + k*60_000 }
 	for range 2 {
-		_, err := ask(e, text, at(0), at(70), time.Minute, query.Params{})
+		_, err := runQuery(e, text, at(0), at(70), time.Minute, query.Params{})
 		require.NoError(t, err)
-		_, err = ask(e, text, at(0), at(110), time.Minute, query.Params{})
+		_, err = runQuery(e, text, at(0), at(110), time.Minute, query.Params{})
 		require.ErrorContains(t, err, "same labelset")
 	}
 }

@@ -20,7 +20,7 @@ import (
 
 const dayMs = 24 * hourMs
 
-func ask(e *query.Engine, text string, start, end int64, step time.Duration, p query.Params) (*query.Result, error) {
+func runQuery(e *query.Engine, text string, start, end int64, step time.Duration, p query.Params) (*query.Result, error) {
 	return e.Range(context.Background(), query.RangeRequest{
 		Query: text, Start: time.UnixMilli(start), End: time.UnixMilli(end), Step: step, Params: p,
 	})
@@ -53,13 +53,13 @@ func TestOnlyRowsOfWindowsAreRead(t *testing.T) {
 	} {
 		e := newQueryEngine(t, s.source, query.On)
 		start, end := dataFrom+hourMs/2, dataFrom+days*dayMs-1
-		res, err := ask(e, c.text, start, end, c.step, query.Params{Explain: true})
+		res, err := runQuery(e, c.text, start, end, c.step, query.Params{Explain: true})
 		require.NoError(t, err)
 		steps := (end-start)/c.step.Milliseconds() + 1
 		read := res.Explain.Reading
 		require.LessOrEqual(t, read.Rows, series*(steps*c.rows+1), c.text)
 		require.GreaterOrEqual(t, read.RowsUsed, series*(steps-1), c.text)
-		want, err := ask(e, c.text, start, end, c.step, query.Params{Columnar: query.Off, Explain: true})
+		want, err := runQuery(e, c.text, start, end, c.step, query.Params{Columnar: query.Off, Explain: true})
 		require.NoError(t, err)
 		require.Equal(t, []string{"engine"}, want.Explain.Operators)
 		require.NoError(t, difference(answerOf(c.text, want, nil), answerOf(c.text, res, nil)))
@@ -72,7 +72,7 @@ func TestStatistics(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m", "i", "1"), TsMs: dataFrom, Value: 3}})
 	e := newQueryEngine(t, s, query.Default)
-	res, err := ask(e, "sum(m)", dataFrom, dataFrom+hourMs, time.Minute, query.Params{Stats: true, StatsPerStep: true})
+	res, err := runQuery(e, "sum(m)", dataFrom, dataFrom+hourMs, time.Minute, query.Params{Stats: true, StatsPerStep: true})
 	require.NoError(t, err)
 	require.Nil(t, res.Explain)
 	samples := res.Stats.Builtin().Samples
@@ -98,7 +98,7 @@ func TestStatisticsAreThoseOfTheEngine(t *testing.T) {
 			var got [2]string
 			for i, way := range []query.Switch{query.On, query.Off} {
 				p := query.Params{Stats: true, StatsPerStep: perStep, Columnar: way}
-				res, err := ask(w.engine, text, dataFrom+hourMs, dataFrom+2*hourMs, 3*time.Minute, p)
+				res, err := runQuery(w.engine, text, dataFrom+hourMs, dataFrom+2*hourMs, 3*time.Minute, p)
 				require.NoError(t, err)
 				s := res.Stats.Builtin().Samples
 				got[i] = fmt.Sprint(s.SamplesRead, s.SamplesReadPerStep, s.TotalQueryableSamples, s.TotalQueryableSamplesPerStep)
@@ -137,7 +137,7 @@ func TestPeaksAreNotBelowTheEngines(t *testing.T) {
 		whole := true // otherwise the limit holds for the sum of both peaks
 		for j, way := range []query.Switch{query.On, query.Off} {
 			p := query.Params{Columnar: way, Stats: true, Explain: true}
-			res, err := ask(w.engine, text, start, end, 5*time.Minute, p)
+			res, err := runQuery(w.engine, text, start, end, 5*time.Minute, p)
 			if whole = whole && err == nil; !whole {
 				break
 			}
@@ -166,15 +166,15 @@ func TestLimitsAreTheEngines(t *testing.T) {
 		e, err := newEngine(query.Options{Queryable: w.stack, Experimental: true, SamplesMax: limit})
 		require.NoError(t, err)
 		start := dataFrom + w.Int64N(4*hourMs)
-		_, err = ask(e, text, start, start+hourMs, 5*time.Minute, query.Params{Columnar: query.Off})
+		_, err = runQuery(e, text, start, start+hourMs, 5*time.Minute, query.Params{Columnar: query.Off})
 		var typed *query.Error
 		if !errors.As(err, &typed) {
-			_, err = ask(e, text, start, start+hourMs, 5*time.Minute, query.Params{})
+			_, err = runQuery(e, text, start, start+hourMs, 5*time.Minute, query.Params{})
 			require.NoError(t, err, "%s with %d samples", text, limit)
 			continue
 		}
 		refused++
-		_, err = ask(e, text, start, start+hourMs, 5*time.Minute, query.Params{})
+		_, err = runQuery(e, text, start, start+hourMs, 5*time.Minute, query.Params{})
 		require.ErrorAs(t, err, &typed, "%s with %d samples", text, limit)
 	}
 	require.Greater(t, refused, cases/8)
@@ -191,9 +191,9 @@ func TestErrorsAreTheEngines(t *testing.T) {
 		`rate({__name__=~"same.*"}[2h])`, `abs({__name__=~"same.*"})`, "g + on (job) c_total", "g == on (job) group_left () c_total",
 		`label_replace(g, "inst", "", "", "")`, "topk(0/0, g)", "g * on (job) group_left (inst) g",
 	} {
-		_, want := ask(w.engine, text, dataFrom+2000, dataTo, time.Hour, query.Params{Columnar: query.Off})
+		_, want := runQuery(w.engine, text, dataFrom+2000, dataTo, time.Hour, query.Params{Columnar: query.Off})
 		require.Error(t, want, text)
-		_, got := ask(w.engine, text, dataFrom+2000, dataTo, time.Hour, query.Params{})
+		_, got := runQuery(w.engine, text, dataFrom+2000, dataTo, time.Hour, query.Params{})
 		require.Error(t, got, text)
 		var wantTyped, gotTyped *query.Error
 		require.ErrorAs(t, want, &wantTyped)
@@ -232,10 +232,10 @@ func TestPanicsAreLeftToTheEngine(t *testing.T) {
 	for _, text := range []string{
 		"sum by (job) (g)", "double_exponential_smoothing(g[5m], 0.5, pi()/9) + on (inst) max by (inst) (g)",
 	} {
-		got, err := ask(e, text, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
+		got, err := runQuery(e, text, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
 		require.NoError(t, err)
 		require.True(t, got.Explain.Undecided)
-		want, err := ask(e, text, dataFrom, dataTo, time.Hour, query.Params{Columnar: query.Off, Explain: true})
+		want, err := runQuery(e, text, dataFrom, dataTo, time.Hour, query.Params{Columnar: query.Off, Explain: true})
 		require.NoError(t, err)
 		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
 	}
@@ -262,7 +262,7 @@ func TestNaNsThatLookLikeStaleMarkers(t *testing.T) {
 	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m"), TsMs: dataFrom, Value: v}})
 	e := newQueryEngine(t, s, query.On)
 	for _, text := range []string{"-m", "abs(m)", "m"} {
-		res, err := ask(e, text, dataFrom, dataFrom, time.Minute, query.Params{Explain: true})
+		res, err := runQuery(e, text, dataFrom, dataFrom, time.Minute, query.Params{Explain: true})
 		require.NoError(t, err)
 		require.Len(t, answerOf(text, res, nil).points, 1, text)
 	}

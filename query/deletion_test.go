@@ -71,8 +71,8 @@ func (v *vanishing) ended() bool {
 	}
 }
 
-// ask counts the samples of all series repeatedly, until all series are deleted and once more.
-func (v *vanishing) ask(e *query.Engine, p query.Params) {
+// runQuery counts the samples of all series repeatedly, until all series are deleted and once more.
+func (v *vanishing) runQuery(e *query.Engine, p query.Params) {
 	for ended := false; !ended; {
 		ended = v.ended()
 		before := int(v.gone.Load())
@@ -122,7 +122,7 @@ func TestDeletionsAreSeenWhole(t *testing.T) {
 		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
-		work.Go(func() { v.ask(e, query.Params{Tiers: []query.Switch{query.Off, query.Off, query.On}[n]}) })
+		work.Go(func() { v.runQuery(e, query.Params{Tiers: []query.Switch{query.Off, query.Off, query.On}[n]}) })
 	}
 	work.Go(v.writeOthers)
 	for i := range v.series {
@@ -141,7 +141,7 @@ func TestDeletionsAreSeenWhole(t *testing.T) {
 
 // countSamples queries a vector and returns its values by label i.
 func countSamples(e *query.Engine, text string, atMs int64, p query.Params) (map[string]float64, error) {
-	res, err := ask(e, text, atMs, atMs, time.Second, p)
+	res, err := runQuery(e, text, atMs, atMs, time.Second, p)
 	if err != nil {
 		return nil, err
 	}
@@ -160,11 +160,11 @@ func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 	clock := new(atomic.Int64)
 	clock.Store(tieredFrom + 4*dayMs)
 	for _, tier := range []query.Switch{query.Off, query.On} {
-		var ask func() (samples int)
+		var runQuery func() (samples int)
 		var queries sync.WaitGroup
 		inDeletion := func() (samples int, answered bool) {
 			answer := make(chan int, 1)
-			queries.Go(func() { answer <- ask() })
+			queries.Go(func() { answer <- runQuery() })
 			select {
 			case samples = <-answer:
 				return samples, true
@@ -187,7 +187,7 @@ func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
-		ask = func() int {
+		runQuery = func() int {
 			got, err := countSamples(e, "count_over_time(m[5d])", clock.Load(), query.Params{Tiers: tier})
 			if err != nil {
 				t.Error(err)
@@ -203,7 +203,7 @@ func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 		s.rollUp()
 		// A deletion of the whole metric would also remove the series from the index.
 		s.delete(0, clock.Load(), labels.MustNewMatcher(labels.MatchEqual, "i", "0"))
-		require.Zero(t, ask(), "after the deletion is acknowledged, with rollups %v", tier)
+		require.Zero(t, runQuery(), "after the deletion is acknowledged, with rollups %v", tier)
 		queries.Wait()
 		require.NoError(t, s.Close())
 	}

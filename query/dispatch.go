@@ -182,7 +182,7 @@ func (q *columnarQuery) Exec(ctx context.Context) *promql.Result {
 	}
 	if columnar.Undecided(result.Err) {
 		q.explain = Explain{Undecided: true, UndecidedReason: result.Err.Error()}
-		result = q.askEngine(ctx, q.queryable, q.Text)
+		result = q.runEngine(ctx, q.queryable, q.Text)
 	}
 	if q.explained {
 		q.explainRun(run, time.Since(began))
@@ -198,7 +198,7 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 	if !q.plan.Whole() {
 		text, forget := q.parser.prepare(q.Text, q.plan.Rest())
 		defer forget()
-		result := q.askEngine(ctx, run.Queryable(q.queryable), text)
+		result := q.runEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
 			return &promql.Result{Err: operator.ErrUndecided} // operators and engine count separately
 		}
@@ -231,8 +231,8 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 	return &promql.Result{Value: value, Warnings: annos}
 }
 
-// askEngine lets the engine evaluate text over queryable.
-func (q *columnarQuery) askEngine(ctx context.Context, queryable promstorage.Queryable, text string) *promql.Result {
+// runEngine lets the engine evaluate text over queryable.
+func (q *columnarQuery) runEngine(ctx context.Context, queryable promstorage.Queryable, text string) *promql.Result {
 	inner, err := q.engineQuery(ctx, queryable, q.opts, q.Expression, text)
 	if err != nil {
 		return &promql.Result{Err: fmt.Errorf("prepare the engine's part: %w", err)}

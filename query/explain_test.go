@@ -70,7 +70,7 @@ func TestExplain(t *testing.T) {
 			if d.HasArg("at") {
 				from, to, step = tieredFrom+ms("at"), tieredFrom+ms("at"), time.Second
 			}
-			res, err := ask(e, d.Input, from, to, step, p)
+			res, err := runQuery(e, d.Input, from, to, step, p)
 			require.NoError(t, err)
 			defer res.Close()
 			if d.Cmd == "value" {

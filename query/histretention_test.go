@@ -46,7 +46,7 @@ func TestExpiredHistogramsAreHidden(t *testing.T) {
 		clock.Store(dataFrom + at.Milliseconds())
 		engine := newQueryEngine(t, s.source, query.On)
 		text := function + "(" + metric + "[9d])"
-		got, err := ask(engine, text, dataFrom+at.Milliseconds(), dataFrom+at.Milliseconds(), time.Minute, query.Params{})
+		got, err := runQuery(engine, text, dataFrom+at.Milliseconds(), dataFrom+at.Milliseconds(), time.Minute, query.Params{})
 		require.NoError(t, err)
 		return got.Value.String()
 	}

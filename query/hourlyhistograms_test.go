@@ -149,7 +149,7 @@ func compareHourly(t *testing.T, rng *rand.Rand, ours, theirs *query.Engine, all
 			from := rng.IntN(len(times) - 1)
 			to := from + 1 + rng.IntN(len(times)-from-1) // long windows are read in slices
 			text := fmt.Sprintf("%s({inst=%q,__name__=~'h.'}[%dms])", function, inst, times[to]-times[from]+1)
-			want, got := askHistogram(t, theirs, text, times[to]), askHistogram(t, ours, text, times[to])
+			want, got := queryHistogram(t, theirs, text, times[to]), queryHistogram(t, ours, text, times[to])
 			require.Equal(t, want == nil, got == nil, "%s at %d", text, times[to])
 			if want == nil {
 				continue
@@ -165,7 +165,7 @@ func compareHourly(t *testing.T, rng *rand.Rand, ours, theirs *query.Engine, all
 	require.Greater(t, compared, 200)
 }
 
-func askHistogram(t *testing.T, e *query.Engine, text string, atMs int64) *histogram.FloatHistogram {
+func queryHistogram(t *testing.T, e *query.Engine, text string, atMs int64) *histogram.FloatHistogram {
 	t.Helper()
 	res, err := e.Instant(context.Background(), query.InstantRequest{Query: text, TimeMs: atMs})
 	require.NoError(t, err)

@@ -91,7 +91,7 @@ func TestKeptDays(t *testing.T) {
 		s.write(more)
 		whole := spanFrom + days*dayMs
 		for range 2 { // the cache takes days and quarters that are read as a whole
-			_, err := ask(kept, "d_total", spanFrom, whole, time.Hour, query.Params{})
+			_, err := runQuery(kept, "d_total", spanFrom, whole, time.Hour, query.Params{})
 			require.NoError(t, err)
 		}
 		for range seeds.Number(t, "HALITE_CASES", 120) {
@@ -118,9 +118,9 @@ func compareKeptDays(t *testing.T, g exprs, plain, kept *query.Engine, days int6
 		start -= start % step.Milliseconds()
 	}
 	asked := query.Params{Explain: true, Stats: true, StatsPerStep: true}
-	want, err := ask(plain, text, start, end, step, asked)
+	want, err := runQuery(plain, text, start, end, step, asked)
 	require.NoError(t, err)
-	got, err := ask(kept, text, start, end, step, asked)
+	got, err := runQuery(kept, text, start, end, step, asked)
 	require.NoError(t, err)
 	defer got.Close()
 	a, b := points(want.Value), points(got.Value)

@@ -120,7 +120,7 @@ func TestRetiredSamplesAreAnsweredFromStates(t *testing.T) {
 			start -= start % c.unit
 			step := 3 * c.unit
 			text := fmt.Sprintf("%s(old[%dms])", name, c.length)
-			res, err := ask(e, text, start, end, time.Duration(step)*time.Millisecond, query.Params{})
+			res, err := runQuery(e, text, start, end, time.Duration(step)*time.Millisecond, query.Params{})
 			require.NoError(t, err)
 			warnings, _ := res.Warnings.AsStrings(text, 0, 0)
 			if c.warning == "" {
@@ -173,7 +173,7 @@ func TestRetiredSamplesAreGone(t *testing.T) {
 	at := r.now - 40*dayMs
 	at -= at % hourMs
 	value := func(text string, at int64) string {
-		res, err := ask(e, text, at, at, time.Second, query.Params{})
+		res, err := runQuery(e, text, at, at, time.Second, query.Params{})
 		require.NoError(t, err)
 		defer res.Close()
 		return res.Value.String()

@@ -56,10 +56,10 @@ func TestKeptRowsAreThoseOfTheTable(t *testing.T) {
 			}
 			require.NoError(t, difference(run(plain), run(kept)), text)
 		}
-		res, err := ask(kept, `{__name__=~".+"}`, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
+		res, err := runQuery(kept, `{__name__=~".+"}`, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
 		require.NoError(t, err)
 		cached += res.Explain.Reading.RowsCached
-		want, err := ask(plain, `{__name__=~".+"}`, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
+		want, err := runQuery(plain, `{__name__=~".+"}`, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
 		require.NoError(t, err)
 		require.NoError(t, difference(answerOf("all", want, nil), answerOf("all", res, nil)))
 	}

@@ -317,8 +317,8 @@ func (o Options) estimate(expr parser.Expr, s expression.Expression, series func
 				evaluations = added(points, spanMs/l.stepMs(above)+1)
 			}
 		}
-		each := added((spanMs+windowMs)/assumedIntervalMs, evaluations)
-		samples = added(samples, saturated(series(selector.LabelMatchers), each))
+		perSeries := added((spanMs+windowMs)/assumedIntervalMs, evaluations)
+		samples = added(samples, saturated(series(selector.LabelMatchers), perSeries))
 		return nil
 	})
 	return samples

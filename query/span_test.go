@@ -43,7 +43,7 @@ func (s *stack) fillSpan(series int, fromMs, toMs, intervalMs int64) {
 
 // scan queries a span that ends at toMs, and returns the figures of the reads.
 func scan(tb testing.TB, e *query.Engine, text string, fromMs, toMs int64, step time.Duration) read.Figures {
-	res, err := ask(e, text, fromMs, toMs, step, query.Params{Explain: true})
+	res, err := runQuery(e, text, fromMs, toMs, step, query.Params{Explain: true})
 	require.NoError(tb, err)
 	defer res.Close()
 	require.NotEmpty(tb, res.Value.(interface{ String() string }).String())
@@ -219,14 +219,14 @@ func TestJoinsReadOnlyWhatCanMatch(t *testing.T) {
 	} {
 		read := scan(t, e, text, from, to, time.Minute)
 		require.Equal(t, rows, read.Rows, text)
-		want, err := ask(e, text, from, to, time.Minute, query.Params{Columnar: query.Off, Explain: true})
+		want, err := runQuery(e, text, from, to, time.Minute, query.Params{Columnar: query.Off, Explain: true})
 		require.NoError(t, err)
-		got, err := ask(e, text, from, to, time.Minute, query.Params{Explain: true})
+		got, err := runQuery(e, text, from, to, time.Minute, query.Params{Explain: true})
 		require.NoError(t, err)
 		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
 	}
 	// Two series of a job are an error even without a match.
 	text := `c_total{i="000001"} / on (job) c_total{i!~"0000(05|09|13|17|21|25|29|33|37)"}`
-	_, err := ask(e, text, from, to, time.Minute, query.Params{})
+	_, err := runQuery(e, text, from, to, time.Minute, query.Params{})
 	require.ErrorContains(t, err, "duplicate series")
 }

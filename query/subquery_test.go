@@ -44,7 +44,7 @@ func TestSubqueriesAddInOrder(t *testing.T) {
 	} {
 		var got [2]answer
 		for i, way := range []query.Switch{query.On, query.Off} {
-			res, err := ask(e, text, dataFrom+2*hourMs, dataFrom+3*hourMs, time.Minute, query.Params{Columnar: way, Explain: true})
+			res, err := runQuery(e, text, dataFrom+2*hourMs, dataFrom+3*hourMs, time.Minute, query.Params{Columnar: way, Explain: true})
 			got[i] = answerOf(text, res, err)
 		}
 		require.Equal(t, "columnar", got[0].way, text)

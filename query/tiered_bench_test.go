@@ -41,7 +41,7 @@ func BenchmarkTierCosts(b *testing.B) {
 			for _, name := range []string{"max_over_time", "avg_over_time", "increase"} {
 				text := fmt.Sprintf("%s(c_total[%s])", name, window)
 				b.Run(fmt.Sprintf("%ds/%s/%s", interval/1000, window, name), func(b *testing.B) {
-					s.askTiers(b, kept, tierQuestion{text: text, step: time.Second}, end, series)
+					s.queryTiers(b, kept, tierQuestion{text: text, step: time.Second}, end, series)
 				})
 			}
 		}

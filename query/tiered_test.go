@@ -216,9 +216,9 @@ func TestTiersAreExact(t *testing.T) {
 			text, exact, start, end, step := w.question(functions)
 			way := []query.Switch{query.On, query.On, query.Default}[w.IntN(3)]
 			stepTime := time.Duration(step) * time.Millisecond
-			want, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
+			want, err := runQuery(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
 			require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
-			got, err := ask(e, text, start, end, stepTime, query.Params{Tiers: way, Explain: true})
+			got, err := runQuery(e, text, start, end, stepTime, query.Params{Tiers: way, Explain: true})
 			require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
 			require.NoError(t, tieredDifference(want.Value.(promengine.Matrix), got.Value.(promengine.Matrix), exact),
 				"HALITE_SEED=%d %s from %d to %d by %s: %s", seed, text, start, end, stepTime, got.Explain)

@@ -42,10 +42,10 @@ func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 			for range 6 {
 				text, exact, start, end, step := w.question(functions)
 				stepTime := time.Duration(step) * time.Millisecond
-				want, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
+				want, err := runQuery(e, text, start, end, stepTime, query.Params{Tiers: query.Off})
 				require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
 				for range 2 { // the second query uses the cache
-					got, err := ask(e, text, start, end, stepTime, query.Params{Tiers: query.On, Explain: true})
+					got, err := runQuery(e, text, start, end, stepTime, query.Params{Tiers: query.On, Explain: true})
 					require.NoError(t, err, "HALITE_SEED=%d %s", seed, text)
 					require.NoError(t, tieredDifference(want.Value.(promengine.Matrix), got.Value.(promengine.Matrix), exact),
 						"HALITE_SEED=%d %s from %d to %d by %s: %s", seed, text, start, end, stepTime, got.Explain)
@@ -108,7 +108,7 @@ func TestKeptStatesMissNoSample(t *testing.T) {
 		running.Go(func() {
 			for stop.Err() == nil {
 				least := written.Load()
-				res, err := ask(e, "sum(count_over_time(c_total[5d]))", end, end, time.Second, query.Params{Tiers: query.On})
+				res, err := runQuery(e, "sum(count_over_time(c_total[5d]))", end, end, time.Second, query.Params{Tiers: query.On})
 				if err != nil {
 					t.Errorf("ask: %v", err)
 					return

@@ -48,15 +48,15 @@ func BenchmarkTierRanges(b *testing.B) {
 			end := tieredFrom + world.days*dayMs
 			kept := s.withRowCache(0)
 			for _, q := range world.questions {
-				b.Run(q.name, func(b *testing.B) { s.askTiers(b, kept, q, end, series) })
+				b.Run(q.name, func(b *testing.B) { s.queryTiers(b, kept, q, end, series) })
 			}
 			require.NoError(b, s.Close())
 		})
 	}
 }
 
-// askTiers runs one query in every way. kept has a cache of rows and states.
-func (s *stack) askTiers(b *testing.B, kept *source, q tierQuestion, end, series int64) {
+// queryTiers runs one query in every way. kept has a cache of rows and states.
+func (s *stack) queryTiers(b *testing.B, kept *source, q tierQuestion, end, series int64) {
 	for _, way := range []struct {
 		name string
 		from *source
@@ -69,7 +69,7 @@ func (s *stack) askTiers(b *testing.B, kept *source, q tierQuestion, end, series
 			e, err := newEngine(query.Options{Queryable: way.from})
 			require.NoError(b, err)
 			one := func() {
-				res, err := ask(e, q.text, end-q.spanDays*dayMs, end, q.step, query.Params{Tiers: way.use})
+				res, err := runQuery(e, q.text, end-q.spanDays*dayMs, end, q.step, query.Params{Tiers: way.use})
 				require.NoError(b, err)
 				res.Close()
 			}

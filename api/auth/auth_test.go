@@ -52,8 +52,8 @@ func write(t testing.TB, dir, name, content string) string {
 	return path
 }
 
-// ask sends the header Authorization.
-func ask(a *Authenticator, header string) (*principal.Principal, error) {
+// authenticate sends the header Authorization.
+func authenticate(a *Authenticator, header string) (*principal.Principal, error) {
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	if header != "" {
 		r.Header.Set("Authorization", header)
@@ -102,7 +102,7 @@ func TestIdentify(t *testing.T) {
 		{"secret", "", ReasonBadCredentials, 0},
 		{"Digest secret", "", ReasonBadCredentials, 0},
 	} {
-		p, err := ask(a, c.header)
+		p, err := authenticate(a, c.header)
 		if c.reason == "" {
 			require.NoError(t, err, c.header)
 			require.Equal(t, c.name, p.Name)
@@ -121,7 +121,7 @@ func TestIdentify(t *testing.T) {
 func TestExposure(t *testing.T) {
 	open, err := New(Options{})
 	require.NoError(t, err)
-	p, err := ask(open, "Bearer anything")
+	p, err := authenticate(open, "Bearer anything")
 	require.NoError(t, err)
 	require.Equal(t, principal.Every, p.Scopes)
 	closed, err := New(Options{AccessFile: write(t, t.TempDir(), "access.yml",
@@ -203,7 +203,7 @@ func TestReload(t *testing.T) {
 	var log bytes.Buffer
 	a, err := New(Options{AccessFile: path, Registerer: registry, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	require.NoError(t, err)
-	works := func(secret string) bool { _, err := ask(a, "Bearer "+secret); return err == nil }
+	works := func(secret string) bool { _, err := authenticate(a, "Bearer "+secret); return err == nil }
 	require.True(t, works("one"))
 
 	write(t, dir, "access.yml", token("two"))
@@ -245,19 +245,19 @@ func TestPasswordExchange(t *testing.T) {
 	config := func(password string) string { return fmt.Sprintf("basic_auth_users: {u: %q}", hashOf(t, password)) }
 	a, err := New(Options{WebConfigFile: write(t, dir, "web.yml", config("one"))})
 	require.NoError(t, err)
-	_, err = ask(a, basic("u", "one"))
+	_, err = authenticate(a, basic("u", "one"))
 	require.NoError(t, err)
-	_, err = ask(a, basic("u", "two"))
+	_, err = authenticate(a, basic("u", "two"))
 	require.Error(t, err)
 	write(t, dir, "web.yml", config("two"))
 	a.reloadChanged()
-	_, err = ask(a, basic("u", "one"))
+	_, err = authenticate(a, basic("u", "one"))
 	require.Error(t, err)
-	_, err = ask(a, basic("u", "two"))
+	_, err = authenticate(a, basic("u", "two"))
 	require.NoError(t, err)
 	write(t, dir, "web.yml", "basic_auth_users: {}")
 	require.ErrorContains(t, a.Reload(), "restart")
-	_, err = ask(a, basic("u", "two"))
+	_, err = authenticate(a, basic("u", "two"))
 	require.NoError(t, err)
 }
 
@@ -298,7 +298,7 @@ func TestNewToken(t *testing.T) {
 	require.NotContains(t, entry, token)
 	a, err := New(Options{AccessFile: write(t, t.TempDir(), "access.yml", entry)})
 	require.NoError(t, err, entry)
-	p, err := ask(a, "Bearer "+token)
+	p, err := authenticate(a, "Bearer "+token)
 	require.NoError(t, err)
 	require.Equal(t, "grafana: x", p.Name)
 	require.Equal(t, principal.Read|principal.Admin, p.Scopes)

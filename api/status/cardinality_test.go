@@ -90,8 +90,8 @@ func handlerOf(w *world, change func(o *Options)) *Handler {
 	return New(o)
 }
 
-// ask sends parameters.
-func ask(t *testing.T, h *Handler, params string) (*Cardinality, error) {
+// cardinality sends parameters.
+func cardinality(t *testing.T, h *Handler, params string) (*Cardinality, error) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/?"+params, nil)
 	require.NoError(t, r.ParseForm())
@@ -108,7 +108,7 @@ func TestCardinality(t *testing.T) {
 	require.NoError(t, err)
 	reads.Read("", "up")
 	h := handlerOf(w, func(o *Options) { o.Index.LastReads = reads })
-	c, err := ask(t, h, "")
+	c, err := cardinality(t, h, "")
 	require.NoError(t, err)
 	upBytes, loadBytes := int64(today+2), int64(today+4)
 	total := Counts{Series: 5, New: 2, Gone: 1, Rows: 3*24 + 3}
@@ -123,13 +123,13 @@ func TestCardinality(t *testing.T) {
 	}, c)
 	require.Zero(t, w.held)
 
-	c, err = ask(t, h, "unread=true&by=new&limit=1")
+	c, err = cardinality(t, h, "unread=true&by=new&limit=1")
 	require.NoError(t, err)
 	require.Len(t, c.Metrics, 1)
 	require.Equal(t, "load", c.Metrics[0].Name)
 	require.Equal(t, total, c.Total, "of all metrics")
 
-	c, err = ask(t, h, "metric=up&label=host&day=2024-10-03")
+	c, err = cardinality(t, h, "metric=up&label=host&day=2024-10-03")
 	require.NoError(t, err)
 	require.Len(t, c.Days, 7)
 	require.Equal(t, DayCounts{"2024-10-03", Counts{Series: 4, New: 4, Rows: 75}}, c.Days[6])
@@ -137,7 +137,7 @@ func TestCardinality(t *testing.T) {
 	require.Equal(t, ValueCounts{"gone", Counts{Series: 1, New: 1, Rows: 3}}, c.Values[0])
 	require.Len(t, c.Values, 4)
 
-	c, err = ask(t, h, "label=job&by=gone")
+	c, err = cardinality(t, h, "label=job&by=gone")
 	require.NoError(t, err)
 	require.Equal(t, []ValueCounts{{"", Counts{Series: 3, Gone: 1, Rows: 72}}, {"x", Counts{Series: 2, New: 2, Rows: 3}}}, c.Values)
 }
@@ -146,32 +146,32 @@ func TestCardinality(t *testing.T) {
 func TestCardinalityLimits(t *testing.T) {
 	w := newWorld()
 	h := handlerOf(w, func(o *Options) { o.Limits.CardinalityValuesMax = 2 })
-	c, err := ask(t, h, "label=host&metric=up")
+	c, err := cardinality(t, h, "label=host&metric=up")
 	require.NoError(t, err)
 	require.True(t, c.ValuesCut)
 	require.Len(t, c.Values, 2)
 	require.True(t, c.Labels[slices.IndexFunc(c.Labels, func(l LabelCounts) bool { return l.Name == "host" })].Cut)
-	c, err = ask(t, h, "")
+	c, err = cardinality(t, h, "")
 	require.NoError(t, err)
 	require.Equal(t, LabelCounts{Name: "host", Values: 2, Cut: true}, c.Labels[0])
 
-	_, err = ask(t, handlerOf(w, func(o *Options) { o.Limits.CardinalityMetricsMax = 1 }), "")
+	_, err = cardinality(t, handlerOf(w, func(o *Options) { o.Limits.CardinalityMetricsMax = 1 }), "")
 	require.ErrorIs(t, err, ErrBadRequest)
 	require.ErrorContains(t, err, "more than 1 metrics")
 
-	c, err = ask(t, handlerOf(w, func(o *Options) { o.Limits.CardinalityTimeMax = time.Nanosecond }), "")
+	c, err = cardinality(t, handlerOf(w, func(o *Options) { o.Limits.CardinalityTimeMax = time.Nanosecond }), "")
 	require.NoError(t, err)
 	require.False(t, c.Complete)
 	require.Equal(t, 2, c.MetricsAll)
 
 	w.add(labels.FromStrings("__name__", "bomb"), 0, 0, 0)
-	c, err = ask(t, handlerOf(w, nil), "")
+	c, err = cardinality(t, handlerOf(w, nil), "")
 	require.NoError(t, err)
 	require.True(t, c.Metrics[0].TooLarge)
 	require.Equal(t, "bomb", c.Metrics[0].Name)
 
 	w.err = errors.New("disk on fire")
-	_, err = ask(t, handlerOf(w, nil), "")
+	_, err = cardinality(t, handlerOf(w, nil), "")
 	require.ErrorContains(t, err, "disk on fire")
 }
 
@@ -182,19 +182,19 @@ func TestCardinalityRequests(t *testing.T) {
 		"label=%ff": "label",
 		"by=size":   "unknown", "unread=perhaps": "true or false", "limit=0": "limit", "what=1": "is unknown",
 	} {
-		_, err := ask(t, h, params)
+		_, err := cardinality(t, h, params)
 		require.ErrorIs(t, err, ErrBadRequest, params)
 		require.ErrorContains(t, err, text, params)
 	}
 	// The bounds are options.
 	small := New(Options{Index: h.opts.Index, Limits: Limits{ListMax: 5, DaysMax: 2}})
-	_, err := ask(t, small, "limit=6")
+	_, err := cardinality(t, small, "limit=6")
 	require.ErrorContains(t, err, "from 1 to 5")
-	_, err = ask(t, small, "days=3")
+	_, err = cardinality(t, small, "days=3")
 	require.ErrorContains(t, err, "from 1 to 2")
-	_, err = ask(t, New(Options{}), "")
+	_, err = cardinality(t, New(Options{}), "")
 	require.ErrorIs(t, err, ErrOff)
-	c, err := ask(t, h, "day=1970-01-02")
+	c, err := cardinality(t, h, "day=1970-01-02")
 	require.NoError(t, err)
 	require.Len(t, c.Days, 1)
 }

@@ -64,14 +64,14 @@ func TestAliasesOfTenant(t *testing.T) {
 	for who, base := range bases {
 		s.writeThree(who, base, old)
 	}
-	status, text := s.ask("operator", "", http.MethodPost, "/api/v1/admin/flush", "")
+	status, text := s.request("operator", "", http.MethodPost, "/api/v1/admin/flush", "")
 	require.Less(t, status, 300, text)
 	for who, base := range bases {
 		s.writeThree(who, base+100, now)
 	}
 	get := func(who, path string) string {
 		t.Helper()
-		status, text := s.ask(who, "", http.MethodGet, path, "")
+		status, text := s.request(who, "", http.MethodGet, path, "")
 		require.Equal(t, http.StatusOK, status, text)
 		return text
 	}
@@ -107,14 +107,14 @@ func TestAliasesOfTenant(t *testing.T) {
 	require.Contains(t, get("beta", "/api/v1/admin/aliases"), `"data":[]`)
 	require.Contains(t, get("beta", "/api/suggest?type=metrics"), `["m"]`)
 	require.Contains(t, get("beta", "/api/suggest?type=tagk"), `["beta","i"]`)
-	status, text = s.ask("beta", "", http.MethodGet, "/api/query?start=1h-ago&m=none:renamed", "")
+	status, text = s.request("beta", "", http.MethodGet, "/api/query?start=1h-ago&m=none:renamed", "")
 	require.Equal(t, http.StatusBadRequest, status)
 	require.Contains(t, text, "No such name for 'metrics': 'renamed'")
 	require.Equal(t, "110 111 112", s.values("all", "acme|beta", "renamed", now))
 	require.Equal(t, "110 111 112 120 121 122", s.values("all", "acme|beta", "m", now))
 
 	// A deletion by the new names deletes what is stored, of this tenant only.
-	status, text = s.ask("acme", "", http.MethodDelete,
+	status, text = s.request("acme", "", http.MethodDelete,
 		fmt.Sprintf("/api/query?start=%d&m=", old.Unix()-60)+url.QueryEscape("none:renamed{index=1}"), "")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Contains(t, text, `111`)

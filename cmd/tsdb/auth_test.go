@@ -137,8 +137,8 @@ func (s *secureServer) await(c *http.Client) {
 	}, time.Minute, 50*time.Millisecond, "%s\n%s", s.log, last)
 }
 
-// ask sends a request with the header Authorization, or as USER:PASSWORD.
-func (s *secureServer) ask(method, path, as string, body []byte) (status int, text string) {
+// request sends a request with the header Authorization, or as USER:PASSWORD.
+func (s *secureServer) request(method, path, as string, body []byte) (status int, text string) {
 	s.server.t.Helper()
 	req, err := http.NewRequest(method, s.url+path, bytes.NewReader(body))
 	require.NoError(s.server.t, err)
@@ -212,7 +212,7 @@ func TestLogIn(t *testing.T) {
 		{"POST", "/api/v1/admin/tsdb/delete_series?match[]=secured", "part-secret", nil, 204, ""},
 		{"GET", "/api/v1/query?query=count(secured)", "read-secret", nil, 200, `"2"`},
 	} {
-		status, text := s.ask(c.method, c.path, c.as, c.body)
+		status, text := s.request(c.method, c.path, c.as, c.body)
 		require.Equal(t, c.status, status, "%s as %q: %s", c.path, c.as, text)
 		if c.holds != "restricted" {
 			require.Contains(t, text, c.holds, "%s as %q", c.path, c.as)
@@ -266,7 +266,7 @@ func (s *secureServer) noSecrets(t *testing.T, hash string) {
 		"/api/v1/status/flags", "/api/v1/status/config", "/api/v1/status/runtimeinfo", "/api/v1/status/senders", "/metrics",
 		"/", "/api/v1/status/active_queries", "/debug/pprof/cmdline", "/debug/pprof/heap?debug=1", "/debug/pprof/goroutine?debug=2",
 	} {
-		status, text := s.ask("GET", path, "boss:user-secret", nil)
+		status, text := s.request("GET", path, "boss:user-secret", nil)
 		require.Equal(t, http.StatusOK, status, path)
 		shown[path] = text
 	}
@@ -318,7 +318,7 @@ func TestExchangeUnderLoad(t *testing.T) {
 	}
 	works := func(secret string, want int) func() bool {
 		return func() bool {
-			status, _ := s.ask("POST", "/api/v1/write", secret, encodeWrite([]point{{"probe", "a", time.Now().UnixMilli(), 1}}))
+			status, _ := s.request("POST", "/api/v1/write", secret, encodeWrite([]point{{"probe", "a", time.Now().UnixMilli(), 1}}))
 			return status == want
 		}
 	}
@@ -345,7 +345,7 @@ func TestExchangeUnderLoad(t *testing.T) {
 	senders.Wait()
 	require.Zero(t, failed.Load(), s.log)
 	require.Greater(t, sent.Load(), int64(20))
-	_, text := s.ask("GET", "/metrics", "reader", nil)
+	_, text := s.request("GET", "/metrics", "reader", nil)
 	require.Contains(t, text, "tsdb_web_auth_last_reload_successful 0")
 }
 
@@ -359,12 +359,12 @@ func TestClientCertificates(t *testing.T) {
 	s := startSecure(t, a, "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n",
 		"users: [{name: viewer, scopes: [read]}]\n")
 	s.await(a.client("viewer"))
-	status, text := s.ask("GET", "/api/v1/query?query=1", "", nil)
+	status, text := s.request("GET", "/api/v1/query?query=1", "", nil)
 	require.Equal(t, http.StatusOK, status, text)
-	status, text = s.ask("POST", "/api/v1/write", "", []byte{})
+	status, text = s.request("POST", "/api/v1/write", "", []byte{})
 	require.Equal(t, http.StatusForbidden, status, text)
 	s.http = a.client("operator")
-	status, text = s.ask("POST", "/api/v1/write", "", encodeWrite([]point{{"m", "a", time.Now().UnixMilli(), 1}}))
+	status, text = s.request("POST", "/api/v1/write", "", encodeWrite([]point{{"m", "a", time.Now().UnixMilli(), 1}}))
 	require.Equal(t, http.StatusNoContent, status, text)
 	_, err := a.client("").Get(s.url + "/-/healthy")
 	require.Error(t, err, "without a certificate")

@@ -34,13 +34,13 @@ func BenchmarkDisconnect(b *testing.B) {
 				"step": {"3"}, "nocache": {"1"},
 			}.Encode()
 			began := time.Now()
-			require.NoError(b, askAndRead(b.Context(), ask))
+			require.NoError(b, queryAndRead(b.Context(), ask))
 			whole := time.Since(began)
 			var longest time.Duration
 			for b.Loop() {
 				for range breaks {
 					ctx, goAway := context.WithTimeout(b.Context(), rand.N(whole))
-					err := askAndRead(ctx, ask)
+					err := queryAndRead(ctx, ask)
 					goAway()
 					if err != nil {
 						longest = max(longest, s.untilIdle(b))
@@ -53,7 +53,7 @@ func BenchmarkDisconnect(b *testing.B) {
 	}
 }
 
-func askAndRead(ctx context.Context, ask string) error {
+func queryAndRead(ctx context.Context, ask string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ask, nil)
 	if err != nil {
 		return err

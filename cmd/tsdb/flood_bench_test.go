@@ -36,7 +36,7 @@ func BenchmarkSmallQueriesInFlood(b *testing.B) {
 		began := time.Now()
 		for i := range floods {
 			flood.Go(func() {
-				for askAndRead(ctx, ask(`max_over_time(sum(rate(heavy_total[5m]))[5m:1s])`)) == nil {
+				for queryAndRead(ctx, ask(`max_over_time(sum(rate(heavy_total[5m]))[5m:1s])`)) == nil {
 					answered[i]++
 				}
 			})
@@ -45,7 +45,7 @@ func BenchmarkSmallQueriesInFlood(b *testing.B) {
 		var took []time.Duration
 		for range asked {
 			at := time.Now()
-			require.NoError(b, askAndRead(b.Context(), ask(`rate(light_total[5m])`)))
+			require.NoError(b, queryAndRead(b.Context(), ask(`rate(light_total[5m])`)))
 			took = append(took, time.Since(at))
 			time.Sleep(100 * time.Millisecond)
 			if time.Since(began) > 50*time.Second {

@@ -85,8 +85,8 @@ func (s *server) loadForDashboards() {
 		s.write(wave("dashboard_metric", 20, now, now.Add(time.Millisecond), time.Second))
 		s.write(wave("dashboard_old", 20, old, old.Add(20*time.Minute), time.Minute))
 		s.write(wave(fmt.Sprintf("dashboard_new_%d", i), 1, now, now.Add(time.Millisecond), time.Second))
-		s.askForDashboards("sum(rate(dashboard_old[5m]))", old, old.Add(20*time.Minute))
-		s.askForDashboards("sum(dashboard_metric)", now.Add(-time.Minute), now)
+		s.queryDashboards("sum(rate(dashboard_old[5m]))", old, old.Add(20*time.Minute))
+		s.queryDashboards("sum(dashboard_metric)", now.Add(-time.Minute), now)
 		if i%4 == 0 {
 			s.flush()
 			s.refusedForDashboards(now)
@@ -95,7 +95,7 @@ func (s *server) loadForDashboards() {
 	}
 }
 
-func (s *server) askForDashboards(query string, from, to time.Time) {
+func (s *server) queryDashboards(query string, from, to time.Time) {
 	s.t.Helper()
 	_, _, err := s.queryRange(query, from, to, 15*time.Second)
 	require.NoError(s.t, err)
@@ -179,7 +179,7 @@ func (s *server) checkPanel(
 				}
 			}
 			began := time.Now()
-			series, finite, err := s.askPanel(q, text, from, to)
+			series, finite, err := s.queryPanel(q, text, from, to)
 			switch took := time.Since(began); {
 			case err != nil:
 				fail(q, "%v", err)
@@ -212,7 +212,7 @@ func namesIn(t testing.TB, text string) (names []string) {
 	return names
 }
 
-func (s *server) askPanel(q grafana.Target, text string, from, to time.Time) (series, finite int, err error) {
+func (s *server) queryPanel(q grafana.Target, text string, from, to time.Time) (series, finite int, err error) {
 	if q.Range {
 		return s.queryRange(text, from, to, dashboardStep)
 	}

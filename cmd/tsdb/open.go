@@ -52,7 +52,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 		}
 	}()
 	if !c.direct() {
-		if db.lock, err = c.takeStorage(); err != nil {
+		if db.lock, err = c.lockStorage(); err != nil {
 			return db, err
 		}
 	}
@@ -123,8 +123,8 @@ func newDatabase(c *serveConfig) (*database, error) {
 	return &database{tabletLog: events}, err
 }
 
-// takeStorage locks the directory of all data and frees space in it for the start.
-func (c *serveConfig) takeStorage() (lock io.Closer, err error) {
+// lockStorage locks the directory of all data and frees space in it for the start.
+func (c *serveConfig) lockStorage() (lock io.Closer, err error) {
 	if lock, err = datadir.Lock(c.storagePath); err != nil {
 		return nil, err
 	}

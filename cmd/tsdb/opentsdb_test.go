@@ -38,9 +38,9 @@ func dialTelnet(addr string) (*telnet, error) {
 	return &telnet{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(time.Minute))
 }
 
-// ask sends lines and the command status. It returns the answers to the lines. After the answer to status they are
+// send sends lines and the command status. It returns the answers to the lines. After the answer to status they are
 // durable.
-func (c *telnet) ask(lines string) (answers string, err error) {
+func (c *telnet) send(lines string) (answers string, err error) {
 	if _, err := io.WriteString(c, lines+"status\n"); err != nil {
 		return "", err
 	}
@@ -93,7 +93,7 @@ func TestOpenTSDBProtocols(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	nowSeconds := time.Now().Unix()
-	answers, err := c.ask(fmt.Sprintf("put sys.cpu-user %d 1 host=a\nput sys.cpu-user %d.25 2.5 host=a\n"+
+	answers, err := c.send(fmt.Sprintf("put sys.cpu-user %d 1 host=a\nput sys.cpu-user %d.25 2.5 host=a\n"+
 		"put sys.cpu-user 1x 2 host=a\n", nowSeconds-2, nowSeconds-1))
 	require.NoError(t, err)
 	require.Equal(t, "put: invalid value: Invalid character 'x' in 1x\n", answers)
@@ -202,7 +202,7 @@ func (l *telnetLoad) run(addr string, startSeconds int64) {
 		for n := range 10 {
 			fmt.Fprintf(&lines, "put killed.load %d %d from=%s n=%d\n", startSeconds+round, round, l.name, n)
 		}
-		if _, err := c.ask(lines.String()); err != nil {
+		if _, err := c.send(lines.String()); err != nil {
 			return
 		}
 		l.acked = round

@@ -52,7 +52,7 @@ func TestKilledServerNamesItsQueries(t *testing.T) {
 	defer clients.Wait()
 	for range 2 {
 		clients.Go(func() {
-			_ = askAndRead(ctx, s.url+"/api/v1/query_range?"+url.Values{
+			_ = queryAndRead(ctx, s.url+"/api/v1/query_range?"+url.Values{
 				"query": {heavy}, "start": {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)},
 				"step": {"1"}, "nocache": {"1"},
 			}.Encode())

@@ -108,15 +108,15 @@ func (g *growing) write(step int) error {
 	return nil
 }
 
-// ask evaluates an expression now.
-func (g *growing) ask(expr string) (*query.Result, error) {
+// runQuery evaluates an expression now.
+func (g *growing) runQuery(expr string) (*query.Result, error) {
 	return g.db.engine.Instant(context.Background(), query.InstantRequest{Query: expr, TimeMs: g.nowMs.Load()})
 }
 
 // compare demands that every series has exactly the acknowledged samples.
 func (g *growing) compare() {
 	g.t.Helper()
-	result, err := g.ask("hot_total[6h]")
+	result, err := g.runQuery("hot_total[6h]")
 	require.NoError(g.t, err)
 	defer result.Close()
 	matrix := result.Value.(promql.Matrix)
@@ -191,7 +191,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 					return
 				case <-time.After(5 * time.Millisecond):
 				}
-				result, err := g.ask(expr)
+				result, err := g.runQuery(expr)
 				if err != nil {
 					t.Errorf("%s: %v", expr, err)
 					return
@@ -322,7 +322,7 @@ func TestReloadIsWhole(t *testing.T) {
 			{Labels: labels.FromStrings("__name__", metric), TsMs: g.nowMs.Load()},
 		}))
 		require.NoError(t, err)
-		result, err := g.ask(metric)
+		result, err := g.runQuery(metric)
 		require.NoError(t, err)
 		defer result.Close()
 		require.Contains(t, result.Value.String(), `version="`+name+`"`)

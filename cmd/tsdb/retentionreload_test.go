@@ -87,7 +87,7 @@ func (r *reloaded) reload(text string, age time.Duration) {
 // compare demands the samples that must be there, and none older than age.
 func (r *reloaded) compare(age time.Duration) {
 	r.t.Helper()
-	result, err := r.ask("hot_total[30d]")
+	result, err := r.runQuery("hot_total[30d]")
 	require.NoError(r.t, err)
 	defer result.Close()
 	found := map[int64]float64{}
@@ -116,7 +116,7 @@ func TestRetentionChangesUnderLoad(t *testing.T) {
 		func() error { _, err := r.db.sweeper.Sweep(context.Background()); return err },
 		func() error { return r.db.store.CollectGarbage(context.Background()) },
 		func() error { return r.db.index.Maintain(context.Background()) },
-		func() error { result, err := r.ask("count_over_time(hot_total[14d])"); result.Close(); return err },
+		func() error { result, err := r.runQuery("count_over_time(hot_total[14d])"); result.Close(); return err },
 	} {
 		beside.Go(func() {
 			for {

@@ -260,29 +260,29 @@ func TestRulesOfTenants(t *testing.T) {
 			"{name: i, tenant: beta, interval: 1s, rules: [{record: temps:beta, expr: count(temp) or vector(0)}]}]"), 0o600))
 	s := startTenants(t, t.TempDir(), "--no-web.self-scrape", "--config.file", config)
 	for _, who := range []string{"acme", "default"} {
-		status, text := s.ask(who, "", http.MethodPost, "/api/v1/import/prometheus", "temp{of=\""+who+"\"} 40\n")
+		status, text := s.request(who, "", http.MethodPost, "/api/v1/import/prometheus", "temp{of=\""+who+"\"} 40\n")
 		require.Less(t, status, 300, text)
 	}
 	for tenant, metric := range map[string]string{"default": "temps", "acme": "temps:acme"} {
 		require.Eventually(t, func() bool {
-			_, text := s.ask(tenant, "", http.MethodGet, "/api/v1/query?query="+metric, "")
+			_, text := s.request(tenant, "", http.MethodGet, "/api/v1/query?query="+metric, "")
 			return strings.Contains(text, `"1"`)
 		}, time.Minute, 20*time.Millisecond, "the rule counts the series of its tenant alone")
 	}
 	require.Eventually(t, func() bool {
-		_, text := s.ask("beta", "", http.MethodGet, "/api/v1/query?query=temps:beta", "")
+		_, text := s.request("beta", "", http.MethodGet, "/api/v1/query?query=temps:beta", "")
 		return strings.Contains(text, `"0"`)
 	}, time.Minute, 20*time.Millisecond, "a rule creates its tenant")
 	visible := map[string][]string{"default": {"Secret", "temps"}, "acme": {"Hot", "temps:acme"}, "beta": {"temps:beta"}}
 	for tenant := range visible {
 		require.Eventually(t, func() bool {
-			_, text := s.ask(tenant, "", http.MethodGet, "/api/v1/query?query=ALERTS", "")
+			_, text := s.request(tenant, "", http.MethodGet, "/api/v1/query?query=ALERTS", "")
 			return tenant == "beta" || strings.Contains(text, "firing")
 		}, time.Minute, 20*time.Millisecond)
-		_, groups := s.ask(tenant, "", http.MethodGet, "/api/v1/rules", "")
+		_, groups := s.request(tenant, "", http.MethodGet, "/api/v1/rules", "")
 		require.Contains(t, groups, fmt.Sprintf(`"tenant":%q`, tenant))
-		_, names := s.ask(tenant, "", http.MethodGet, "/api/v1/label/__name__/values", "")
-		_, alerts := s.ask(tenant, "", http.MethodGet, "/api/v1/label/alertname/values", "")
+		_, names := s.request(tenant, "", http.MethodGet, "/api/v1/label/__name__/values", "")
+		_, alerts := s.request(tenant, "", http.MethodGet, "/api/v1/label/alertname/values", "")
 		for of, texts := range visible {
 			for _, text := range texts {
 				require.Equal(t, of == tenant, strings.Contains(groups, fmt.Sprintf(`"name":%q`, text)), "%s of %s", text, tenant)
@@ -290,7 +290,7 @@ func TestRulesOfTenants(t *testing.T) {
 			}
 		}
 	}
-	status, text := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=ALERTS", "")
+	status, text := s.request("acme", "", http.MethodGet, "/api/v1/query?query=ALERTS", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, text, `"of":"acme"`)
 	require.NotContains(t, text, `"of":"default"`)

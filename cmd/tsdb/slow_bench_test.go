@@ -37,7 +37,7 @@ func BenchmarkSlowReaders(b *testing.B) {
 		var begun, refused atomic.Int64
 		for range clients {
 			asked.Go(func() {
-				code := s.askWithoutReading(b, ask)
+				code := s.queryWithoutReading(b, ask)
 				if code == http.StatusOK {
 					begun.Add(1)
 				} else if code == http.StatusServiceUnavailable {
@@ -65,8 +65,8 @@ func BenchmarkSlowReaders(b *testing.B) {
 	b.ReportMetric(before, "MiB-before")
 }
 
-// askWithoutReading sends a request, and reads at most the status of the answer.
-func (s *server) askWithoutReading(b *testing.B, path string) int {
+// queryWithoutReading sends a request, and reads at most the status of the answer.
+func (s *server) queryWithoutReading(b *testing.B, path string) int {
 	addr := strings.TrimPrefix(s.url, "http://")
 	c, err := net.Dial("tcp", addr)
 	require.NoError(b, err)

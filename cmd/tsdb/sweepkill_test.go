@@ -105,13 +105,13 @@ func (w *sweeping) run() {
 	servers := w.launch()
 	for _, s := range servers {
 		s.awaitReady()
-		w.ask(s)
+		w.runQueries(s)
 	}
 	require.Eventually(w.t, func() bool {
 		return slices.ContainsFunc(servers, func(s *server) bool { return s.metric("tsdb_retention_last_sweep_timestamp_seconds") > 0 })
 	}, time.Minute, 20*time.Millisecond, "%s", servers[0].log)
 	for _, s := range servers {
-		w.ask(s)
+		w.runQueries(s)
 		require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 	}
 	w.compare(true)
@@ -157,7 +157,7 @@ func (w *sweeping) rolledUp() {
 	require.Eventually(w.t, func() bool {
 		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_day_passes") == 0
 	}, time.Minute, 50*time.Millisecond, "%s", s.log)
-	w.ask(s)
+	w.runQueries(s)
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 }
 
@@ -175,8 +175,8 @@ func (w *sweeping) questions() (out []url.Values) {
 	return out
 }
 
-// ask demands the answers that a server gave first.
-func (w *sweeping) ask(s *server) {
+// runQueries demands the answers that a server gave first.
+func (w *sweeping) runQueries(s *server) {
 	w.t.Helper()
 	for n, q := range w.questions() {
 		code, a := s.get("/api/v1/query", q)
@@ -218,7 +218,7 @@ func (w *sweeping) killSweeper(n int) {
 		}
 	}
 	var asking sync.WaitGroup
-	asking.Go(func() { w.askUntilGone(sweeps) })
+	asking.Go(func() { w.queryUntilGone(sweeps) })
 	time.Sleep(after)
 	freed, done := rows(sweeps), sweeps.metric("tsdb_retention_last_sweep_timestamp_seconds") > 0
 	require.Error(w.t, sweeps.end(syscall.SIGKILL))
@@ -230,14 +230,14 @@ func (w *sweeping) killSweeper(n int) {
 	for _, s := range servers {
 		if s != sweeps {
 			s.awaitReady()
-			w.ask(s)
+			w.runQueries(s)
 			require.Error(w.t, s.end(syscall.SIGKILL))
 		}
 	}
 }
 
-// askUntilGone queries a server until it is killed. The server may fail to answer, but never answers wrong.
-func (w *sweeping) askUntilGone(s *server) {
+// queryUntilGone queries a server until it is killed. The server may fail to answer, but never answers wrong.
+func (w *sweeping) queryUntilGone(s *server) {
 	for {
 		for n, q := range w.questions() {
 			resp, err := http.Get(s.url + "/api/v1/query?" + q.Encode())

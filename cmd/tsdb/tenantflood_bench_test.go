@@ -48,7 +48,7 @@ func tenantFlood(b *testing.B, flags ...string) {
 	}
 	for at := f.now.Add(-time.Hour); !at.After(f.now); at = at.Add(15 * time.Second) {
 		for who, series := range map[string]int{"acme": 2000, "beta": 3} {
-			status, answer := f.ask(who, "", http.MethodPost, "/api/v1/import/prometheus", samplesAt(series, at))
+			status, answer := f.request(who, "", http.MethodPost, "/api/v1/import/prometheus", samplesAt(series, at))
 			require.Less(b, status, 300, answer)
 		}
 	}

@@ -76,8 +76,8 @@ func (s *sameSeries) fill() {
 	}
 }
 
-// ask evaluates an expression for tenants, at three times.
-func (s *sameSeries) ask(text string, at time.Time, tenants ...string) (out promql.Matrix) {
+// runQuery evaluates an expression for tenants, at three times.
+func (s *sameSeries) runQuery(text string, at time.Time, tenants ...string) (out promql.Matrix) {
 	result, err := s.db.engine.Range(s.as(tenants...), query.RangeRequest{
 		Query: text, Start: at.Add(-2 * time.Hour), End: at, Step: time.Hour,
 	})
@@ -100,7 +100,7 @@ func (s *sameSeries) check(rng *rand.Rand, where string) {
 		for _, tenant := range tenants {
 			sum += s.values[tenant]
 		}
-		found := s.ask(text, s.start.Add(3*tenantDay), tenants...)
+		found := s.runQuery(text, s.start.Add(3*tenantDay), tenants...)
 		require.Equal(s, tenants[0] != "none", len(found) > 0, note)
 		for _, one := range found {
 			i, _ := strconv.Atoi(one.Metric.Get("i"))
@@ -134,6 +134,6 @@ func TestRollupsOfTenants(t *testing.T) {
 	_, err := s.db.sweeper.Sweep(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, s.db.store.CollectGarbage(t.Context()))
-	require.Empty(t, s.ask("m", s.start.Add(2*tenantDay), "acme"), "no sample is left")
+	require.Empty(t, s.runQuery("m", s.start.Add(2*tenantDay), "acme"), "no sample is left")
 	s.check(rng, "states alone")
 }

@@ -46,8 +46,8 @@ func (s *tenantServer) again(sig syscall.Signal) {
 	s.server = startServerAt(s.t, s.dir, s.addr, s.flags...)
 }
 
-// ask sends a request with the token of that name, and with the header X-Scope-OrgID unless org is "".
-func (s *tenantServer) ask(who, org, method, target, body string) (status int, text string) {
+// request sends a request with the token of that name, and with the header X-Scope-OrgID unless org is "".
+func (s *tenantServer) request(who, org, method, target, body string) (status int, text string) {
 	s.t.Helper()
 	req, err := http.NewRequest(method, s.url+target, bytes.NewReader([]byte(body)))
 	require.NoError(s.t, err)
@@ -72,7 +72,7 @@ func (s *tenantServer) ask(who, org, method, target, body string) (status int, t
 func (s *tenantServer) values(who, org, expr string, at time.Time) string {
 	s.t.Helper()
 	q := url.Values{"query": {expr}, "time": {seconds(at.UnixMilli())}}
-	status, text := s.ask(who, org, http.MethodGet, "/api/v1/query?"+q.Encode(), "")
+	status, text := s.request(who, org, http.MethodGet, "/api/v1/query?"+q.Encode(), "")
 	require.Equal(s.t, http.StatusOK, status, text)
 	var values []string
 	for part := range strings.SplitSeq(text, `"value":[`) {
@@ -92,7 +92,7 @@ func (s *tenantServer) writeThree(who string, base int, at time.Time) {
 	for i := range 3 {
 		text += fmt.Sprintf("m{i=\"%d\",%s=\"x\"} %d %d\n", i, who, base+i, at.UnixMilli())
 	}
-	status, answer := s.ask(who, "", http.MethodPost, "/api/v1/import/prometheus", text)
+	status, answer := s.request(who, "", http.MethodPost, "/api/v1/import/prometheus", text)
 	require.Less(s.t, status, 300, answer)
 }
 
@@ -123,7 +123,7 @@ func tenantsApart(t *testing.T, engine ...string) {
 	for who, base := range bases {
 		s.writeThree(who, base, old)
 	}
-	status, text := s.ask("operator", "", http.MethodPost, "/api/v1/admin/flush", "")
+	status, text := s.request("operator", "", http.MethodPost, "/api/v1/admin/flush", "")
 	require.Less(t, status, 300, text)
 	for who, base := range bases {
 		s.writeThree(who, base+100, now)
@@ -153,7 +153,7 @@ func tenantsApart(t *testing.T, engine ...string) {
 	require.Empty(t, s.values("acme", "", "count(tsdb_build_info)", time.Now()))
 
 	q := url.Values{"match[]": {`{i="1"}`}, "start": {seconds(old.UnixMilli() - 1000)}, "end": {seconds(old.UnixMilli() + 1000)}}
-	status, text = s.ask("beta", "", http.MethodPost, "/api/v1/admin/tsdb/delete_series?"+q.Encode(), "")
+	status, text = s.request("beta", "", http.MethodPost, "/api/v1/admin/tsdb/delete_series?"+q.Encode(), "")
 	require.Equal(t, http.StatusNoContent, status, text)
 	deleted := func() {
 		t.Helper()
@@ -163,9 +163,9 @@ func tenantsApart(t *testing.T, engine ...string) {
 		require.Equal(t, "120 121 122", s.values("beta", "", "m", now))
 	}
 	deleted()
-	status, text = s.ask("beta", "", http.MethodPost, "/api/v1/admin/tsdb/clean_tombstones", "")
+	status, text = s.request("beta", "", http.MethodPost, "/api/v1/admin/tsdb/clean_tombstones", "")
 	require.Equal(t, http.StatusForbidden, status, text)
-	status, text = s.ask("operator", "", http.MethodPost, "/api/v1/admin/tsdb/clean_tombstones", "")
+	status, text = s.request("operator", "", http.MethodPost, "/api/v1/admin/tsdb/clean_tombstones", "")
 	require.Equal(t, http.StatusNoContent, status, text)
 	deleted()
 	s.again(syscall.SIGKILL)
@@ -209,9 +209,10 @@ func TestTenantDrop(t *testing.T) {
 	s.server = startServerAt(t, dir, s.addr, s.flags...)
 	for who, base := range bases {
 		s.writeThree(who, base+100, now)
-		status, text := s.ask(who, "", http.MethodPost, "/api/annotation?description=of-"+who+"&start_time="+fmt.Sprint(now.Unix()), "")
+		annotation := "/api/annotation?description=of-" + who + "&start_time=" + fmt.Sprint(now.Unix())
+		status, text := s.request(who, "", http.MethodPost, annotation, "")
 		require.Equal(t, http.StatusOK, status, text)
-		status, text = s.ask(who, "", http.MethodPost, "/api/v1/admin/aliases?kind=metric&old=before&new=m", "")
+		status, text = s.request(who, "", http.MethodPost, "/api/v1/admin/aliases?kind=metric&old=before&new=m", "")
 		require.Less(t, status, 300, text)
 	}
 	out, err = s.tenant("usage")
@@ -234,7 +235,7 @@ func TestTenantDrop(t *testing.T) {
 
 	others := func() {
 		t.Helper()
-		status, text := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=m", "")
+		status, text := s.request("acme", "", http.MethodGet, "/api/v1/query?query=m", "")
 		require.Equal(t, http.StatusForbidden, status)
 		require.Contains(t, text, "unknown")
 		for _, who := range []string{"beta", "default"} {
@@ -264,10 +265,10 @@ func (s *tenantServer) killedInDrop(now time.Time) {
 	out, err := s.tenant("add", "acme")
 	require.NoError(t, err, out)
 	require.Empty(t, s.values("acme", "", `count_over_time(m[100h])`, now))
-	status, text := s.ask("acme", "", http.MethodGet, "/api/annotations?start_time=1", "")
+	status, text := s.request("acme", "", http.MethodGet, "/api/annotations?start_time=1", "")
 	require.Equal(t, http.StatusOK, status)
 	require.Equal(t, "[]", strings.TrimSpace(text))
-	status, text = s.ask("acme", "", http.MethodGet, "/api/v1/admin/aliases", "")
+	status, text = s.request("acme", "", http.MethodGet, "/api/v1/admin/aliases", "")
 	require.Equal(t, http.StatusOK, status)
 	require.NotContains(t, text, "before")
 	s.writeThree("acme", 40, now)
@@ -275,7 +276,7 @@ func (s *tenantServer) killedInDrop(now time.Time) {
 
 	go func() { _, _ = s.tenant("drop", "acme") }()
 	require.Eventually(t, func() bool {
-		status, _ := s.ask("acme", "", http.MethodGet, "/api/v1/query?query=m", "")
+		status, _ := s.request("acme", "", http.MethodGet, "/api/v1/query?query=m", "")
 		return status == http.StatusForbidden
 	}, time.Minute, time.Millisecond)
 	s.again(syscall.SIGKILL)
@@ -322,7 +323,7 @@ tenants:
 				for i := range map[string]int{"m": 3, "big": 900}[metric] {
 					text += fmt.Sprintf("%s{i=\"%d\",filler=\"%s\"} 1 %d\n", metric, i, strings.Repeat("x", 100), at.UnixMilli())
 				}
-				_, _ = s.ask(who, "", http.MethodPost, "/api/v1/import/prometheus", text)
+				_, _ = s.request(who, "", http.MethodPost, "/api/v1/import/prometheus", text)
 			}
 		}
 	}
@@ -334,21 +335,21 @@ tenants:
 		"/api/v1/series?match[]=big", "/api/v1/export?match[]=big", "/federate?match[]=big", "/api/v1/query?query=big",
 		"/api/search/lookup?m=big",
 	} {
-		status, text := s.ask("acme", "", http.MethodGet, target, "")
+		status, text := s.request("acme", "", http.MethodGet, target, "")
 		require.GreaterOrEqual(t, status, 400, "%s\n%.200s", target, text)
 		require.Contains(t, text, "memory", target)
-		status, text = s.ask("beta", "", http.MethodGet, target, "")
+		status, text = s.request("beta", "", http.MethodGet, target, "")
 		require.Equal(t, http.StatusOK, status, "%s\n%.200s", target, text)
 	}
-	status, text := s.ask("acme", "", http.MethodGet, "/api/v1/status/tenant_limits", "")
+	status, text := s.request("acme", "", http.MethodGet, "/api/v1/status/tenant_limits", "")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Contains(t, text, `{"tenants":[{"tenant":"acme","series":{"used":902,"warn":1600,"max":2000,"dryRun":false},`)
 	require.Contains(t, text, `"bytes":{"max":65536,"warn":52429,"dryRun":false}`)
 	require.NotContains(t, text, "beta")
-	status, text = s.ask("operator", "", http.MethodGet, "/api/v1/status/limits", "")
+	status, text = s.request("operator", "", http.MethodGet, "/api/v1/status/limits", "")
 	require.Equal(t, http.StatusOK, status, text)
 	require.Regexp(t, `"tenants":\[\{"tenant":"beta","series":\{"used":903.*"tenant":"acme","series":\{"used":902`, text)
-	status, text = s.ask("operator", "", http.MethodGet, "/api/v1/status/tenant_limits", "")
+	status, text = s.request("operator", "", http.MethodGet, "/api/v1/status/tenant_limits", "")
 	require.Equal(t, http.StatusUnauthorized, status, text)
 }
 
@@ -367,17 +368,17 @@ func TestTenantTelnet(t *testing.T) {
 	require.Empty(t, s.values("default", "", `{"telnet.m"}`, now))
 
 	put := fmt.Sprintf(`{"metric":"telnet.m","timestamp":%d,"value":8,"tags":{"host":"b"}}`, now.Unix())
-	status, text := s.ask("beta", "", http.MethodPost, "/api/put", put)
+	status, text := s.request("beta", "", http.MethodPost, "/api/put", put)
 	require.Equal(t, http.StatusNoContent, status, text)
 	for who, value := range map[string]string{"acme": "7", "beta": "8"} {
-		status, text := s.ask(who, "", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m", now.Unix()-60), "")
+		status, text := s.request(who, "", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m", now.Unix()-60), "")
 		require.Equal(t, http.StatusOK, status, text)
 		require.Contains(t, text, fmt.Sprintf(`"%d":%s`, now.Unix(), value), who)
 	}
-	status, text = s.ask("all", "acme|beta", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m&delete=true",
+	status, text = s.request("all", "acme|beta", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m&delete=true",
 		now.Unix()-60), "")
 	require.GreaterOrEqual(t, status, 400, text)
-	status, text = s.ask("default", "", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m", now.Unix()-60), "")
+	status, text = s.request("default", "", http.MethodGet, fmt.Sprintf("/api/query?start=%d&m=sum:telnet.m", now.Unix()-60), "")
 	require.NotContains(t, text, `"dps"`, status)
 
 	out, err := tsdb(t, "serve", "--storage.path", t.TempDir(), "--web.listen-address", freeAddress(t), "--opentsdb.listen-address",

@@ -134,7 +134,7 @@ func (c *protocolClient) write(metric string, rows []hostSample) error {
 				return err
 			}
 		}
-		answer, err := c.telnet.ask(string(body))
+		answer, err := c.telnet.send(string(body))
 		if answer != "" {
 			return errors.New(answer)
 		}

@@ -82,7 +82,7 @@ func (sc Scanner) emptyHours(ctx context.Context, series []index.Series) ([][]pr
 	}
 	out := make([][]presence.Span, len(series))
 	for n := range series {
-		eachHour(series[n].Hours, func(hour int64) {
+		forEachHour(series[n].Hours, func(hour int64) {
 			if !rows[n][hour] {
 				out[n] = append(out[n], presence.Span{First: hour, Last: hour})
 			}
@@ -92,7 +92,7 @@ func (sc Scanner) emptyHours(ctx context.Context, series []index.Series) ([][]pr
 	return out, sc.withoutStates(ctx, series, out)
 }
 
-func eachHour(spans []presence.Span, visit func(hour int64)) {
+func forEachHour(spans []presence.Span, visit func(hour int64)) {
 	for _, span := range spans {
 		for hour := span.First; hour <= span.Last; hour++ {
 			visit(hour)

@@ -177,7 +177,7 @@ func (sc Scanner) withoutStates(ctx context.Context, series []index.Series, hour
 	}
 	for n, all := range hours {
 		hours[n] = nil
-		eachHour(all, func(hour int64) {
+		forEachHour(all, func(hour int64) {
 			if !hasStates[n][hour] {
 				hours[n] = append(hours[n], index.HourSpan{First: hour, Last: hour})
 			}

@@ -41,7 +41,7 @@ type hookStore struct {
 	dead atomic.Bool // its user was killed: its calls have no effect
 }
 
-func (s *hookStore) ask() (before, after error, partial bool) {
+func (s *hookStore) runHook() (before, after error, partial bool) {
 	if before, after, partial = s.hook(); s.dead.Load() {
 		before = errInjectedOutage
 	}
@@ -64,7 +64,7 @@ type hookTable struct {
 }
 
 func (t *hookTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
-	before, after, partial := t.s.ask()
+	before, after, partial := t.s.runHook()
 	failed := &storage.ApplyError{}
 	fail := func(n int, err error) { failed.Rows = append(failed.Rows, storage.RowError{Index: n, Err: err}) }
 	some := make([]storage.RowMutation, 0, len(muts))
@@ -101,7 +101,7 @@ func (t *hookTable) CheckAndApply(
 		}
 		return t.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 	}
-	before, after, _ := t.s.ask()
+	before, after, _ := t.s.runHook()
 	if before != nil {
 		return false, before
 	}

@@ -63,7 +63,7 @@ func (j *job) flush(ctx context.Context, pick rule) (rows int, err error) {
 	if len(j.chosen) == 0 {
 		return 0, nil
 	}
-	j.eachPart(func(rows []head.Row, bytes int64) bool {
+	j.forEachPart(func(rows []head.Row, bytes int64) bool {
 		j.partitions.sort(rows, bytes)
 		for len(rows) > 0 && err == nil {
 			n := j.partitions.first(rows, int(j.flushBytes*int64(len(j.chosen))/max(1, j.bytes)))
@@ -114,9 +114,9 @@ func (j *job) countDay(row head.RowInfo) {
 	j.days[at].bytes += row.Bytes
 }
 
-// eachPart visits the chosen rows day by day, several small days together, until visit returns false. The engine keeps each
+// forEachPart visits the chosen rows day by day, several small days together, until visit returns false. The engine keeps each
 // day in files of its own. If a backfill of a year were flushed series by series, each file would hold few series.
-func (j *job) eachPart(visit func(rows []head.Row, bytes int64) bool) {
+func (j *job) forEachPart(visit func(rows []head.Row, bytes int64) bool) {
 	rows, days := j.chosen, j.days
 	if len(days) > 1 {
 		h := j.head

@@ -88,8 +88,8 @@ func (h *policyHead) bytes(r rule) (sum int64) {
 	return sum
 }
 
-// take removes the rows that a rule takes, as a flush does, and returns their names.
-func (h *policyHead) take(r rule) string {
+// remove removes the rows that a rule selects, as a flush does, and returns their names.
+func (h *policyHead) remove(r rule) string {
 	var taken []string
 	for n := 0; n < len(h.rows); {
 		if !r(h.rows[n]) {
@@ -123,7 +123,7 @@ func (h *policyHead) due(t *testing.T, d *datadriven.TestData) string {
 	in.tick, in.partitionOf = uint32(tick), func(ref uint32) int { return h.partitions[ref] }
 	open := openHour(in.nowMs, in.grace)
 	in.backlog = hasBacklog(h.bytes(func(row head.RowInfo) bool { return isLate(row, open) }), limitBytes)
-	return h.take(dueRule(in))
+	return h.remove(dueRule(in))
 }
 
 // memory shows the rules that a full head calls for.
@@ -134,7 +134,7 @@ func (h *policyHead) memory(t *testing.T, d *datadriven.TestData) string {
 	if !needed {
 		return "enough memory"
 	}
-	out := "closed: " + h.take(closedRule(timeOf(t, d)))
+	out := "closed: " + h.remove(closedRule(timeOf(t, d)))
 	excessBytes := h.bytes(everything) - targetBytes
 	if excessBytes <= 0 {
 		return out
@@ -144,7 +144,7 @@ func (h *policyHead) memory(t *testing.T, d *datadriven.TestData) string {
 		_, exp := math.Frexp(float64(row.Bytes))
 		sizes[exp] += row.Bytes
 	}
-	return out + "\nlargest: " + h.take(largestRule(excessBytes, sizes)) +
+	return out + "\nlargest: " + h.remove(largestRule(excessBytes, sizes)) +
 		fmt.Sprintf("\n%d bytes left, target %d", h.bytes(everything), targetBytes)
 }
 
@@ -158,5 +158,5 @@ func (h *policyHead) log(t *testing.T, d *datadriven.TestData) string {
 	if limit := logLimit(limitBytes, segmentBytes, d.HasArg("low-space")); sizeBytes <= limit {
 		return fmt.Sprintf("short enough: limit %d", limit)
 	}
-	return "closed: " + h.take(closedRule(timeOf(t, d))) + "\nold segments: " + h.take(segmentRule(uint64(first)))
+	return "closed: " + h.remove(closedRule(timeOf(t, d))) + "\nold segments: " + h.remove(segmentRule(uint64(first)))
 }

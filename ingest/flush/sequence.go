@@ -120,19 +120,19 @@ func (s *Sequence) reserve(ctx context.Context, n int) error {
 			return fmt.Errorf("chunk sequence is used up: %d numbers are taken", free)
 		}
 		claim := binary.BigEndian.AppendUint64([]byte{claimMark}, free)
-		take := storage.RowMutation{Entries: []storage.Entry{
+		reserve := storage.RowMutation{Entries: []storage.Entry{
 			{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: claim},
 			{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: []byte(sequenceQualifier),
 				Value: binary.BigEndian.AppendUint64(nil, end)},
 		}}
 		for _, old := range claims {
-			take.Entries = append(take.Entries, storage.Entry{
+			reserve.Entries = append(reserve.Entries, storage.Entry{
 				Kind: storage.DeleteCells, Family: storage.FamilyMeta, Qualifier: old,
 			})
 		}
 		taken, err := s.meta.CheckAndApply(ctx, []byte(sequenceRow), storage.Filter{
 			Families: []string{storage.FamilyMeta}, QualifierStart: claim, QualifierEnd: []byte{claimEnd},
-		}, storage.RowMutation{}, take)
+		}, storage.RowMutation{}, reserve)
 		switch {
 		case err == nil && !taken:
 			if err := s.store.Sync(ctx); err != nil {

@@ -312,7 +312,7 @@ func (t *Tracker) HasIdle() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	idle := false
-	t.eachIdle(func(*cluster, *Replica) { idle = true })
+	t.forEachIdle(func(*cluster, *Replica) { idle = true })
 	return idle
 }
 
@@ -324,7 +324,7 @@ func (t *Tracker) Forget() {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.eachIdle(func(c *cluster, r *Replica) {
+	t.forEachIdle(func(c *cluster, r *Replica) {
 		delete(c.replicas, r.name)
 		if c.elected == r {
 			c.elected = nil
@@ -359,8 +359,8 @@ func (t *Tracker) DropTenant(ctx context.Context, meta storage.Table, prefix str
 	return nil
 }
 
-// eachIdle visits the idle replicas. The caller holds mu.
-func (t *Tracker) eachIdle(visit func(*cluster, *Replica)) {
+// forEachIdle visits the idle replicas. The caller holds mu.
+func (t *Tracker) forEachIdle(visit func(*cluster, *Replica)) {
 	beforeMs := t.Now().Add(-IdleAfter).UnixMilli()
 	for _, c := range t.clusters {
 		c.mu.Lock()

@@ -15,21 +15,21 @@ import (
 // with Add and MarkActive.
 type SeriesHours func(ls labels.Labels) (touch func(hour int64), err error)
 
-// ReadLog reads the log of a stopped server and passes its series and their hours to take. It returns the damaged parts. It
+// ReadLog reads the log of a stopped server and passes its series and their hours to add. It returns the damaged parts. It
 // changes nothing.
-func ReadLog(fs vfs.FS, dir string, take SeriesHours) (losses []wal.Loss, err error) {
+func ReadLog(fs vfs.FS, dir string, add SeriesHours) (losses []wal.Loss, err error) {
 	packer, err := record.NewSeriesPacker()
 	if err != nil {
 		return nil, err
 	}
 	defer packer.Close()
-	r := logReader{take: take, packer: packer, touch: map[uint32]func(int64){}, last: map[uint32]int64{}}
+	r := logReader{add: add, packer: packer, touch: map[uint32]func(int64){}, last: map[uint32]int64{}}
 	return wal.Scan(fs, dir, r.record)
 }
 
 // logReader maps numbers in the log to series.
 type logReader struct {
-	take   SeriesHours
+	add    SeriesHours
 	packer *record.SeriesPacker
 	touch  map[uint32]func(hour int64)
 	last   map[uint32]int64 // last hour that was added
@@ -77,6 +77,6 @@ func (r *logReader) series(number uint32, ls []labels.Label) (err error) {
 		delete(r.touch, number)
 		return nil
 	}
-	r.touch[number], err = r.take(labels.New(ls...))
+	r.touch[number], err = r.add(labels.New(ls...))
 	return err
 }

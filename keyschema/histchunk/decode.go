@@ -322,8 +322,8 @@ func (g *group) sampleRuns(yield func(sample int, r *run) bool) {
 	}
 }
 
-// eachHint yields the reset hint of each sample in order.
-func (g *group) eachHint(yield func(sample int, hint histogram.CounterResetHint) bool) {
+// forEachHint yields the reset hint of each sample in order.
+func (g *group) forEachHint(yield func(sample int, hint histogram.CounterResetHint) bool) {
 	sample := 0
 	for _, h := range g.hints {
 		for range h.length {
@@ -362,7 +362,7 @@ func (d *Decoder) appendIntegers(dst []Sample, counts []int64, from int) []Sampl
 		h.PositiveBuckets, h.NegativeBuckets, counts = splitCounts(run, counts)
 		h.Count += toDeltas(h.PositiveBuckets) + toDeltas(h.NegativeBuckets)
 	}
-	for i, hint := range g.eachHint {
+	for i, hint := range g.forEachHint {
 		all[i].CounterResetHint = hint
 	}
 	return dst
@@ -400,7 +400,7 @@ func (d *Decoder) appendFloats(dst []Sample, counts []float64, from int) []Sampl
 		counted++
 		h.PositiveBuckets, h.NegativeBuckets, counts = splitCounts(run, counts)
 	}
-	for i, hint := range g.eachHint {
+	for i, hint := range g.forEachHint {
 		all[i].CounterResetHint = hint
 	}
 	return dst

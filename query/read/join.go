@@ -107,8 +107,8 @@ func (t *timeSlice) appendPinned(c *column.Column, series int, pinned *column.Sa
 	return true
 }
 
-// takeHead makes the batch from the samples of the head, and takes over their memory.
-func (t *timeSlice) takeHead() *Batch {
+// headBatch makes the batch from the samples of the head, and takes over their memory.
+func (t *timeSlice) headBatch() *Batch {
 	session := t.batch.sel.session
 	batch := &Batch{First: t.batch.first, ToMs: t.window.MaxMs, session: session}
 	batch.refs.Store(1)

@@ -63,7 +63,7 @@ type Index interface {
 
 // HourlyHistograms reads the histograms in the hourly states of each series, see [rollupstore.Store.ReadHistograms].
 type HourlyHistograms func(
-	ctx context.Context, req rollupstore.Request, each func(i int, samples []histchunk.Sample) error,
+	ctx context.Context, req rollupstore.Request, visit func(i int, samples []histchunk.Sample) error,
 ) error
 
 // Options configures a Reader. A zero field means the default that its comment names.

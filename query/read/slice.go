@@ -72,7 +72,7 @@ func (t *timeSlice) headSpan(series int) column.Points {
 // read reads the rows of all series and joins them with the head.
 func (t *timeSlice) read(ctx context.Context) (*Batch, error) {
 	if t.onlyHead() {
-		return t.takeHead(), nil
+		return t.headBatch(), nil
 	}
 	defer t.close()
 	t.rows = t.batch.sel.session.reader.columns.Rows()

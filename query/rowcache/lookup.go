@@ -146,7 +146,7 @@ func (l *Lookup) findAll(ctx context.Context) error {
 		l.missing[i] = l.findRows(i)
 	}
 	l.part = l.Buffers.Get(l.samples)
-	return l.takeHits(l.part)
+	return l.readHits(l.part)
 }
 
 // Missing returns the hours of a series that the caller reads from the table.
@@ -256,7 +256,7 @@ func (l *Lookup) PutBlocks(columns []column.Column) {
 // putBlocksOf caches the blocks of a series, given its samples.
 func (l *Lookup) putBlocksOf(series int, c, head column.Points) {
 	oldest := l.OldestHour(series)
-	l.eachNewBlock(series, func(d *dayBlocks, found uint8) bool {
+	l.forEachNewBlock(series, func(d *dayBlocks, found uint8) bool {
 		if d.day.firstHour >= oldest && d.day.cacheable() && l.putBlock(series, &d.day, c, head) {
 			return true
 		}
@@ -269,8 +269,8 @@ func (l *Lookup) putBlocksOf(series int, c, head column.Points) {
 	})
 }
 
-// eachNewBlock visits the days of a series that the look-up did not find as a whole, until visit returns false.
-func (l *Lookup) eachNewBlock(series int, visit func(d *dayBlocks, found uint8) bool) {
+// forEachNewBlock visits the days of a series that the look-up did not find as a whole, until visit returns false.
+func (l *Lookup) forEachNewBlock(series int, visit func(d *dayBlocks, found uint8) bool) {
 	spans := l.hoursOf(series)
 	for n := range l.days {
 		d, found := &l.days[n], l.foundBlocks[series*len(l.days)+n]
@@ -285,7 +285,7 @@ func (l *Lookup) eachNewBlock(series int, visit func(d *dayBlocks, found uint8) 
 
 // AnyToPut reports whether PutBlocks would cache a block of a series.
 func (l *Lookup) AnyToPut(series int) (any bool) {
-	l.eachNewBlock(series, func(d *dayBlocks, found uint8) bool {
+	l.forEachNewBlock(series, func(d *dayBlocks, found uint8) bool {
 		any = d.day.cacheable()
 		for i := range d.quarters {
 			any = any || d.quarters[i].cacheable() && found&(quarterFound<<i) == 0

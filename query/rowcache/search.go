@@ -94,8 +94,8 @@ func (l *Lookup) prefetchHits(hits []hit) {
 	l.prefetch.read()
 }
 
-// takeHits copies the samples of the hits, or pins them.
-func (l *Lookup) takeHits(part *column.Buffer) error {
+// readHits copies the samples of the hits, or pins them.
+func (l *Lookup) readHits(part *column.Buffer) error {
 	charged := part.Len()
 	for i := 0; i < len(l.hits); {
 		n := 1

@@ -90,10 +90,10 @@ func (w *world) run() {
 		case 1, 2, 3:
 			w.rig.work(w)
 		}
-		w.ask(firstDay*dayMs, day*dayMs, windowsPerSeed/10)
+		w.compareWindows(firstDay*dayMs, day*dayMs, windowsPerSeed/10)
 	}
 	w.rig.work(w)
-	w.ask(firstDay*dayMs, (firstDay+days)*dayMs, windowsPerSeed-w.windows)
+	w.compareWindows(firstDay*dayMs, (firstDay+days)*dayMs, windowsPerSeed-w.windows)
 }
 
 // fill writes whole days.
@@ -132,8 +132,8 @@ func (w *world) change(fromDay, toDay int64) {
 	}
 }
 
-// ask compares the values of random windows.
-func (w *world) ask(fromMs, toMs int64, count int) {
+// compareWindows compares the values of random windows.
+func (w *world) compareWindows(fromMs, toMs int64, count int) {
 	columns := make([][]int64, len(w.all))
 	values := make([][]float64, len(w.all))
 	for i, s := range w.all {

@@ -11,14 +11,14 @@ import (
 	"halite/storage"
 )
 
-// ReadHistograms passes the native histograms that the states of hours keep to each, series by series in the order of the
+// ReadHistograms passes the native histograms that the states of hours keep to visit, series by series in the order of the
 // prefixes. It passes the histograms within the hours from From to To, ascending, without deleted ones. It stops at an error
-// of each and returns it. A damaged cell is an error that wraps [storage.ErrCorrupt].
+// of visit and returns it. A damaged cell is an error that wraps [storage.ErrCorrupt].
 //
 // Unlike states of floats, it also passes histograms of dirty hours: a caller reads samples wherever retention has kept
 // them.
 func (s *Store) ReadHistograms(
-	ctx context.Context, req Request, each func(i int, samples []histchunk.Sample) error,
+	ctx context.Context, req Request, visit func(i int, samples []histchunk.Sample) error,
 ) error {
 	if req.Unit != Hours {
 		return fmt.Errorf("%w: only hours keep histograms", ErrBadRequest)
@@ -26,8 +26,8 @@ func (s *Store) ReadHistograms(
 	return s.read(ctx, &req, func(r *reader, it storage.RowIter) error {
 		var h histogramReader
 		begin := func() { h.samples = nil }
-		return r.eachSeries(ctx, it, begin, func(row storage.Row, month int64) error { return h.addRow(r, row, month) },
-			func(i int) error { return each(i, h.samples) })
+		return r.forEachSeries(ctx, it, begin, func(row storage.Row, month int64) error { return h.addRow(r, row, month) },
+			func(i int) error { return visit(i, h.samples) })
 	})
 }
 

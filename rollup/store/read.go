@@ -67,13 +67,13 @@ func (r *Request) check() error {
 	return nil
 }
 
-// Read passes the states of each series to each, in the order of the prefixes: one bucket for each from From to To. The
+// Read passes the states of each series to visit, in the order of the prefixes: one bucket for each from From to To. The
 // caller reads the samples of buckets that are not Known. A bucket is unknown if it is open, dirty, damaged, expired, not
-// stored, or lacks a field. The columns are valid until each returns. Read stops at an error of each and returns it.
+// stored, or lacks a field. The columns are valid until visit returns. Read stops at an error of visit and returns it.
 //
 // The caller has read the samples in memory before, and does not use states of hours with such samples.
-func (s *Store) Read(ctx context.Context, req Request, each func(i int, c *rollup.Columns) error) error {
-	return s.read(ctx, &req, func(r *reader, it storage.RowIter) error { return r.readSeries(ctx, it, each) })
+func (s *Store) Read(ctx context.Context, req Request, visit func(i int, c *rollup.Columns) error) error {
+	return s.read(ctx, &req, func(r *reader, it storage.RowIter) error { return r.readSeries(ctx, it, visit) })
 }
 
 // read opens the rows of a request for use.
@@ -143,21 +143,21 @@ func (r *reader) options() storage.ReadOptions {
 }
 
 // readSeries reads the rows of one series after the other.
-func (r *reader) readSeries(ctx context.Context, it storage.RowIter, each func(i int, c *rollup.Columns) error) error {
+func (r *reader) readSeries(ctx context.Context, it storage.RowIter, visit func(i int, c *rollup.Columns) error) error {
 	begin := func() {
 		r.columns.Reset(r.req.From*r.req.Unit.Ms(), r.req.Unit.Ms(), int(r.req.To-r.req.From+1), r.req.Fields)
 		r.unusable = r.unusable[:0]
 	}
-	return r.eachSeries(ctx, it, begin, r.addRow, func(i int) error {
+	return r.forEachSeries(ctx, it, begin, r.addRow, func(i int) error {
 		for _, bucket := range r.unusable {
 			r.columns.Unset(bucket)
 		}
-		return each(i, &r.columns)
+		return visit(i, &r.columns)
 	})
 }
 
-// eachSeries makes one series after the other the current one: it calls begin, add for each row, and end.
-func (r *reader) eachSeries(
+// forEachSeries makes one series after the other the current one: it calls begin, add for each row, and end.
+func (r *reader) forEachSeries(
 	ctx context.Context, it storage.RowIter, begin func(), add func(row storage.Row, month int64) error, end func(i int) error,
 ) error {
 	more := it.Next()

@@ -79,7 +79,7 @@ func (s *Store) HotTablets(ctx context.Context, fromMs, toMs int64) ([]storage.H
 	}
 	call, cancel := context.WithTimeout(ctx, s.opts.HotTabletsTimeout)
 	defer cancel()
-	tablets, err := s.askHotTablets(call, fromMs, toMs)
+	tablets, err := s.listHotTablets(call, fromMs, toMs)
 	if err != nil {
 		err = s.hotTabletsError(ctx, err)
 	}
@@ -90,8 +90,8 @@ func (s *Store) HotTablets(ctx context.Context, fromMs, toMs int64) ([]storage.H
 	return tablets, err
 }
 
-// askHotTablets calls the service, page by page. It omits tables of other databases.
-func (s *Store) askHotTablets(ctx context.Context, fromMs, toMs int64) ([]storage.HotTablet, error) {
+// listHotTablets calls the service, page by page. It omits tables of other databases.
+func (s *Store) listHotTablets(ctx context.Context, fromMs, toMs int64) ([]storage.HotTablet, error) {
 	list := s.hot.client.ListHotTablets(ctx, &adminpb.ListHotTabletsRequest{
 		Parent:    s.instanceName() + "/clusters/" + s.opts.Cluster,
 		StartTime: timestamppb.New(time.UnixMilli(fromMs)), EndTime: timestamppb.New(time.UnixMilli(toMs)),

@@ -63,8 +63,8 @@ func newHotRig(t *testing.T) *hotRig {
 	return r
 }
 
-// ask lists the hot tablets of the last span.
-func (r *hotRig) ask(t *testing.T, s *bigtable.Store, span time.Duration) ([]storage.HotTablet, error) {
+// list lists the hot tablets of the last span.
+func (r *hotRig) list(t *testing.T, s *bigtable.Store, span time.Duration) ([]storage.HotTablet, error) {
 	return s.HotTablets(t.Context(), r.now.Add(-span).UnixMilli(), r.now.UnixMilli()+1)
 }
 
@@ -73,7 +73,7 @@ func TestHotTablets(t *testing.T) {
 	s := open(t, r.opts)
 	defer func() { require.NoError(t, s.Close()) }()
 	require.True(t, s.ListsHotTablets())
-	list, err := r.ask(t, s, time.Hour)
+	list, err := r.list(t, s, time.Hour)
 	require.NoError(t, err)
 	minute := func(n int) int64 { return time.Date(2026, 11, 13, 2, n, 0, 0, time.UTC).UnixMilli() }
 	require.Equal(t, []storage.HotTablet{
@@ -92,17 +92,17 @@ func TestHotTablets(t *testing.T) {
 
 	// The store reuses the answer for a minute. Then it asks again.
 	r.now = r.now.Add(20 * time.Second)
-	again, err := r.ask(t, s, time.Hour)
+	again, err := r.list(t, s, time.Hour)
 	require.NoError(t, err)
 	require.Equal(t, list, again)
 	require.Len(t, r.requests, 2)
 	r.now = r.now.Add(time.Minute)
-	_, err = r.ask(t, s, time.Hour)
+	_, err = r.list(t, s, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, r.requests, 4)
 
 	// The service refuses spans of more than 48 hours, and times of more than 14 days ago.
-	_, err = r.ask(t, s, 30*24*time.Hour)
+	_, err = r.list(t, s, 30*24*time.Hour)
 	require.NoError(t, err)
 	long := r.requests[4]
 	require.LessOrEqual(t, long.GetEndTime().AsTime().Sub(long.GetStartTime().AsTime()), 48*time.Hour)
@@ -119,7 +119,7 @@ func TestHotTabletsMax(t *testing.T) {
 	r.opts.HotTabletsMax = 1
 	s := open(t, r.opts)
 	defer func() { require.NoError(t, s.Close()) }()
-	list, err := r.ask(t, s, time.Hour)
+	list, err := r.list(t, s, time.Hour)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Len(t, r.requests, 1)
@@ -141,14 +141,14 @@ func TestHotTabletsErrors(t *testing.T) {
 		r.failure = status.Error(c.code, "injected")
 		r.now = r.now.Add(time.Minute)
 		for range 2 {
-			_, err := r.ask(t, s, time.Hour)
+			_, err := r.list(t, s, time.Hour)
 			require.ErrorContains(t, err, c.want)
 			require.ErrorContains(t, err, "injected")
 			require.Len(t, r.requests, i+1)
 		}
 	}
 	require.NoError(t, s.Close())
-	_, err := r.ask(t, s, time.Hour)
+	_, err := r.list(t, s, time.Hour)
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 	requireRequests(t, r.registry, "ListHotTablets", "PermissionDenied", 1)
 }

@@ -62,15 +62,15 @@ func New(opts Options) (*Lease, error) {
 // from now.
 func (l *Lease) Hold(ctx context.Context) (bool, error) {
 	nowMs := l.opts.Now().UnixMilli()
-	take := storage.RowMutation{Entries: []storage.Entry{
+	acquire := storage.RowMutation{Entries: []storage.Entry{
 		{Kind: storage.DeleteFamily, Family: storage.FamilyMeta},
 		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: l.qualifier(), TsMs: nowMs + l.opts.TTL.Milliseconds()},
 	}}
 	// This process may also hold the lease because of a call whose reply was lost.
-	held, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), take, storage.RowMutation{})
+	held, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), acquire, storage.RowMutation{})
 	if err == nil && !held {
 		taken := storage.Filter{Families: []string{storage.FamilyMeta}, FromMs: nowMs}
-		held, err = l.opts.Meta.CheckAndApply(ctx, l.key, taken, storage.RowMutation{}, take)
+		held, err = l.opts.Meta.CheckAndApply(ctx, l.key, taken, storage.RowMutation{}, acquire)
 		held = err == nil && !held
 	}
 	if err != nil {

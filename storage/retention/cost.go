@@ -19,8 +19,8 @@ type Cost struct {
 	// OldestMs is the start of the first day with data, even if retention hides it; 0 without data.
 	OldestMs int64 `json:"oldestMs"`
 	Bytes    int64 `json:"bytes"`
-	// BytesADay is the mean size of the newest closed days with data, at most seven.
-	BytesADay int64 `json:"bytesADay"`
+	// BytesPerDay is the mean size of the newest closed days with data, at most seven.
+	BytesPerDay int64 `json:"bytesADay"`
 	// HiddenBytes is the size of the days that are older than their retention. A sweep will free them.
 	HiddenBytes int64 `json:"hiddenBytes"`
 	// NewAge is the age to try. FreedBytes is the size of the days that it would hide, including HiddenBytes.
@@ -80,7 +80,7 @@ func (w *Change) retentionOf(r keyschema.PatternRetention) keyschema.RetentionBy
 	})
 }
 
-// costBytesDays is the largest number of days in the mean Cost.BytesADay.
+// costBytesDays is the largest number of days in the mean Cost.BytesPerDay.
 const costBytesDays = 7
 
 // Costs returns the size of each tier of each rule, and the size that other ages would free.
@@ -171,7 +171,7 @@ func (c *costEstimator) estimate(ctx context.Context) error {
 	for _, family := range c.families {
 		days, err := c.table.Days(ctx, family)
 		if errors.Is(err, errors.ErrUnsupported) {
-			c.cost.Bytes, c.cost.BytesADay, c.cost.HiddenBytes, c.cost.FreedBytes = -1, -1, -1, -1
+			c.cost.Bytes, c.cost.BytesPerDay, c.cost.HiddenBytes, c.cost.FreedBytes = -1, -1, -1, -1
 			return nil
 		}
 		if err != nil {
@@ -237,6 +237,6 @@ func (c *costEstimator) sum() {
 		}
 	}
 	if n > 0 {
-		c.cost.BytesADay = sum / n
+		c.cost.BytesPerDay = sum / n
 	}
 }

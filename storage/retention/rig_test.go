@@ -87,7 +87,7 @@ func fill(t testing.TB, s storage.Store, ages *keyschema.RetentionByMetric) {
 func cells(t testing.TB, s storage.Store, table, family string) map[string]map[int64]int {
 	t.Helper()
 	out := map[string]map[int64]int{}
-	each(t, s, table, family, func(metric string, c storage.Cell) {
+	forEachCell(t, s, table, family, func(metric string, c storage.Cell) {
 		if out[metric] == nil {
 			out[metric] = map[int64]int{}
 		}
@@ -96,7 +96,7 @@ func cells(t testing.TB, s storage.Store, table, family string) map[string]map[i
 	return out
 }
 
-func each(t testing.TB, s storage.Store, table, family string, visit func(metric string, c storage.Cell)) {
+func forEachCell(t testing.TB, s storage.Store, table, family string, visit func(metric string, c storage.Cell)) {
 	t.Helper()
 	tb, err := s.Table(context.Background(), table)
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func each(t testing.TB, s storage.Store, table, family string, visit func(metric
 func checksum(t testing.TB, s storage.Store, table, family string) uint64 {
 	t.Helper()
 	sum := fnv.New64a()
-	each(t, s, table, family, func(metric string, c storage.Cell) {
+	forEachCell(t, s, table, family, func(metric string, c storage.Cell) {
 		fmt.Fprintf(sum, "%s %x %d %x\n", metric, c.Qualifier, c.TsMs, c.Value)
 	})
 	return sum.Sum64()

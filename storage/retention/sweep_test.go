@@ -173,7 +173,7 @@ func TestCosts(t *testing.T) {
 		case "*":
 			require.Zero(t, c.HiddenBytes)
 			require.Zero(t, c.FreedBytes)
-			require.Positive(t, c.BytesADay)
+			require.Positive(t, c.BytesPerDay)
 		default:
 			require.Positive(t, c.HiddenBytes)
 			require.Equal(t, c.HiddenBytes, c.FreedBytes)

@@ -103,14 +103,14 @@ func (f timeFormat) append(dst []byte, tsMs int64) []byte {
 func parseFormat(text string) ([]column, error) {
 	var columns []column
 	values := 0
-	for each := range strings.SplitSeq(text, ",") {
-		parts := strings.SplitN(each, ":", 3)
+	for field := range strings.SplitSeq(text, ",") {
+		parts := strings.SplitN(field, ":", 3)
 		if len(parts) != 3 || parts[2] == "" {
-			return nil, fmt.Errorf("column %q is not of the form POSITION:KIND:NAME", each)
+			return nil, fmt.Errorf("column %q is not of the form POSITION:KIND:NAME", field)
 		}
 		at, err := strconv.Atoi(parts[0])
 		if err != nil || at < 1 || at > columnsMax {
-			return nil, fmt.Errorf("column %q: the position is not a number from 1 to %d", each, columnsMax)
+			return nil, fmt.Errorf("column %q: the position is not a number from 1 to %d", field, columnsMax)
 		}
 		for len(columns) < at {
 			columns = append(columns, column{})
@@ -132,7 +132,7 @@ func parseFormat(text string) ([]column, error) {
 			err = fmt.Errorf("kind %q is unknown: use time, label or metric", parts[1])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("column %q: %w", each, err)
+			return nil, fmt.Errorf("column %q: %w", field, err)
 		}
 	}
 	if values == 0 {

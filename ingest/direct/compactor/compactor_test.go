@@ -81,12 +81,12 @@ func newRig(t *testing.T) *rig {
 	schema, err := keyschema.NewSchema(nil)
 	require.NoError(t, err)
 	r.compactor, err = New(Options{Data: lossyTable{r.data, r}, Meta: r.meta, Index: r, Schema: schema, Tombstones: r.set,
-		Sequence: r.take, Concurrency: 1, Now: r.now})
+		Sequence: r.reserve, Concurrency: 1, Now: r.now})
 	require.NoError(t, err)
 	return r
 }
 
-func (r *rig) take(_ context.Context, n int, above uint32) (uint32, error) {
+func (r *rig) reserve(_ context.Context, n int, above uint32) (uint32, error) {
 	first := max(r.next, above+1)
 	r.next = first + uint32(n)
 	return first, nil
@@ -123,7 +123,7 @@ func (r *rig) delete(fromMs, toMs int64) {
 	start := keyschema.HourStartMs(hour)
 	_, err := r.set.Publish(r.Context(), tombstone.Tombstone{FromMs: start + fromMs, ToMs: start + toMs, MadeMs: r.nowMs,
 		Selectors: [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, "__name__", "m")}}},
-		func(ctx context.Context) (uint32, error) { return r.take(ctx, 1, 0) })
+		func(ctx context.Context) (uint32, error) { return r.reserve(ctx, 1, 0) })
 	require.NoError(r, err)
 }
 
@@ -270,7 +270,7 @@ func TestCompactorWaitsForAnnouncedDeletions(t *testing.T) {
 			require.NoError(t, r.compactor.Run(ctx))
 			_, cells := r.row()
 			require.Equal(t, 2, cells)
-			return r.take(ctx, 1, 0)
+			return r.reserve(ctx, 1, 0)
 		})
 	require.NoError(t, err)
 	r.write(1000, 2, false)

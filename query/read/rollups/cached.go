@@ -110,8 +110,8 @@ type cacheSearch struct {
 	days, hours int64 // states used
 }
 
-// takeCached uses the cached states. It reports whether some states are missing.
-func (r *stateReader) takeCached() (lacking bool) {
+// useCached uses the cached states. It reports whether some states are missing.
+func (r *stateReader) useCached() (lacking bool) {
 	s := cacheSearch{states: r.cached, plan: r.plan, r: r, lookup: r.cached.layout.cache.LookupStates()}
 	defer s.lookup.End()
 	for i := range r.series {

@@ -17,7 +17,7 @@ import (
 
 // Store returns the states of hours and days. *rollupstore.Store implements it.
 type Store interface {
-	Read(ctx context.Context, req rollupstore.Request, each func(i int, c *rollup.Columns) error) error
+	Read(ctx context.Context, req rollupstore.Request, visit func(i int, c *rollup.Columns) error) error
 	// Has reports whether there may be valid states of a bucket.
 	Has(unit rollupstore.Unit, bucket int64) bool
 	// AppendVersions appends the versions of the hours of days, or of the days of months.

@@ -137,11 +137,11 @@ func (s *seriesStates) addShared(shared []index.HourSpan, first int64) {
 // read uses the cached states and reads the missing ones. It reads daily states first, then hourly states where daily ones are
 // not planned or do not fit.
 func (r *stateReader) read(ctx context.Context) error {
-	take := r.lacking
+	use := r.lacking
 	if r.cached != nil {
-		take = r.takeCached
+		use = r.useCached
 	}
-	if lacking := take(); !lacking {
+	if lacking := use(); !lacking {
 		return nil
 	}
 	r.prefixes = r.batch.RowPrefixes(func(i int) []index.HourSpan {
@@ -163,7 +163,7 @@ func (r *stateReader) read(ctx context.Context) error {
 			i++
 		}
 		err := r.readUnit(ctx, rollupstore.Hours, (r.plan.firstDay+int64(from))*keyschema.DayHours,
-			(r.plan.firstDay+int64(i)+1)*keyschema.DayHours-1, r.takeHours)
+			(r.plan.firstDay+int64(i)+1)*keyschema.DayHours-1, r.useHours)
 		if err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (r *stateReader) readDays(ctx context.Context) error {
 		return nil
 	}
 	from := rollupstore.MonthStart(r.plan.months[first])
-	return r.readUnit(ctx, rollupstore.Days, from, rollupstore.MonthStart(r.plan.months[last]+1)-1, r.takeDays)
+	return r.readUnit(ctx, rollupstore.Days, from, rollupstore.MonthStart(r.plan.months[last]+1)-1, r.useDays)
 }
 
 // lacking marks all planned states of all series as missing. It returns false if there are none.
@@ -246,7 +246,7 @@ func (r *stateReader) groupPrefixes() {
 
 // readUnit reads the states of a range of buckets and calls take with the states of each prefix. It may overwrite scratch.
 func (r *stateReader) readUnit(
-	ctx context.Context, unit rollupstore.Unit, from, to int64, take func(p *read.RowPrefix, c, scratch *rollup.Columns),
+	ctx context.Context, unit rollupstore.Unit, from, to int64, use func(p *read.RowPrefix, c, scratch *rollup.Columns),
 ) error {
 	part := max(prefixesMin, (len(r.keys)+r.workers-1)/r.workers)
 	group, ctx := errgroup.WithContext(ctx)
@@ -264,7 +264,7 @@ func (r *stateReader) readUnit(
 					first = r.ends[at+i-1]
 				}
 				for n := first; n < r.ends[at+i]; n++ {
-					take(&r.prefixes[n], c, scratch)
+					use(&r.prefixes[n], c, scratch)
 				}
 				return nil
 			})
@@ -273,8 +273,8 @@ func (r *stateReader) readUnit(
 	return group.Wait()
 }
 
-// takeDays uses the daily states of a series.
-func (r *stateReader) takeDays(p *read.RowPrefix, c, _ *rollup.Columns) {
+// useDays uses the daily states of a series.
+func (r *stateReader) useDays(p *read.RowPrefix, c, _ *rollup.Columns) {
 	w := r.writer(p.Series, c)
 	for i := range c.Known {
 		day := c.FromMs/dayMs + int64(i)
@@ -299,8 +299,8 @@ func (r *stateReader) only(s *seriesStates, day int64) bool {
 	return r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < s.hoursMs && day*dayMs < s.rawMs
 }
 
-// takeHours uses the hourly states of a series for hours that daily states do not cover.
-func (r *stateReader) takeHours(p *read.RowPrefix, c, joined *rollup.Columns) {
+// useHours uses the hourly states of a series for hours that daily states do not cover.
+func (r *stateReader) useHours(p *read.RowPrefix, c, joined *rollup.Columns) {
 	w := r.writer(p.Series, c)
 	firstDay := c.FromMs / dayMs
 	for i := 0; i < c.Len(); i += keyschema.DayHours {

@@ -100,19 +100,19 @@ func (m *Merge) rankName(ctx context.Context, k int) error {
 // list is in memory twice.
 func (m *Merge) sourceValues(ctx context.Context, k int) (all []sourceValue, err error) {
 	count := 0
-	if err := m.eachValue(ctx, k, func(int, int, uint32, string) { count++ }); err != nil {
+	if err := m.forEachValue(ctx, k, func(int, int, uint32, string) { count++ }); err != nil {
 		return nil, err
 	}
 	all = make([]sourceValue, 0, count)
-	err = m.eachValue(ctx, k, func(s, n int, id uint32, value string) {
+	err = m.forEachValue(ctx, k, func(s, n int, id uint32, value string) {
 		all = append(all, sourceValue{value: value, source: uint32(s), name: uint32(n), id: id})
 	})
 	return all, err
 }
 
-// eachValue calls fn for the values of one label name, with the source and the source's numbers of name and value. It
+// forEachValue calls fn for the values of one label name, with the source and the source's numbers of name and value. It
 // allocates memory for the ranks.
-func (m *Merge) eachValue(ctx context.Context, k int, fn func(s, n int, id uint32, value string)) error {
+func (m *Merge) forEachValue(ctx context.Context, k int, fn func(s, n int, id uint32, value string)) error {
 	for s, src := range m.sources {
 		for n, label := range m.label[s] {
 			if label != k {

@@ -102,8 +102,8 @@ func (c *Compactor) openBatch(
 	case former != nil:
 		left -= min(left, former.Manifest.Series)
 	}
-	take, more := monthBatch(series, left, c.store.Layout.MonthRows)
-	for _, i := range take {
+	indices, more := monthBatch(series, left, c.store.Layout.MonthRows)
+	for _, i := range indices {
 		batch = append(batch, days[i])
 	}
 	return batch, more, nil

@@ -58,17 +58,17 @@ func dueDays(days []monthDay, daysMin int, now, last time.Time) (due []int) {
 // monthBatch returns the due days that one compaction of a month adds. due holds the number of series of each day. The batch
 // has at least one day and at most batchMax series. It omits a day with more than seriesLeft series, which the month's limit
 // still allows. more means that another compaction must follow.
-func monthBatch(series []uint64, seriesLeft, batchMax uint64) (take []int, more bool) {
+func monthBatch(series []uint64, seriesLeft, batchMax uint64) (indices []int, more bool) {
 	sum := uint64(0)
 	for i, n := range series {
 		if n > seriesLeft {
 			continue
 		}
 		seriesLeft -= n
-		if sum += n; len(take) > 0 && sum > batchMax {
-			return take, true
+		if sum += n; len(indices) > 0 && sum > batchMax {
+			return indices, true
 		}
-		take = append(take, i)
+		indices = append(indices, i)
 	}
-	return take, false
+	return indices, false
 }

@@ -45,14 +45,14 @@ func (c *Compactor) reserve(ctx context.Context, p presence.Partition) (uint32, 
 		if err != nil {
 			return 0, err
 		}
-		take := storage.RowMutation{Entries: []storage.Entry{generationCell(p, qualifier, gen)}}
+		reserve := storage.RowMutation{Entries: []storage.Entry{generationCell(p, qualifier, gen)}}
 		for _, cell := range cells {
-			take.Entries = append(take.Entries, storage.Entry{
+			reserve.Entries = append(reserve.Entries, storage.Entry{
 				Kind: storage.DeleteCells, Family: storage.FamilyIndex, Qualifier: cell.Qualifier,
 			})
 		}
 		taken, err := c.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p), cellFilter(p, qualifier),
-			storage.RowMutation{}, take)
+			storage.RowMutation{}, reserve)
 		if err == nil && !taken {
 			return gen, nil
 		}

@@ -183,7 +183,7 @@ const removeTriesMax = 8
 //
 // If a process adds another hour of the same day before its next Refresh, a removed hour comes back, without samples.
 func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error {
-	return c.eachStoredDay(ctx, r.First, r.Last, func(day int64) error {
+	return c.forEachStoredDay(ctx, r.First, r.Last, func(day int64) error {
 		if len(r.Matchers(day)) == 0 {
 			return nil
 		}
@@ -202,14 +202,14 @@ func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error 
 // FenceShared stops every earlier RemoveHoursShared that concerns the hours from first to last, in any process. Such a call
 // fails or calls Held.
 func (c *Compactor) FenceShared(ctx context.Context, first, last int64) error {
-	return c.eachStoredDay(ctx, first, last, func(day int64) error {
+	return c.forEachStoredDay(ctx, first, last, func(day int64) error {
 		_, err := c.reserve(ctx, presence.DayPartition(day))
 		return err
 	})
 }
 
-// eachStoredDay calls fn with the days of hours from first to last that the tables have.
-func (c *Compactor) eachStoredDay(ctx context.Context, first, last int64, fn func(day int64) error) error {
+// forEachStoredDay calls fn with the days of hours from first to last that the tables have.
+func (c *Compactor) forEachStoredDay(ctx context.Context, first, last int64, fn func(day int64) error) error {
 	days, err := c.storedDays(ctx, func(*segment.Handle) bool { return true })
 	if err != nil {
 		return err

@@ -25,9 +25,9 @@ func (n *labelNameScan) run() error {
 	}
 	n.q.findClosed()
 	if len(n.q.matchers) > 0 {
-		return n.q.eachClosed(false, n.scan)
+		return n.q.forEachClosed(false, n.scan)
 	}
-	return n.q.eachClosed(true, func(s *segment.Segment) error {
+	return n.q.forEachClosed(true, func(s *segment.Segment) error {
 		mask, ok := s.WindowMask()
 		if !ok || n.q.hasExpired(s) {
 			return n.scan(s)
@@ -127,7 +127,7 @@ func (s *labelValueScan) run() error {
 	}
 	s.q.findClosed()
 	plain := len(s.q.matchers) == 0
-	return s.q.eachClosed(plain, func(seg *segment.Segment) error {
+	return s.q.forEachClosed(plain, func(seg *segment.Segment) error {
 		values, err := s.closed(seg, plain)
 		if err == nil {
 			s.values = sorted.Union(s.values, values)

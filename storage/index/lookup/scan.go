@@ -163,7 +163,7 @@ func (q *query) blockRows(s *segment.Segment, b *segment.Block, sets []*valueid.
 		columns = append(columns, columnSet{column, sets[i]})
 	}
 	slices.SortStableFunc(columns, func(a, b columnSet) int { return a.set.Count - b.set.Count })
-	take := func(from, to uint32) {
+	add := func(from, to uint32) {
 		if len(columns) == 0 {
 			rows = valueid.AppendRange(rows, from, to)
 		} else {
@@ -171,11 +171,11 @@ func (q *query) blockRows(s *segment.Segment, b *segment.Block, sets []*valueid.
 		}
 	}
 	if metrics == nil {
-		take(0, b.Rows)
+		add(0, b.Rows)
 	} else {
 		for i, m := range b.Metrics {
 			if metrics.Has(m.Metric) {
-				take(m.From, b.RowsEnd(i))
+				add(m.From, b.RowsEnd(i))
 			}
 		}
 	}

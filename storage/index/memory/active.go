@@ -117,12 +117,12 @@ func (c *Index) tableFor(metric string) *Table {
 	if t := c.tables[metric]; t != nil {
 		return t
 	}
-	t := newTable(strings.Clone(metric), c.takeSlot())
+	t := newTable(strings.Clone(metric), c.allocateSlot())
 	c.setTable(t.Metric, t)
 	return t
 }
 
-func (c *Index) takeSlot() uint32 {
+func (c *Index) allocateSlot() uint32 {
 	if n := len(c.free); n > 0 {
 		slot := c.free[n-1]
 		c.free = c.free[:n-1]

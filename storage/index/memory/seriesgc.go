@@ -124,7 +124,7 @@ func (c *Index) compactTable(t *Table, always bool) {
 		return
 	}
 	c.mu.Lock()
-	small := newTable(t.Metric, c.takeSlot())
+	small := newTable(t.Metric, c.allocateSlot())
 	c.mu.Unlock()
 	k := tableCopy{c: c, to: small, translate: always}
 	var v View

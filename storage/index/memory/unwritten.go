@@ -34,7 +34,7 @@ func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err e
 	var due Due
 	pages := *d.pages.Load()
 	for n := range pages {
-		d.takeDirty(&due, n, pages[n])
+		d.collectDirty(&due, n, pages[n])
 		if n == len(pages)-1 || due.Len() >= seriesMin {
 			if err := write(due); err != nil {
 				return err
@@ -45,9 +45,9 @@ func (d *OpenDay) EachUnwritten(seriesMin int, write func(due Due) error) (err e
 	return nil
 }
 
-// takeDirty lists the series of the n-th page with hours that the journal lacks, ascending. It sets wordWriting in their
+// collectDirty lists the series of the n-th page with hours that the journal lacks, ascending. It sets wordWriting in their
 // words.
-func (d *OpenDay) takeDirty(due *Due, n int, p *dayPage) {
+func (d *OpenDay) collectDirty(due *Due, n int, p *dayPage) {
 	if p == nil || !p.dirty.Swap(false) { // cleared before its words are read
 		return
 	}

@@ -155,7 +155,7 @@ func (x *Index) labelNames(
 	for i := range list {
 		t := &list[i]
 		if len(t.Own) > 0 {
-			if err := x.eachRenamed(ctx, t, func(ls labels.Labels) {
+			if err := x.forEachRenamed(ctx, t, func(ls labels.Labels) {
 				ls.Range(func(l labels.Label) { out = append(out, l.Name) })
 				out = distinct(out, 0)
 			}); err != nil {
@@ -221,7 +221,7 @@ func (x *Index) labelValues(
 	for i := range list {
 		t := &list[i]
 		if len(t.Own) > 0 {
-			if err := x.eachRenamed(ctx, t, func(ls labels.Labels) {
+			if err := x.forEachRenamed(ctx, t, func(ls labels.Labels) {
 				if value := ls.Get(newestName(t, name)); value != "" {
 					out = distinct(append(out, value), 0)
 				}
@@ -287,8 +287,8 @@ func (x *Index) valuesOf(
 	return out, nil
 }
 
-// eachRenamed calls visit with the labels of each series that the principal sees.
-func (x *Index) eachRenamed(ctx context.Context, t *stretch, visit func(labels.Labels)) error {
+// forEachRenamed calls visit with the labels of each series that the principal sees.
+func (x *Index) forEachRenamed(ctx context.Context, t *stretch, visit func(labels.Labels)) error {
 	for _, matchers := range t.Selectors {
 		found, err := x.source.Select(ctx, nil, t.mintMs, t.maxtMs, matchers...)
 		if err != nil {

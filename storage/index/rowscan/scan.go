@@ -88,8 +88,8 @@ func (s *Scanner) newScan(ctx context.Context, day int64, m Missing) *scan {
 	}
 }
 
-// eachRow calls fn with the rows of a table. A missing table has no rows.
-func (s *scan) eachRow(table string, filter storage.Filter, fn func(row storage.Row) error) error {
+// forEachRow calls fn with the rows of a table. A missing table has no rows.
+func (s *scan) forEachRow(table string, filter storage.Filter, fn func(row storage.Row) error) error {
 	t, err := s.Store.Table(s.ctx, table)
 	if errors.Is(err, storage.ErrNoTable) {
 		return nil
@@ -110,7 +110,7 @@ func (s *scan) eachRow(table string, filter storage.Filter, fn func(row storage.
 func (s *scan) data() error {
 	from := keyschema.HourStartMs(presence.FirstHour(s.Day.Day))
 	filter := storage.Filter{FromMs: from, ToMs: from + keyschema.DayHours*keyschema.HourMs, KeysOnly: true, VersionsMax: 1}
-	return s.eachRow(storage.TableData, filter, func(row storage.Row) error {
+	return s.forEachRow(storage.TableData, filter, func(row storage.Row) error {
 		prefix, hour, ok := keyschema.CutHour(row.Key)
 		if !ok {
 			return envelope.Corrupt(storage.TableData, row.Key, nil, segment.ErrBadKey)
@@ -136,7 +136,7 @@ const (
 
 // rollups adds the series of rollup rows that the scan has not found in data rows.
 func (s *scan) rollups(filter storage.Filter) error {
-	return s.eachRow(storage.TableRollup, filter, func(row storage.Row) error {
+	return s.forEachRow(storage.TableRollup, filter, func(row storage.Row) error {
 		if !slices.ContainsFunc(row.Cells, func(c storage.Cell) bool { return bytes.HasSuffix(c.Qualifier, []byte{rollupStates}) }) {
 			return nil // the row has only dirty marks
 		}

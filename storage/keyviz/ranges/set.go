@@ -152,15 +152,15 @@ func (s *Set) publish() {
 	}
 }
 
-// Drain takes all counts since the last call. It calls each with a column for each time and division, by time. The column is
-// valid until each returns.
-func (s *Set) Drain(each func(*heat.Column)) {
+// Drain takes all counts since the last call. It calls visit with a column for each time and division, by time. The column is
+// valid until visit returns.
+func (s *Set) Drain(visit func(*heat.Column)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drain(each)
+	s.drain(visit)
 }
 
-func (s *Set) drain(each func(*heat.Column)) {
+func (s *Set) drain(visit func(*heat.Column)) {
 	var counts []heat.Counts
 	current := s.current.Load()
 	retired := s.retired
@@ -182,7 +182,7 @@ func (s *Set) drain(each func(*heat.Column)) {
 				s.dropFrom(c)
 			}
 			s.warm(c)
-			each(c)
+			visit(c)
 		}
 	}
 	if len(s.retired) == 0 {
@@ -199,13 +199,13 @@ func (s *Set) dropFrom(c *heat.Column) {
 
 // Drop forgets all ranges that start in [start, end), their counts, and their sampled keys. start is not "". It drains the
 // remaining counts as Drain does.
-func (s *Set) Drop(start, end string, each func(*heat.Column)) {
+func (s *Set) Drop(start, end string, visit func(*heat.Column)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	gone := span{start, end}
 	s.drain(func(c *heat.Column) {
 		c.Drop(start, end)
-		each(c)
+		visit(c)
 	})
 	for i := len(s.leaves) - 1; i >= 0; i-- {
 		l := s.leaves[i]
@@ -265,10 +265,10 @@ type Change struct {
 
 // Divide splits hot ranges and merges cold ones. It drains the counts as Drain does, and returns the changes. With renumber,
 // every series is looked up again, because a rule for keys may have come into force.
-func (s *Set) Divide(renumber bool, each func(*heat.Column)) []Change {
+func (s *Set) Divide(renumber bool, visit func(*heat.Column)) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.drain(each)
+	s.drain(visit)
 	for _, l := range s.leaves {
 		l.peak = max(l.heat, l.peak)
 	}

@@ -162,7 +162,7 @@ func printCosts(w io.Writer, costs []retention.Cost) error {
 			newAge = ageText(c.NewAge)
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t\n", c.Tier, c.Pattern, ageText(c.Age), oldest, sizeText(c.Bytes),
-			sizeText(c.BytesADay), sizeText(c.HiddenBytes), newAge, sizeText(c.FreedBytes))
+			sizeText(c.BytesPerDay), sizeText(c.HiddenBytes), newAge, sizeText(c.FreedBytes))
 	}
 	if err := t.Flush(); err != nil {
 		return err

@@ -132,14 +132,14 @@ func (b *Blocks) Size(ctx context.Context) (Size, error) {
 
 // Parts implements Source. It goes day by day, and within a day series by series. The tombstones of blocks hide samples. If
 // several blocks have a sample of one time, it passes one of them.
-func (b *Blocks) Parts(ctx context.Context, from Position, take func(*Part) error) error {
+func (b *Blocks) Parts(ctx context.Context, from Position, visit func(*Part) error) error {
 	first, last := max(b.blocks[0].MinTime(), b.fromMs), b.toMs
 	newest := b.blocks[0].MaxTime()
 	for _, block := range b.blocks {
 		newest = max(newest, block.MaxTime())
 	}
 	last = min(last, newest-1) // MaxTime is exclusive
-	w := partWriter{take: take, partSamples: b.partSamples}
+	w := partWriter{visit: visit, partSamples: b.partSamples}
 	for day := max(floorDay(first), from.DayMs); day <= last; day += dayMs {
 		done := int64(0)
 		if day == from.DayMs {
@@ -236,7 +236,7 @@ func (b *Blocks) Close() error {
 // partWriter passes on each part once it is complete.
 type partWriter struct {
 	partSamples int // of a complete part
-	take        func(*Part) error
+	visit       func(*Part) error
 	// done returns the amount of the source that was read. If it is nil, the writer counts samples.
 	done    func() int64
 	samples int64
@@ -283,5 +283,5 @@ func (w *partWriter) end() error {
 	if p.Done = w.samples; w.done != nil {
 		p.Done = w.done()
 	}
-	return w.take(p)
+	return w.visit(p)
 }

@@ -53,7 +53,7 @@ func Export(ctx context.Context, from Reader, r Range, e Encoder, w io.Writer) (
 			n.Series++
 			e.Begin(ls)
 		}
-		return eachSample(it, &n, func(tsMs int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram) error {
+		return forEachSample(it, &n, func(tsMs int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram) error {
 			if h == nil && fh == nil {
 				e.Float(tsMs, v)
 			} else if err := e.Histogram(tsMs, h, fh); err != nil {
@@ -74,9 +74,9 @@ func Export(ctx context.Context, from Reader, r Range, e Encoder, w io.Writer) (
 	return n, out.Flush()
 }
 
-// eachSample passes the samples of an iterator to take, and counts them.
-func eachSample(it chunkenc.Iterator, n *Exported,
-	take func(tsMs int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram) error,
+// forEachSample passes the samples of an iterator to visit, and counts them.
+func forEachSample(it chunkenc.Iterator, n *Exported,
+	visit func(tsMs int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram) error,
 ) error {
 	for kind := it.Next(); kind != chunkenc.ValNone; kind = it.Next() {
 		var err error
@@ -84,15 +84,15 @@ func eachSample(it chunkenc.Iterator, n *Exported,
 		case chunkenc.ValHistogram:
 			tsMs, h := it.AtHistogram(nil)
 			n.Histograms++
-			err = take(tsMs, 0, h, nil)
+			err = visit(tsMs, 0, h, nil)
 		case chunkenc.ValFloatHistogram:
 			tsMs, h := it.AtFloatHistogram(nil)
 			n.Histograms++
-			err = take(tsMs, 0, nil, h)
+			err = visit(tsMs, 0, nil, h)
 		default:
 			tsMs, v := it.At()
 			n.Samples++
-			err = take(tsMs, v, nil, nil)
+			err = visit(tsMs, v, nil, nil)
 		}
 		if err != nil {
 			return err

@@ -188,7 +188,7 @@ func (f *File) open() (io.ReadCloser, error) {
 }
 
 // Parts implements Source. A part is a piece of whole lines.
-func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error) (err error) {
+func (f *File) Parts(ctx context.Context, from Position, visit func(*Part) error) (err error) {
 	text, err := f.open()
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (f *File) Parts(ctx context.Context, from Position, take func(*Part) error)
 		}
 		done += int64(p.Count())
 		p.Done = done
-		if err := take(p); err != nil {
+		if err := visit(p); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func (l *Local) Write(ctx context.Context, p *Part) (ingest.Result, error) {
 
 // Read implements Reader.
 func (l *Local) Read(ctx context.Context, fromMs, toMs int64, matchers []*labels.Matcher,
-	take func(ls labels.Labels, it chunkenc.Iterator) error,
+	visit func(ls labels.Labels, it chunkenc.Iterator) error,
 ) (err error) {
 	querier, err := l.Queryable.Querier(fromMs, toMs)
 	if err != nil {
@@ -63,7 +63,7 @@ func (l *Local) Read(ctx context.Context, fromMs, toMs int64, matchers []*labels
 	for set.Next() {
 		series := set.At()
 		it = series.Iterator(it)
-		if err := take(series.Labels(), it); err != nil {
+		if err := visit(series.Labels(), it); err != nil {
 			return fmt.Errorf("series %s: %w", series.Labels(), err)
 		}
 	}

@@ -103,7 +103,7 @@ func writeParquet(ctx context.Context, from Reader, r Range, out io.Writer) (n E
 				}
 			})
 		}
-		return eachSample(it, &n, func(tsMs int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram) error {
+		return forEachSample(it, &n, func(tsMs int64, v float64, h *histogram.Histogram, fh *histogram.FloatHistogram) error {
 			row.TimestampMs, row.Value, row.Histogram = tsMs, nil, nil
 			if h == nil && fh == nil {
 				row.Value = &v

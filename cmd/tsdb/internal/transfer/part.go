@@ -65,18 +65,18 @@ type Source interface {
 	Name() string
 	// Size describes the source before it is read.
 	Size(ctx context.Context) (Size, error)
-	// Parts passes the parts from a position on to take. The same position yields the same parts each time. take releases each
+	// Parts passes the parts from a position on to visit. The same position yields the same parts each time. visit releases each
 	// part.
-	Parts(ctx context.Context, from Position, take func(*Part) error) error
+	Parts(ctx context.Context, from Position, visit func(*Part) error) error
 	Close() error
 }
 
 // Reader reads samples from a database.
 type Reader interface {
-	// Read passes the series that match, with their samples of [fromMs, toMs], to take. A series may come in several pieces, in
+	// Read passes the series that match, with their samples of [fromMs, toMs], to visit. A series may come in several pieces, in
 	// the order of time.
 	Read(ctx context.Context, fromMs, toMs int64, matchers []*labels.Matcher,
-		take func(ls labels.Labels, it chunkenc.Iterator) error) error
+		visit func(ls labels.Labels, it chunkenc.Iterator) error) error
 }
 
 // Sink is the destination of samples.
@@ -101,8 +101,8 @@ func newPart() *Part {
 // release returns the memory for use by another part.
 func (p *Part) release() { parts.Put(p) }
 
-// ForEach passes the series of a part to take, with their label fields as remote write 1.0 encodes them.
-func (p *Part) ForEach(take func(fields []byte, s batch.Series) error) error {
+// ForEach passes the series of a part to visit, with their label fields as remote write 1.0 encodes them.
+func (p *Part) ForEach(visit func(fields []byte, s batch.Series) error) error {
 	p.Rewind(0)
 	for p.Next() {
 		s := p.Series()
@@ -111,7 +111,7 @@ func (p *Part) ForEach(take func(fields []byte, s batch.Series) error) error {
 			return err
 		}
 		p.fields = fields
-		if err := take(fields, s); err != nil {
+		if err := visit(fields, s); err != nil {
 			return err
 		}
 	}

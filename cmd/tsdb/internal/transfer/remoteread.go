@@ -38,7 +38,7 @@ func NewRemoteRead(server *client.Server) *RemoteRead { return &RemoteRead{serve
 
 // Read implements Reader.
 func (r *RemoteRead) Read(ctx context.Context, fromMs, toMs int64, matchers []*labels.Matcher,
-	take func(ls labels.Labels, it chunkenc.Iterator) error,
+	visit func(ls labels.Labels, it chunkenc.Iterator) error,
 ) error {
 	message, err := readRequest(fromMs, toMs, matchers)
 	if err != nil {
@@ -65,9 +65,9 @@ func (r *RemoteRead) Read(ctx context.Context, fromMs, toMs int64, matchers []*l
 		return fmt.Errorf("remote read: %s answered %s: %s", r.server, resp.Status, strings.TrimSpace(string(text)))
 	}
 	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-streamed-protobuf") {
-		return readFrames(resp.Body, fromMs, toMs, take)
+		return readFrames(resp.Body, fromMs, toMs, visit)
 	}
-	return readWhole(resp.Body, take)
+	return readWhole(resp.Body, visit)
 }
 
 func readRequest(fromMs, toMs int64, matchers []*labels.Matcher) ([]byte, error) {
@@ -87,7 +87,7 @@ func readRequest(fromMs, toMs int64, matchers []*labels.Matcher) ([]byte, error)
 }
 
 // readFrames reads a streamed answer.
-func readFrames(body io.Reader, fromMs, toMs int64, take func(ls labels.Labels, it chunkenc.Iterator) error) error {
+func readFrames(body io.Reader, fromMs, toMs int64, visit func(ls labels.Labels, it chunkenc.Iterator) error) error {
 	frames := remote.NewFrameDecoder(body, frameBytesMax)
 	builder := labels.NewScratchBuilder(16)
 	for {
@@ -101,7 +101,7 @@ func readFrames(body io.Reader, fromMs, toMs int64, take func(ls labels.Labels, 
 		}
 		for _, s := range m.ChunkedSeries {
 			ls := (&prompb.TimeSeries{Labels: s.Labels}).ToLabels(&builder, nil)
-			if err := take(ls, &chunkRun{chunks: s.Chunks, fromMs: fromMs, toMs: toMs, Iterator: chunkenc.NewNopIterator()}); err != nil {
+			if err := visit(ls, &chunkRun{chunks: s.Chunks, fromMs: fromMs, toMs: toMs, Iterator: chunkenc.NewNopIterator()}); err != nil {
 				return err
 			}
 		}
@@ -144,7 +144,7 @@ func (r *chunkRun) Next() chunkenc.ValueType {
 func (r *chunkRun) Err() error { return r.err }
 
 // readWhole reads an answer that is not streamed.
-func readWhole(body io.Reader, take func(ls labels.Labels, it chunkenc.Iterator) error) error {
+func readWhole(body io.Reader, visit func(ls labels.Labels, it chunkenc.Iterator) error) error {
 	answer, err := io.ReadAll(io.LimitReader(body, frameBytesMax))
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func readWhole(body io.Reader, take func(ls labels.Labels, it chunkenc.Iterator)
 	builder := labels.NewScratchBuilder(16)
 	for _, result := range resp.Results {
 		for _, ts := range result.Timeseries {
-			if err := take(ts.ToLabels(&builder, nil), promstorage.NewListSeriesIterator(samplesOf(ts))); err != nil {
+			if err := visit(ts.ToLabels(&builder, nil), promstorage.NewListSeriesIterator(samplesOf(ts))); err != nil {
 				return err
 			}
 		}
@@ -262,11 +262,11 @@ func (s *RemoteSource) Size(context.Context) (Size, error) {
 }
 
 // Parts implements Source.
-func (s *RemoteSource) Parts(ctx context.Context, from Position, take func(*Part) error) error {
+func (s *RemoteSource) Parts(ctx context.Context, from Position, visit func(*Part) error) error {
 	windowMs := s.window.Milliseconds()
 	first := s.bounds.FromMs - s.bounds.FromMs%windowMs
 	at := max(first, from.DayMs)
-	w := partWriter{partSamples: s.partSamples, take: take, done: func() int64 { return max(0, at-s.bounds.FromMs) / 1000 }}
+	w := partWriter{partSamples: s.partSamples, visit: visit, done: func() int64 { return max(0, at-s.bounds.FromMs) / 1000 }}
 	for ; at <= s.bounds.ToMs; at += windowMs {
 		fromMs, toMs := max(at, s.bounds.FromMs), min(at+windowMs-1, s.bounds.ToMs)
 		err := s.reader.Read(ctx, fromMs, toMs, s.bounds.Matchers, func(ls labels.Labels, it chunkenc.Iterator) error {

@@ -65,8 +65,8 @@ type answerError struct {
 // answerBytesMax bounds an error that the server answers.
 const answerBytesMax = 1 << 20
 
-// post sends a document to a path of the server, and passes the JSON of the answer to take.
-func post(ctx context.Context, s *client.Server, path string, body []byte, take func(*json.Decoder) error) error {
+// post sends a document to a path of the server, and passes the JSON of the answer to decode.
+func post(ctx context.Context, s *client.Server, path string, body []byte, decode func(*json.Decoder) error) error {
 	req, err := s.Request(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func post(ctx context.Context, s *client.Server, path string, body []byte, take 
 	if resp.StatusCode == http.StatusOK {
 		d := json.NewDecoder(resp.Body)
 		d.UseNumber()
-		if err := take(d); err != nil {
+		if err := decode(d); err != nil {
 			return fmt.Errorf("the answer of %s%s: %w", s, path, err)
 		}
 		return nil
@@ -101,7 +101,7 @@ func post(ctx context.Context, s *client.Server, path string, body []byte, take 
 
 // printSeries prints the series of an answer one by one.
 func printSeries(d *json.Decoder, w *bufio.Writer) error {
-	return eachElement(d, func() error {
+	return forEachElement(d, func() error {
 		var series struct {
 			Metric string
 			Tags   map[string]string
@@ -124,13 +124,13 @@ func printSeries(d *json.Decoder, w *bufio.Writer) error {
 	})
 }
 
-// eachElement calls take for each element of the array at which the decoder is.
-func eachElement(d *json.Decoder, take func() error) error {
+// forEachElement calls decode for each element of the array at which the decoder is.
+func forEachElement(d *json.Decoder, decode func() error) error {
 	if err := enter(d, '['); err != nil {
 		return err
 	}
 	for d.More() {
-		if err := take(); err != nil {
+		if err := decode(); err != nil {
 			return err
 		}
 	}

@@ -95,7 +95,7 @@ func printFound(d *json.Decoder, w *bufio.Writer) error {
 			}
 			continue
 		}
-		err = eachElement(d, func() error {
+		err = forEachElement(d, func() error {
 			var s struct {
 				TSUID, Metric string
 				Tags          map[string]string
