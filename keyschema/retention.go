@@ -86,7 +86,7 @@ func (a *RuleRetention) faults() []error {
 		}
 	}
 	if !named {
-		out = append(out, errors.New("retention has none of raw, hours, days and histograms"))
+		out = append(out, errors.New("retention needs at least one of raw, hours, days and histograms"))
 	}
 	return out
 }

@@ -133,7 +133,7 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 	day := Age(24 * time.Hour)
 	for text, want := range map[string][]string{
 		`[{"pattern": "a", "retention": {"raw": "12h"}}]`:                     {`"a"`, "retention.raw is 12h", "at least 1d"},
-		`[{"pattern": "a", "retention": {}}]`:                                 {`"a"`, "has none of"},
+		`[{"pattern": "a", "retention": {}}]`:                                 {`"a"`, "needs at least one of"},
 		`[{"pattern": "a", "retention": {"hours": "7d"}}]`:                    {`"a"`, "hours is 1w", "raw, which is 30d"},
 		`[{"pattern": "a", "retention": {"raw": "9d", "hours": "8d"}}]`:       {`"a"`, "hours is 8d", "raw, which is 9d"},
 		`[{"pattern": "a", "retention": {"days": "9d"}}]`:                     {`"a"`, "days is 9d", "hours, which is 60d"},

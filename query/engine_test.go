@@ -144,7 +144,7 @@ func TestBadRanges(t *testing.T) {
 		{ask("m", 10, 9, time.Second), "end", "end timestamp must not be before start time"},
 		{ask("m", 0, 9, 0), "step", "zero or negative query resolution step widths are not accepted"},
 		{ask("m", 0, 9, -time.Second), "step", "zero or negative"},
-		{ask("m", 0, 9, time.Microsecond), "step", "below a millisecond"},
+		{ask("m", 0, 9, time.Microsecond), "step", "at least one millisecond"},
 		{ask("m[5m]", 0, 9, time.Second), "query", "must be Scalar or instant Vector"},
 		{ask("m", 0, 11_001, time.Second), "", "exceeded maximum resolution of 11,000 points per timeseries. " +
 			"Try decreasing the query resolution (?step=2)"},

@@ -130,7 +130,7 @@ func (o Options) Validate() error {
 		{"ResultCacheRecent", o.ResultCacheRecent},
 	} {
 		if d.value < 0 || d.value%time.Millisecond != 0 {
-			errs = append(errs, fmt.Errorf("query: %s must be a positive number of milliseconds, is %s", d.name, d.value))
+			errs = append(errs, fmt.Errorf("query: %s is %s; it must be a positive number of milliseconds", d.name, d.value))
 		}
 	}
 	for _, n := range []struct {
@@ -146,7 +146,7 @@ func (o Options) Validate() error {
 		{"LabelGrowthMax", o.LabelGrowthMax}, {"CheapSamplesMax", int(o.CheapSamplesMax)},
 	} {
 		if n.value < 0 {
-			errs = append(errs, fmt.Errorf("query: %s must not be negative, is %d", n.name, n.value))
+			errs = append(errs, fmt.Errorf("query: %s is %d; it must not be negative", n.name, n.value))
 		}
 	}
 	return errors.Join(errs...)

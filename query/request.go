@@ -95,9 +95,9 @@ func (o Options) checkQuery(query string, p Params) error {
 	}
 	switch {
 	case p.Timeout < 0:
-		return badParam("timeout", "must not be negative, is %s", p.Timeout)
+		return badParam("timeout", "it is %s; it must not be negative", p.Timeout)
 	case p.Lookback < 0:
-		return badParam("lookback_delta", "must not be negative, is %s", p.Lookback)
+		return badParam("lookback_delta", "it is %s; it must not be negative", p.Lookback)
 	case p.Limit < 0:
 		return badParam("limit", "limit must be non-negative, is %d", p.Limit)
 	}
@@ -116,7 +116,7 @@ func (o Options) checkRange(r RangeRequest) error {
 			"zero or negative query resolution step widths are not accepted. Try a positive integer")
 	}
 	if r.Step < time.Millisecond {
-		return badParam("step", "steps below a millisecond are not accepted, is %s", r.Step)
+		return badParam("step", "the step is %s; it must be at least one millisecond", r.Step)
 	}
 	if err := CheckPoints(r.End.Sub(r.Start), r.Step, o.PointsMax); err != nil {
 		return &Error{Type: ErrorBadData, Err: err}

@@ -64,7 +64,7 @@ func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	before := tsMs[0]
 	for i, ts := range tsMs[1:] {
 		if ts <= before {
-			return false, fmt.Errorf("%w: timestamp %d at %d does not ascend", ErrBadColumns, ts, i+1)
+			return false, fmt.Errorf("%w: timestamp %d of sample %d is not later than the one before it", ErrBadColumns, ts, i+1)
 		}
 		same = same && ts-before == interval
 		before = ts

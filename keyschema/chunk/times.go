@@ -142,7 +142,7 @@ func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs
 	before := int64(-1)
 	for i, offset := range offsets {
 		if offset <= before || offset >= keyschema.HourMs {
-			return nil, nil, column.Corrupt("timestamp %d does not ascend inside the hour", i)
+			return nil, nil, column.Corrupt("timestamp %d is not later than the one before it, or outside the hour", i)
 		}
 		before = offset
 		offsets[i] = hourStartMs + offset

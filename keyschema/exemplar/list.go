@@ -77,7 +77,7 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, dst []Exemplar) ([]Exemp
 	for i := range d.tsMs {
 		tsMs := hourStartMs + d.tsMs[i]
 		if i > 0 && tsMs < dst[len(dst)-1].TsMs {
-			r.fail("the time of exemplar %d does not ascend", i)
+			r.fail("exemplar %d is not later than the one before it", i)
 		}
 		ls := r.labels(&d.builder)
 		if r.err != nil {

@@ -115,10 +115,10 @@ func TestBadSamples(t *testing.T) {
 		err     string
 	}{
 		"none":       {nil, "0 timestamps"},
-		"no kind":    {[]Sample{{}}, "sample 0 is not one histogram"},
-		"both kinds": {[]Sample{{H: one, FH: &histogram.FloatHistogram{}}}, "sample 0 is not one histogram"},
+		"no kind":    {[]Sample{{}}, "sample 0 needs either an integer or a float histogram"},
+		"both kinds": {[]Sample{{H: one, FH: &histogram.FloatHistogram{}}}, "sample 0 needs either an integer or a float histogram"},
 		"hour":       {[]Sample{{TsMs: 3_600_000, H: one}}, "outside the hour"},
-		"order":      {[]Sample{{TsMs: 5, H: one}, {TsMs: 5, H: one}}, "does not ascend"},
+		"order":      {[]Sample{{TsMs: 5, H: one}, {TsMs: 5, H: one}}, "is not later than the one before it"},
 		"schema":     {[]Sample{{H: &histogram.Histogram{Schema: 53}}}, "got schema 53"},
 		"hint":       {[]Sample{{H: &histogram.Histogram{CounterResetHint: 4}}}, "counter reset hint 4"},
 		"buckets":    {[]Sample{{H: &histogram.Histogram{PositiveBuckets: []int64{1}}}}, "spans need 0 buckets, have 1"},

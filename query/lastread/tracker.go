@@ -31,7 +31,7 @@ const forgottenShare = 10
 // New returns an empty Tracker.
 func New(o Options) (*Tracker, error) {
 	if o.MetricsMax < 0 {
-		return nil, fmt.Errorf("last reads: MetricsMax must not be negative, is %d", o.MetricsMax)
+		return nil, fmt.Errorf("last reads: MetricsMax is %d; it must not be negative", o.MetricsMax)
 	}
 	o.MetricsMax = cmp.Or(o.MetricsMax, 50_000)
 	if o.Now == nil {

@@ -138,7 +138,7 @@ func (o Options) Validate() error {
 		{"Concurrency", int64(o.Concurrency)}, {"ExemplarsMax", int64(o.ExemplarsMax)},
 	} {
 		if field.value < 0 {
-			errs = append(errs, fmt.Errorf("read: %s must not be negative, is %d", field.name, field.value))
+			errs = append(errs, fmt.Errorf("read: %s is %d; it must not be negative", field.name, field.value))
 		}
 	}
 	return errors.Join(errs...)

@@ -29,10 +29,10 @@ type Options struct {
 func (o Options) Validate() error {
 	var errs []error
 	if o.QueriesMax < 0 {
-		errs = append(errs, fmt.Errorf("top queries: QueriesMax must not be negative, is %d", o.QueriesMax))
+		errs = append(errs, fmt.Errorf("top queries: QueriesMax is %d; it must not be negative", o.QueriesMax))
 	}
 	if o.TextBytesMax < 0 {
-		errs = append(errs, fmt.Errorf("top queries: TextBytesMax must not be negative, is %d", o.TextBytesMax))
+		errs = append(errs, fmt.Errorf("top queries: TextBytesMax is %d; it must not be negative", o.TextBytesMax))
 	}
 	return errors.Join(errs...)
 }

@@ -135,7 +135,7 @@ func (a Alias) Check() error {
 		fault("label is longer than %d bytes or not UTF-8", NameBytesMax)
 	}
 	if a.FromMs < 0 || a.FromMs > keyschema.TimeMaxMs || a.FromMs%keyschema.HourMs != 0 {
-		fault("from must be the start of an hour since 1970, is %d ms", a.FromMs)
+		fault("from is %d ms; it must be the start of an hour since 1970", a.FromMs)
 	}
 	return errors.Join(faults...)
 }

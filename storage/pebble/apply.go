@@ -220,7 +220,7 @@ func (t *Table) noteVersion(ctx context.Context, f *partition.Family, key []byte
 		return nil
 	}
 	if err := t.markMixed(ctx, f); err != nil {
-		return fmt.Errorf("note that family %s has cells of any time: %w", f.Name, err)
+		return fmt.Errorf("record that rows of family %s have cells of any time: %w", f.Name, err)
 	}
 	return nil
 }
@@ -312,7 +312,7 @@ func (t *Table) CheckAndApply(
 			continue
 		}
 		if len(m.Key) > 0 && string(m.Key) != string(key) {
-			return false, fmt.Errorf("%w: branch names row %.80q, not %.80q", storage.ErrBadMutation, m.Key, key)
+			return false, fmt.Errorf("%w: the mutation is for row %.80q, the condition for row %.80q", storage.ErrBadMutation, m.Key, key)
 		}
 		if err := storage.CheckMutation(schema, &storage.RowMutation{Key: key, Entries: m.Entries}); err != nil {
 			return false, err

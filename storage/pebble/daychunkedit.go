@@ -117,7 +117,7 @@ func (s *Store) checkCodec(rec *catalog.Table) error {
 	case rec.DayChunkCodec == "":
 		return nil
 	case s.opts.DayChunks == nil:
-		return fmt.Errorf("%w: table %s has day chunks of codec %q, and none was given to open it with",
+		return fmt.Errorf("%w: table %s has day chunks of codec %q; Options.DayChunks must name this codec",
 			storage.ErrSchemaMismatch, rec.Name, rec.DayChunkCodec)
 	case s.opts.DayChunks.Name != rec.DayChunkCodec:
 		return fmt.Errorf("%w: table %s has day chunks of codec %q, not %q", storage.ErrSchemaMismatch, rec.Name,

@@ -39,7 +39,7 @@ func readURIs(text string, p *request.Parser) (out []Translation, err error) {
 		}
 		_, params, found := strings.Cut(line, "?")
 		if !found {
-			return nil, fmt.Errorf("%q has no parameters behind a question mark", line)
+			return nil, fmt.Errorf("the URI %q has no question mark with parameters after it", line)
 		}
 		v, err := url.ParseQuery(params)
 		if err != nil {

@@ -94,7 +94,7 @@ func TestDocuments(t *testing.T) {
 		require.Contains(t, got[0].Reason, want)
 	}
 	for bad, want := range map[string]string{
-		" ": "is empty", "{": "neither JSON nor a URI", "{}": "no query of OpenTSDB", "/api/query": "no parameters",
+		" ": "is empty", "{": "neither JSON nor a URI", "{}": "no query of OpenTSDB", "/api/query": "no question mark",
 		"?start=1&m=x": "not enough :-separated parts", `{"queries":[]}`: "Missing start time", "?m=%zz": "the parameters of",
 		`{"aggregator":"total","metric":"m","disableDownsampling":true}`: "No such aggregation function",
 	} {

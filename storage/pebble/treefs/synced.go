@@ -53,7 +53,7 @@ const noteBytesMax = 256
 func parseNote(src []byte) (n SyncedNote, err error) {
 	var sum uint32
 	if _, err := fmt.Sscanf(string(src), "%s %d %x\n", &n.Name, &n.SizeBytes, &sum); err != nil {
-		return SyncedNote{}, fmt.Errorf("it is no note of a manifest: %w", err)
+		return SyncedNote{}, fmt.Errorf("it does not name a manifest: %w", err)
 	}
 	if !bytes.Equal(n.append(nil), src) {
 		return SyncedNote{}, errors.New("its checksum is wrong")

@@ -103,7 +103,7 @@ func (r *RetentionRule) validate(field string, before []RetentionRule, fault fun
 		}
 	}
 	if cmp.Or(r.Raw, r.Hours, r.Days, r.Histograms) == nil {
-		fault(field, "the rule has none of raw, hours, days and histograms")
+		fault(field, "the rule needs at least one of raw, hours, days and histograms")
 	}
 	for tier, age := range map[keyschema.Tier]*keyschema.Age{
 		keyschema.Raw: r.Raw, keyschema.Hours: r.Hours, keyschema.Days: r.Days, keyschema.NativeHistograms: r.Histograms,
