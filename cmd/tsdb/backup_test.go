@@ -365,6 +365,10 @@ func TestBackupCommands(t *testing.T) {
 	require.Contains(t, out, "copied 0 bytes")
 	fails("is not empty", "restore", "--from", repository, "--to", root)
 	fails("has no backup 20260101", "restore", "--from", repository, "--to", filepath.Join(root, "r"), "20260101T000000.000Z")
+	// The error names the flag of the path, and no other flag.
+	file := filepath.Join(root, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	fails("tsdb: --to: mkdir "+file+": not a directory", "create", "--to", filepath.Join(file, "x"), "--storage.path", dir)
 	fails("keep at least one", "prune", "--from", repository, "--keep", "0")
 	for _, opened := range []string{filepath.Join(root, "restored"), snapshots[0]} {
 		if opened != snapshots[0] {

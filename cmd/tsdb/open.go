@@ -126,7 +126,7 @@ func newDatabase(c *serveConfig) (*database, error) {
 // lockStorage locks the directory of all data and frees space in it for the start.
 func (c *serveConfig) lockStorage() (lock io.Closer, err error) {
 	if lock, err = datadir.Lock(c.storagePath); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--storage.path: %w", err)
 	}
 	if err := datadir.NewReserve(c.storagePath, c.reserveBytes).Release(); err != nil {
 		return nil, errors.Join(err, lock.Close())

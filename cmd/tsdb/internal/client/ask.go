@@ -79,9 +79,14 @@ func (e *Refusal) Error() string { return e.Text }
 
 // Request returns a request for a path of the server, with the token.
 func (s *Server) Request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.URL, "/")+path, body)
-	if err != nil || req.URL.Scheme != "http" && req.URL.Scheme != "https" {
+	// The path would become a part of a query or a fragment.
+	if base, err := url.Parse(s.URL); err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" ||
+		strings.ContainsAny(s.URL, "?#") {
 		return nil, fmt.Errorf("--url: %s is not a URL such as %s", withoutPassword(s.URL), DefaultURL)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.URL, "/")+path, body)
+	if err != nil {
+		return nil, fmt.Errorf("--url: %w", err)
 	}
 	token, err := s.token()
 	if err != nil {
@@ -98,7 +103,10 @@ func (s *Server) Request(ctx context.Context, method, path string, body io.Reade
 func (s *Server) Call(ctx context.Context, method, path string, form url.Values, data any) error {
 	body := form.Encode()
 	if method == http.MethodGet {
-		path, body = path+"?"+body, ""
+		if body != "" {
+			path += "?" + body
+		}
+		body = ""
 	}
 	req, err := s.Request(ctx, method, path, strings.NewReader(body))
 	if err != nil {

@@ -16,19 +16,17 @@ func TablesDir(path string) string { return filepath.Join(path, "tables") }
 // WALDir returns the directory of the log in a data directory.
 func WALDir(path string) string { return filepath.Join(path, "wal") }
 
-// Lock makes a data directory and keeps other processes out of it until the result is closed.
+// Lock makes a data directory and keeps other processes out of it until the result is closed. The error names the path; the
+// caller knows the flag.
 func Lock(path string) (io.Closer, error) {
 	if err := os.MkdirAll(path, 0o750); err != nil {
-		return nil, fmt.Errorf("--storage.path: %w", err)
+		return nil, err
 	}
 	lock, err := lockDir(path)
 	if errors.Is(err, storage.ErrLocked) {
 		return nil, fmt.Errorf("%s: another process holds the lock of this directory; stop it first: %w", path, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("--storage.path: %w", err)
-	}
-	return lock, nil
+	return lock, err
 }
 
 // WriteFile replaces a file. After a power loss, the file is either the old or the new one.
