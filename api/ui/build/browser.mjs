@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import { accessFlags, checkDoctor, checkLogIn } from './login.mjs';
 import { start } from './server.mjs';
+import { checkTrouble } from './trouble.mjs';
 import { visits } from './visits.mjs';
 
 // IMAGES is a folder that takes the pictures of the documents.
@@ -95,6 +96,7 @@ try {
     args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
   });
   await visitAll(browser, url);
+  await checkTrouble(browser, url, faults);
   await checkLogIn(browser, guarded.url, faults, check, folder);
   await checkDoctor(browser, shared.url, faults, check, folder);
   await browser.close();

@@ -9,19 +9,24 @@ export interface Load<T> {
   reload: () => void;
 }
 
-/** useLoad asks again if deps change, if the user logs in, and each intervalMs. It keeps the previous data meanwhile. */
+/**
+ * useLoad asks again if deps change, if the user logs in, and intervalMs after each answer. It keeps the previous data meanwhile.
+ */
 export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[], intervalMs = 0): Load<T> {
   const [state, setState] = useState<{ data?: T; error?: Error; loading: boolean }>({ loading: true });
   const [runs, setRuns] = useState(0);
   // An effect after the paint would send the request a frame later.
   useLayoutEffect(() => {
     const abort = new AbortController();
+    let timer: ReturnType<typeof setTimeout> | undefined;
     setState((s) => ({ ...s, loading: true }));
     ask(abort.signal).then(
       (data) => !abort.signal.aborted && setState({ data, loading: false }),
       (error) => !abort.signal.aborted && setState((s) => ({ data: s.data, error, loading: false })),
-    );
-    const timer = intervalMs ? setTimeout(() => setRuns((n) => n + 1), intervalMs) : 0;
+    ).then(() => {
+      // A timer that runs beside the request would cancel each one that takes longer than the interval.
+      if (intervalMs && !abort.signal.aborted) timer = setTimeout(() => setRuns((n) => n + 1), intervalMs);
+    });
     return () => {
       abort.abort();
       clearTimeout(timer);

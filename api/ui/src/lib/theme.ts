@@ -1,15 +1,16 @@
 import { effect, signal } from '@preact/signals';
+import { keep, stored } from './storage';
 
 const key = 'halite.theme';
 
 export type Theme = 'auto' | 'light' | 'dark';
 
-function stored(): Theme {
-  const value = localStorage.getItem(key);
+function chosen(): Theme {
+  const value = stored(key);
   return value === 'light' || value === 'dark' ? value : 'auto';
 }
 
-export const theme = signal<Theme>(stored());
+export const theme = signal<Theme>(chosen());
 
 const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 const systemDark = signal(prefersDark.matches);
@@ -27,5 +28,5 @@ effect(() => {
 /** nextTheme goes from auto to light, to dark, and back. */
 export function nextTheme(): void {
   theme.value = theme.value === 'auto' ? 'light' : theme.value === 'light' ? 'dark' : 'auto';
-  localStorage.setItem(key, theme.value);
+  keep(key, theme.value);
 }

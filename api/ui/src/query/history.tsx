@@ -1,4 +1,5 @@
 import { useRef, useState } from 'preact/hooks';
+import { keep, stored } from '../lib/storage';
 
 const key = 'halite.history';
 
@@ -7,7 +8,7 @@ const entriesMax = 100;
 
 export function readHistory(): string[] {
   try {
-    const list = JSON.parse(localStorage.getItem(key) ?? '[]');
+    const list = JSON.parse(stored(key) ?? '[]');
     return Array.isArray(list) ? list.filter((e) => typeof e === 'string') : [];
   } catch {
     return [];
@@ -18,7 +19,7 @@ export function readHistory(): string[] {
 export function remember(exprs: string[]): void {
   const fresh = exprs.map((e) => e.trim()).filter(Boolean);
   const list = [...fresh, ...readHistory().filter((e) => !fresh.includes(e))].slice(0, entriesMax);
-  localStorage.setItem(key, JSON.stringify(list));
+  keep(key, JSON.stringify(list));
 }
 
 /** History is a dialog with the previous expressions. */
@@ -36,7 +37,7 @@ export function History({ choose }: { choose: (expr: string) => void }) {
     choose(expr);
   };
   const clear = () => {
-    localStorage.removeItem(key);
+    keep(key, '[]');
     setList([]);
   };
   const found = list.filter((e) => e.toLowerCase().includes(search.toLowerCase()));
@@ -52,7 +53,7 @@ export function History({ choose }: { choose: (expr: string) => void }) {
         <ul>
           {found.map((e) => <li key={e}><button type="button" onClick={() => take(e)}>{e}</button></li>)}
         </ul>
-        {!found.length && <p class="quiet">There is no such expression.</p>}
+        {!found.length && <p class="quiet">{list.length ? 'No expression contains this.' : 'You have run no expression yet.'}</p>}
       </dialog>
     </>
   );
