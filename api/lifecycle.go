@@ -12,7 +12,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
-	"halite/api/senders"
 	"halite/api/ui"
 	"halite/storage"
 	"halite/storage/principal"
@@ -133,7 +132,7 @@ func (s *Server) overview(r *http.Request) (reply, *apiError) {
 func (s *Server) refusals() []ui.Refusal {
 	list := []ui.Refusal{}
 	for _, f := range s.opts.Senders.Refusals() {
-		fix := senders.FixOf(f.Reason)
+		fix := f.Fix()
 		from := f.From.Address
 		if f.From.UserAgent != "" {
 			from += " (" + f.From.UserAgent + ")"

@@ -173,6 +173,18 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestRefusalWithoutLine: the advice names a line of configuration only if it shows one.
+func TestRefusalWithoutLine(t *testing.T) {
+	f, o := healthy(), DefaultOptions()
+	f.Refusals = []Refusal{{What: "3 write requests", Reason: "malformed", Words: "no message"}}
+	v := Diagnose(f, &o).Verdicts[0]
+	require.Equal(t, "refused", v.ID)
+	require.Empty(t, v.Command)
+	require.NotContains(t, v.Advice, "line")
+	f.Refusals[0].Line, f.Refusals[0].Where = "--x=1", "flags"
+	require.Contains(t, Diagnose(f, &o).Verdicts[0].Advice, "Or set the line below. It belongs in flags.")
+}
+
 // TestListsAreBounded: a check reports the worst things only.
 func TestListsAreBounded(t *testing.T) {
 	o := DefaultOptions()

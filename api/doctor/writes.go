@@ -59,7 +59,7 @@ func refused(f *Facts, o *Options) (out []Verdict) {
 		v := Verdict{
 			Level: Warn, Subject: r.Reason,
 			Evidence: fmt.Sprintf("%s refused in the past hour: %s.", r.What, strings.TrimSuffix(r.Words, ".")),
-			Advice:   "These samples are lost unless the sender sends them again. Change the sender, or the line below.",
+			Advice:   "These samples are lost unless the sender sends them again. Change the sender.",
 		}
 		if r.From != "" {
 			v.Evidence += " The last sender was " + r.From + "."
@@ -75,7 +75,7 @@ func refused(f *Facts, o *Options) (out []Verdict) {
 		}
 		if r.Line != "" {
 			v.Command = r.Line
-			v.Advice += " It belongs in " + r.Where + "."
+			v.Advice += " Or set the line below. It belongs in " + r.Where + "."
 		}
 		out = append(out, v)
 	}

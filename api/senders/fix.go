@@ -1,6 +1,8 @@
 package senders
 
 import (
+	"slices"
+
 	"halite/api/tenancy"
 	"halite/ingest"
 	"halite/keyschema"
@@ -33,6 +35,7 @@ const (
 // Places of the configuration that a Fix changes.
 const (
 	inRemoteWrite = "prometheus.yml, below remote_write"
+	inVmagent     = "the command line of vmagent"
 	inFlags       = "the command line of tsdb serve"
 	inConfig      = "the file of --config.file, below limits"
 )
@@ -45,8 +48,20 @@ type Fix struct {
 	Line, Where string
 }
 
-// FixOf returns the fix for a reason.
-func FixOf(reason string) Fix {
+// FixOf returns the fix for a reason. The configuration of a sender of remote write is no fix for other protocols.
+func FixOf(reason, protocol string) Fix {
+	f := fixOf(reason)
+	if f.Where != inRemoteWrite && f.Where != inVmagent ||
+		slices.Contains([]string{ProtocolV1, ProtocolV2, ProtocolUnknown}, protocol) {
+		return f
+	}
+	if reason == ReasonEncoding {
+		f.Words = "the server does not accept the encoding of the body"
+	}
+	return Fix{Words: f.Words}
+}
+
+func fixOf(reason string) Fix {
 	if f, ok := requestFix(reason); ok {
 		return f
 	}
@@ -62,7 +77,7 @@ func requestFix(reason string) (f Fix, ok bool) {
 		return Fix{"the server does not support this message or content type",
 			"protobuf_message: io.prometheus.write.v2.Request", inRemoteWrite}, true
 	case ReasonEncoding:
-		return Fix{"the body is not compressed with snappy", "-remoteWrite.forcePromProto", "the command line of vmagent"}, true
+		return Fix{"the body is not compressed with snappy", "-remoteWrite.forcePromProto", inVmagent}, true
 	case ReasonTooLarge:
 		return Fix{"the body is too large", "--ingest.max-body-bytes=128MB", inFlags}, true
 	case ReasonBody:

@@ -70,6 +70,9 @@ func (f *Refusal) What() string {
 	return fmt.Sprintf("%d %s", f.Count, unit)
 }
 
+// Fix returns the fix for the last refusal.
+func (f *Refusal) Fix() Fix { return FixOf(f.Reason, f.From.Protocol) }
+
 // refuse counts a refusal. It logs the first one of a kind at once, and later ones together. The caller holds mu.
 func (t *Tracker) refuse(k kind, requests, n uint64, sender Sender, example Example) {
 	f := t.refusals[k]
@@ -105,7 +108,7 @@ func (t *Tracker) log(k kind, f *refusals) {
 	if k.samples {
 		text, attrs = "refused samples", append(attrs, "samples", f.count)
 	}
-	if fix := FixOf(k.reason); fix.Line != "" {
+	if fix := FixOf(k.reason, f.sender.Protocol); fix.Line != "" {
 		attrs = append(attrs, "remedy", fix.Line)
 	}
 	t.logger.Warn(text, append(attrs, "sender", f.sender.Address, "user_agent", f.sender.UserAgent, "protocol", f.sender.Protocol,

@@ -167,12 +167,20 @@ func (w *lockedWriter) Write(p []byte) (int, error) {
 func TestEachReasonHasAFix(t *testing.T) {
 	for _, reason := range append(ingest.Reasons(), ReasonContentType, ReasonEncoding, ReasonTooLarge, ReasonBody, ReasonOverload,
 		ReasonOrigin, ReasonHost, ReasonNotReady, ReasonCrashLoop, ReasonMalformed, ReasonUnavailable, ReasonInternal) {
-		fix := FixOf(reason)
+		fix := FixOf(reason, ProtocolV2)
 		require.NotEmpty(t, fix.Words)
 		require.NotContains(t, fix.Words, "the reason is", reason)
 		require.Equal(t, fix.Line == "", fix.Where == "", reason)
 	}
-	require.Equal(t, "the reason is other", FixOf("other").Words)
+	require.Equal(t, "the reason is other", FixOf("other", ProtocolV1).Words)
+	// The configuration of Prometheus or vmagent helps no sender of another protocol.
+	for _, reason := range []string{ReasonContentType, ReasonEncoding, ReasonBody, ReasonNoCredentials} {
+		require.NotEmpty(t, FixOf(reason, ProtocolUnknown).Line, reason)
+		other := (&Refusal{Reason: reason, From: Sender{Protocol: "OTLP"}}).Fix()
+		require.NotContains(t, other.Words, "snappy")
+		require.Equal(t, Fix{Words: other.Words}, other, reason)
+	}
+	require.NotEmpty(t, FixOf(ReasonTooLarge, "OTLP").Line, "a flag of the server helps all")
 	for want, f := range map[string]Refusal{
 		"1 write request": {Count: 1}, "2 write requests": {Count: 2}, "3 samples": {Count: 3, Samples: true},
 		"1 description of a metric": {Count: 1, Reason: ingest.ReasonMetadataLimit},

@@ -129,7 +129,7 @@ func (c *Collector) senders(f *doctor.Facts) {
 		return
 	}
 	for _, r := range c.opts.Senders.Refusals() {
-		fix := senders.FixOf(r.Reason)
+		fix := r.Fix()
 		out := doctor.Refusal{
 			What: r.What(), Reason: r.Reason, Words: fix.Words, Line: fix.Line, Where: fix.Where, From: nameOf(r.From),
 			Example: r.Last.Message,
