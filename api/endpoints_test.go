@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"halite/api/receiver/otlp"
 	"halite/ingest"
 	"halite/storage"
 )
@@ -365,10 +366,14 @@ func TestNoBackends(t *testing.T) {
 // TestFeatures checks that the server has the features that it lists.
 func TestFeatures(t *testing.T) {
 	var answer struct{ Data map[string]map[string]bool }
-	f := newFixture(t, func(o *Options) { o.AdminAPI = true })
+	f := newFixture(t, func(o *Options) {
+		o.AdminAPI, o.OTLP = true, func() otlp.Options { return otlp.Options{StoreDelta: true} }
+	})
 	require.NoError(t, json.Unmarshal(f.get("/api/v1/features").Body.Bytes(), &answer))
 	require.True(t, answer.Data["api"]["admin"])
 	require.False(t, answer.Data["api"]["lifecycle"])
+	require.True(t, answer.Data["api"]["otlp_write_receiver"])
+	require.Equal(t, map[string]bool{"delta_conversion": false, "native_delta_ingestion": true}, answer.Data["otlp_receiver"])
 	require.True(t, answer.Data["promql_operators"]["topk"])
 	for name, has := range answer.Data["promql_functions"] {
 		_, err := f.opts.Engine.Parse(name + "()")

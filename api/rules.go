@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	promrules "github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/template"
 	"github.com/prometheus/prometheus/util/features"
 
 	"halite/api/rules"
@@ -292,7 +293,7 @@ func (s *Server) features(*http.Request) (reply, *apiError) {
 	list := features.NewRegistry()
 	for name, has := range map[string]bool{
 		"admin": s.opts.AdminAPI, "lifecycle": s.opts.Reload != nil, "remote_write_receiver": true,
-		"otlp_write_receiver": false, "search": false, "openapi_3.1": false, "openapi_3.2": false,
+		"otlp_write_receiver": true, "search": false, "openapi_3.1": false, "openapi_3.2": false,
 		"exclude_alerts": true, "label_values_match": true, "query_stats": true, "query_warnings": true,
 		"time_range_labels": true, "time_range_series": true,
 	} {
@@ -307,7 +308,10 @@ func (s *Server) features(*http.Request) (reply, *apiError) {
 	for _, name := range []string{"native_histograms", "exemplar_storage", "st_storage"} {
 		list.Set(features.TSDB, name, s.opts.AllKinds)
 	}
+	list.Disable(features.OTLPReceiver, "delta_conversion")
+	list.Set(features.OTLPReceiver, "native_delta_ingestion", s.opts.OTLP().StoreDelta)
 	if s.opts.RuleManager != nil {
+		template.RegisterFeatures(list)
 		list.Disable(features.Rules, "concurrent_rule_eval")
 		list.Enable(features.Rules, "query_offset")
 		list.Enable(features.Rules, "keep_firing_for")

@@ -62,7 +62,7 @@ func (e *Engine) describe(ctx context.Context, q request) ([]SelectorSpan, []Eng
 	if t := expr.Type(); t != parser.ValueTypeVector && t != parser.ValueTypeScalar {
 		return selectors, []EnginePart{{Expression: expr.String(), Reason: "the result is a " + parser.DocumentedType(t)}}
 	}
-	options := e.inner.planOptions(ctx, reader)
+	options := e.inner.Load().planOptions(ctx, reader)
 	options.LookbackMs = lookback.Milliseconds()
 	d := describer{compiler: operator.NewCompiler(options, q.Grid())}
 	d.walk(expr, false)

@@ -27,12 +27,13 @@ import (
 // dispatcher is a query engine that evaluates supported expressions with columnar operators and leaves the rest to
 // Prometheus's engine.
 type dispatcher struct {
-	engine   *promql.Engine
-	parser   *preparedParser
-	options  operator.Options
-	rollups  *rollups.Reader // nil if there are none
-	lookback time.Duration
-	logger   *slog.Logger
+	engine         *promql.Engine
+	parser         *preparedParser
+	options        operator.Options
+	rollups        *rollups.Reader // nil if there are none
+	subqueryStepMs int64           // of subqueries that name none
+	lookback       time.Duration
+	logger         *slog.Logger
 }
 
 // concurrencyMax bounds the CPUs that one query uses.

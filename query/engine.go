@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -23,7 +24,7 @@ import (
 type Engine struct {
 	opts    Options
 	parser  parser.Parser
-	inner   *dispatcher
+	inner   atomic.Pointer[dispatcher]
 	slots   *slots
 	active  *activeList
 	metrics *metrics
@@ -40,33 +41,39 @@ func New(opts Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	subqueryStepMs := opts.SubqueryStep.Milliseconds()
 	p := expression.NewCachingParser(parser.NewParser(opts.parserOptions()))
-	inner := newDispatcher(promql.EngineOpts{
-		Logger:                   opts.Logger,
-		MaxSamples:               min(opts.SamplesMax, opts.EngineSamplesMax),
-		Timeout:                  opts.Timeout,
-		LookbackDelta:            opts.Lookback,
-		NoStepSubqueryIntervalFn: func(int64) int64 { return subqueryStepMs },
-		EnableAtModifier:         true,
-		EnableNegativeOffset:     true,
-		EnablePerStepStats:       true,
-		EnableDelayedNameRemoval: opts.DelayedNames,
-		UseStartTimestamps:       opts.StartTimes,
-		Parser:                   p,
-	})
-	inner.options.SamplesMax, inner.rollups = opts.SamplesMax, opts.Rollups
 	cache, err := resultcache.New(opts.cacheOptions())
 	if err != nil {
 		return nil, err
 	}
 	e := &Engine{
-		opts: opts, parser: p, inner: inner, metrics: m, cache: cache,
+		opts: opts, parser: p, metrics: m, cache: cache,
 		slots:  newSlots(opts, m),
 		active: newActiveList(),
 	}
-	inner.options.Tiers = e.tiers(Params{})
+	e.SetSubqueryStep(opts.SubqueryStep)
 	return e, nil
+}
+
+// SetSubqueryStep changes the step of subqueries that name none, in milliseconds or longer. Running queries keep their step.
+func (e *Engine) SetSubqueryStep(step time.Duration) {
+	opts, stepMs := e.opts, step.Milliseconds()
+	inner := newDispatcher(promql.EngineOpts{
+		Logger:                   opts.Logger,
+		MaxSamples:               min(opts.SamplesMax, opts.EngineSamplesMax),
+		Timeout:                  opts.Timeout,
+		LookbackDelta:            opts.Lookback,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return stepMs },
+		EnableAtModifier:         true,
+		EnableNegativeOffset:     true,
+		EnablePerStepStats:       true,
+		EnableDelayedNameRemoval: opts.DelayedNames,
+		UseStartTimestamps:       opts.StartTimes,
+		Parser:                   e.parser,
+	})
+	inner.options.SamplesMax, inner.options.Tiers, inner.rollups = opts.SamplesMax, e.tiers(Params{}), opts.Rollups
+	inner.subqueryStepMs = stepMs
+	e.inner.Store(inner)
 }
 
 // NewParser returns the parser of an Engine with these options, for commands without an Engine.
@@ -156,16 +163,16 @@ func (e *Engine) tiers(p Params) operator.Tiers {
 }
 
 // prepare makes the engine's query for a request, or for a part of its range.
-func (e *Engine) prepare(ctx context.Context, s expression.Expression, p Params) (promql.Query, error) {
+func (e *Engine) prepare(ctx context.Context, d *dispatcher, s expression.Expression, p Params) (promql.Query, error) {
 	var (
 		opts = promql.NewPrometheusQueryOpts(p.StatsPerStep, p.Lookback)
 		qry  promql.Query
 		err  error
 	)
 	if e.columns(p) {
-		qry, err = e.inner.with(e.tiers(p), p.Stats || p.StatsPerStep).newQuery(ctx, e.opts.Queryable, opts, s)
+		qry, err = d.with(e.tiers(p), p.Stats || p.StatsPerStep).newQuery(ctx, e.opts.Queryable, opts, s)
 	} else {
-		qry, err = e.inner.alone(ctx, e.opts.Queryable, opts, s)
+		qry, err = d.alone(ctx, e.opts.Queryable, opts, s)
 	}
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
@@ -201,22 +208,22 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	if q.fault != nil {
 		return nil, q.fault
 	}
-	ex := newExplainer(q)
-	if err := e.checkWork(q); err != nil {
+	ex, inner := newExplainer(q), e.inner.Load()
+	if err := e.checkWork(q, inner.subqueryStepMs); err != nil {
 		return nil, err
 	}
 	rule, err := e.opts.Limits.Match(ctx, q.Text, func() string { return e.fingerprint(q.Text) })
 	if err != nil {
 		return nil, &Error{Type: ErrorExecution, Err: err}
 	}
-	in, err := e.lookUp(ctx, q)
+	in, err := e.lookUp(ctx, q, inner.subqueryStepMs)
 	if err != nil {
 		return nil, err
 	}
 	if value := in.Find(); value != nil {
 		return e.finish(ctx, q, &Result{Value: value}, in, ex)
 	}
-	run := &evaluation{engine: e, request: q, rule: rule, explainer: ex, consumed: used}
+	run := &evaluation{engine: e, inner: inner, request: q, rule: rule, explainer: ex, consumed: used}
 	ctx, end := run.begin(ctx)
 	defer end()
 	result, err := run.do(ctx, in)
@@ -277,7 +284,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 }
 
 // checkWork refuses subqueries and label functions with too much work, because they cannot be stopped once they run.
-func (e *Engine) checkWork(q request) error {
+func (e *Engine) checkWork(q request, subqueryStepMs int64) error {
 	_, ranges, _ := strings.Cut(q.Text, "[")
 	if !strings.Contains(ranges, ":") && !strings.Contains(q.Text, "label_") {
 		return nil // neither subqueries nor label functions
@@ -300,7 +307,7 @@ func (e *Engine) checkWork(q request) error {
 	}
 	l := subqueryLimits{
 		stepsMax: e.opts.SubqueryStepsMax, pointsMax: e.opts.SubqueryPointsMax,
-		stepDefaultMs: e.opts.SubqueryStep.Milliseconds(),
+		stepDefaultMs: subqueryStepMs,
 	}
 	if err := checkLabels(expr, int64(e.opts.LabelGrowthMax)); err != nil {
 		return err
@@ -309,7 +316,7 @@ func (e *Engine) checkWork(q request) error {
 }
 
 // lookUp looks up a request in the result cache. It returns nil if the cache is off.
-func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, error) {
+func (e *Engine) lookUp(ctx context.Context, q request, subqueryStepMs int64) (*resultcache.Lookup, error) {
 	switch {
 	case e.cache == nil:
 		return nil, nil
@@ -321,7 +328,7 @@ func (e *Engine) lookUp(ctx context.Context, q request) (*resultcache.Lookup, er
 	if lookback <= 0 {
 		lookback = e.opts.Lookback
 	}
-	in, err := e.cache.Begin(e.parser, q.Expression, lookback, principal.From(ctx))
+	in, err := e.cache.Begin(e.parser, q.Expression, lookback, subqueryStepMs, principal.From(ctx))
 	if err != nil {
 		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
 	}

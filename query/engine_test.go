@@ -375,6 +375,14 @@ func TestSubqueryStepAndNaN(t *testing.T) {
 	res, err := e.Instant(t.Context(), InstantRequest{Query: `count_over_time(m{i="1"}[10m:])`, TimeMs: minute(20)})
 	require.NoError(t, err)
 	require.Equal(t, 10.0, res.Value.(promengine.Vector)[0].F)
+	e.SetSubqueryStep(30 * time.Second)
+	for _, columnar := range []Switch{On, Off} {
+		res, err = e.Instant(t.Context(), InstantRequest{
+			Query: `count_over_time(m{i="1"}[10m:])`, TimeMs: minute(20), Params: Params{Columnar: columnar},
+		})
+		require.NoError(t, err)
+		require.Equal(t, 20.0, res.Value.(promengine.Vector)[0].F)
+	}
 	res, err = e.Instant(t.Context(), InstantRequest{Query: `0/0`})
 	require.NoError(t, err)
 	require.True(t, math.IsNaN(res.Value.(promengine.Scalar).V))

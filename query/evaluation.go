@@ -15,6 +15,7 @@ import (
 // evaluation evaluates a request, as a whole or only the parts that the result cache lacks.
 type evaluation struct {
 	engine *Engine
+	inner  *dispatcher // as it was when the request arrived; nil if there is no expression
 	request
 	rule      *limits.Rule // rule that sends the query through the slow lane; nil if there is none
 	explainer *explainer
@@ -57,9 +58,9 @@ func (ev *evaluation) begin(ctx context.Context) (running context.Context, end f
 // do waits for a slot and evaluates.
 func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
 	e := ev.engine
-	kind := e.opts.kindOf(ctx, e.parser, in.Uncached(ev.Expression))
+	kind := e.opts.kindOf(ctx, e.parser, in.Uncached(ev.Expression), ev.inner.subqueryStepMs)
 	// prepare comes before the wait for a slot, so that a bad expression fails at once.
-	qry, err := e.prepare(ctx, ev.Expression, ev.Params)
+	qry, err := e.prepare(ctx, ev.inner, ev.Expression, ev.Params)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (ev *evaluation) parts(ctx context.Context, in *resultcache.Lookup) (*Resul
 		}
 		s := ev.Expression
 		s.Start, s.End = time.UnixMilli(in.At(p.From)), time.UnixMilli(in.At(p.To-1))
-		qry, err := ev.engine.prepare(ctx, s, ev.Params)
+		qry, err := ev.engine.prepare(ctx, ev.inner, s, ev.Params)
 		if err != nil {
 			joined.Close()
 			return nil, err

@@ -77,7 +77,7 @@ type Options struct {
 	FormatDepthMax int
 	// Lookback is the time that an instant selector looks back for a sample; 5 minutes.
 	Lookback time.Duration
-	// SubqueryStep is the step of a subquery that names none; 1 minute.
+	// SubqueryStep is the step of a subquery that names none; 1 minute. Engine.SetSubqueryStep changes it.
 	SubqueryStep time.Duration
 	// Columnar turns the columnar operators off; they are on by default. A request may decide otherwise.
 	Columnar Switch

@@ -269,8 +269,9 @@ func (o Options) estimator() seriesEstimator {
 // assumedIntervalMs is the sample interval that estimates assume.
 const assumedIntervalMs = 15_000
 
-// kindOf estimates the cost of a query. Without a seriesEstimator every query counts as cheap.
-func (o Options) kindOf(ctx context.Context, p parser.Parser, s expression.Expression) costKind {
+// kindOf estimates the cost of a query whose subqueries have subqueryStepMs as default step. Without a seriesEstimator every
+// query counts as cheap.
+func (o Options) kindOf(ctx context.Context, p parser.Parser, s expression.Expression, subqueryStepMs int64) costKind {
 	estimator := o.estimator()
 	if estimator == nil {
 		return cheap
@@ -281,9 +282,9 @@ func (o Options) kindOf(ctx context.Context, p parser.Parser, s expression.Expre
 	}
 	// Most queries are cheap even if they select every series. They need no look-up in the index.
 	all := int64(estimator.EstimateSeries(ctx))
-	samples := o.estimate(expr, s, func([]*labels.Matcher) int64 { return all })
+	samples := o.estimate(expr, s, subqueryStepMs, func([]*labels.Matcher) int64 { return all })
 	if samples > o.CheapSamplesMax {
-		samples = o.estimate(expr, s, func(matchers []*labels.Matcher) int64 {
+		samples = o.estimate(expr, s, subqueryStepMs, func(matchers []*labels.Matcher) int64 {
 			return int64(estimator.EstimateSeries(ctx, matchers...))
 		})
 	}
@@ -295,8 +296,10 @@ func (o Options) kindOf(ctx context.Context, p parser.Parser, s expression.Expre
 
 // estimate returns the approximate number of samples that an expression reads and computes. Each selector adds its number of
 // series times the samples in its time range, plus its evaluations.
-func (o Options) estimate(expr parser.Expr, s expression.Expression, series func([]*labels.Matcher) int64) (samples int64) {
-	l := subqueryLimits{stepDefaultMs: o.SubqueryStep.Milliseconds()}
+func (o Options) estimate(
+	expr parser.Expr, s expression.Expression, subqueryStepMs int64, series func([]*labels.Matcher) int64,
+) (samples int64) {
+	l := subqueryLimits{stepDefaultMs: subqueryStepMs}
 	parser.Inspect(expr, func(n parser.Node, path []parser.Node) error {
 		selector, ok := n.(*parser.VectorSelector)
 		if !ok {

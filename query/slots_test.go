@@ -204,7 +204,7 @@ func TestEstimate(t *testing.T) {
 		require.NoError(t, err)
 		s := expression.Expression{Text: c.query, Start: time.UnixMilli(0), End: time.UnixMilli(c.steps * 60_000), Step: time.Minute}
 		s.IsRange = c.steps > 0
-		require.Equal(t, c.want, e.opts.estimate(expr, s, func([]*labels.Matcher) int64 { return 100 }), c.query)
+		require.Equal(t, c.want, e.opts.estimate(expr, s, 60_000, func([]*labels.Matcher) int64 { return 100 }), c.query)
 	}
 }
 
@@ -222,9 +222,9 @@ func TestKindFollowsEstimate(t *testing.T) {
 	few, many := manySeries{newWaiting(), 10}, manySeries{newWaiting(), 11}
 	limit := func(o *Options) { o.CheapSamplesMax = 10 * (20 + 1) }
 	instant := expression.Expression{Text: "m", Parsed: new(expression.Parsed), Start: time.UnixMilli(0), End: time.UnixMilli(0)}
-	require.Equal(t, cheap, newEngine(t, few, limit).opts.kindOf(t.Context(), p, instant))
-	require.Equal(t, large, newEngine(t, many, limit).opts.kindOf(t.Context(), p, instant))
-	require.Equal(t, cheap, newEngine(t, newWaiting(), limit).opts.kindOf(t.Context(), p, instant), "there is no estimate")
+	require.Equal(t, cheap, newEngine(t, few, limit).opts.kindOf(t.Context(), p, instant, 60_000))
+	require.Equal(t, large, newEngine(t, many, limit).opts.kindOf(t.Context(), p, instant, 60_000))
+	require.Equal(t, cheap, newEngine(t, newWaiting(), limit).opts.kindOf(t.Context(), p, instant, 60_000), "there is no estimate")
 }
 
 // TestSharedSlots: while another tenant is active, a tenant holds few slots and each of its queries uses one CPU.

@@ -147,6 +147,7 @@ func (db *database) applyOthers(ctx context.Context, c *serveConfig, read *confi
 	db.ingester.SetLimits(read.SamplesPerSecond(), read.Series())
 	db.ingester.SetTenantLimits(read.TenantWrites())
 	db.limits.Set(read.Queries())
+	db.engine.SetSubqueryStep(read.Global.Interval())
 	return nil
 }
 

@@ -289,6 +289,34 @@ schema_rules: [{pattern: hot_*, from_hour: 0, salts: 2}, %[3]s]
 `, name, alias, rules)
 }
 
+// TestReloadChangesSubqueries: the interval of rules is the step of subqueries, at the start and after a reload. Cached
+// results of another step do not count.
+func TestReloadChangesSubqueries(t *testing.T) {
+	dir := t.TempDir()
+	interval := func(is string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "halite.yml"), []byte("global: {"+is+"}"), 0o600))
+	}
+	interval("evaluation_interval: 15s")
+	g := openGrowing(t, dir, time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
+	defer func() { require.NoError(t, g.db.close(context.Background())) }()
+	require.NoError(t, g.write(0))
+	count := func() float64 {
+		result, err := g.db.engine.Instant(t.Context(), query.InstantRequest{
+			Query: `count_over_time(hot_total{vehicle="1"}[2m:])`, TimeMs: g.nowMs.Load() + 105_000,
+		})
+		require.NoError(t, err)
+		defer result.Close()
+		return result.Value.(promql.Vector)[0].F
+	}
+	require.Equal(t, 8.0, count())
+	interval("evaluation_interval: 30s")
+	require.NoError(t, g.rules.Reload(t.Context()))
+	require.Equal(t, 4.0, count())
+	interval("external_labels: {a: b}")
+	require.NoError(t, g.rules.Reload(t.Context()))
+	require.Equal(t, 2.0, count(), "the default is a minute")
+}
+
 // TestReloadIsWhole: if one part of a configuration is refused, no part of it is in force.
 func TestReloadIsWhole(t *testing.T) {
 	dir := t.TempDir()

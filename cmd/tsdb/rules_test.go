@@ -176,6 +176,7 @@ func TestRules(t *testing.T) {
 	require.Contains(t, string(a.Data), address)
 	_, a = s.get("/api/v1/features", nil)
 	require.Contains(t, string(a.Data), `"keep_firing_for":true`)
+	require.Contains(t, string(a.Data), `"humanizeDuration":true`)
 
 	s.putRules(t, strings.Replace(ruleFile, "> 30", ">> 30", 1))
 	status, text, _ := s.post("/-/reload", nil)

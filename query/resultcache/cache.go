@@ -213,6 +213,7 @@ type Lookup struct {
 	cache *Cache
 	expression.Expression
 	lookback   time.Duration
+	subqueryMs int64 // step of subqueries that name none
 	who        *principal.Principal
 	names      uint64 // see Options.Names
 	Shape      *cacheability
@@ -240,14 +241,14 @@ type part struct {
 // Begin makes the Lookup of a query. Only principals that read the same series share results. It fails if the expression does
 // not parse.
 func (c *Cache) Begin(
-	p parser.Parser, s expression.Expression, lookback time.Duration, who *principal.Principal,
+	p parser.Parser, s expression.Expression, lookback time.Duration, subqueryStepMs int64, who *principal.Principal,
 ) (*Lookup, error) {
 	sh, err := c.shape(p, s)
 	if err != nil {
 		return nil, err
 	}
 	q := &Lookup{
-		cache: c, Expression: s, lookback: lookback, who: who, Shape: sh, Steps: 1, stepMs: 1,
+		cache: c, Expression: s, lookback: lookback, subqueryMs: subqueryStepMs, who: who, Shape: sh, Steps: 1, stepMs: 1,
 	}
 	q.startMs = s.Start.UnixMilli()
 	if s.IsRange {
@@ -338,6 +339,7 @@ func (q *Lookup) makeKey() {
 	}
 	b = append(b, kind)
 	b = binary.LittleEndian.AppendUint64(b, uint64(q.lookback.Milliseconds()))
+	b = binary.LittleEndian.AppendUint64(b, uint64(q.subqueryMs))
 	b = binary.LittleEndian.AppendUint64(b, uint64(q.stepMs))
 	b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs%q.stepMs))
 	if kind != 's' {

@@ -84,7 +84,7 @@ func TestDecisions(t *testing.T) {
 // decide looks a request up, caches a made-up result, and describes what happened.
 func decide(t *testing.T, c *Cache, e expression.Expression) string {
 	p := parser.NewParser(parser.Options{})
-	q, err := c.Begin(p, e, 5*time.Minute, nil)
+	q, err := c.Begin(p, e, 5*time.Minute, 60_000, nil)
 	require.NoError(t, err)
 	q.Find()
 	outcome := q.Outcome
