@@ -2,7 +2,7 @@
 
 /** checkTrouble opens pages of a server whose answers it holds back or changes. */
 export async function checkTrouble(browser, url, faults) {
-  for (const trial of [noStorage, slowServer]) {
+  for (const trial of [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries]) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
     const page = await context.newPage();
     const fault = (text) => faults.push(`${trial.name}: ${text}`);
@@ -33,4 +33,37 @@ async function slowServer(page, url, _fault, shows) {
   });
   await page.goto(url);
   await shows('Samples a second');
+}
+
+/** badEnd opens links whose end is no date. */
+async function badEnd(page, url, _fault, shows) {
+  for (const end of ['1e20', 'x']) {
+    await page.goto('about:blank');
+    await page.goto(`${url}#/query?expr=up&end=${end}`);
+    await shows(/\d+ series in/);
+  }
+}
+
+/** severalExpressions runs two expressions without labels, and one that fails. */
+async function severalExpressions(page, url, fault, shows) {
+  await page.goto(`${url}#/query?${new URLSearchParams([['expr', 'sum(up)'], ['expr', 'sum('], ['expr', 'count(up)']])}`);
+  await shows('A: 1 series in');
+  await shows('B: This failed.');
+  const names = await page.locator('.legend button span:not(.quiet)').allInnerTexts();
+  if (names.join() !== 'A {},C {}') fault(`the legend names ${names}`);
+  await page.goto('about:blank');
+  await page.goto(`${url}#/query?expr=sum(`);
+  await shows('This failed.');
+  if (await page.getByRole('button', { name: 'Download CSV' }).count()) fault('a failed query offers a download');
+}
+
+/** hiddenSeries hides a series. The series of another expression are shown. */
+async function hiddenSeries(page, url, fault) {
+  await page.goto(`${url}#/query?expr=up`);
+  const first = page.locator('.legend button').first();
+  await first.click();
+  if (await first.getAttribute('aria-pressed') !== 'false') fault('a click hides no series');
+  await page.evaluate(() => (location.hash = '#/query?expr=up*2'));
+  await page.getByText(/^\{cluster=/).first().waitFor();
+  if (await first.getAttribute('aria-pressed') !== 'true') fault('a series of another expression is hidden');
 }

@@ -1,3 +1,5 @@
+import { sample } from './format';
+
 /** download hands a text or a picture to the user as a file. */
 export function download(name: string, type: string, content: string | Blob): void {
   const link = document.createElement('a');
@@ -13,7 +15,7 @@ export function csv(rows: (string | number)[][]): string {
 }
 
 function cell(value: string | number): string {
-  let text = String(value);
+  let text = typeof value === 'number' ? sample(value) : value;
   if (typeof value === 'string' && /^[=+@\t\r]|^-(?![\d.])/.test(text)) text = "'" + text;
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 }

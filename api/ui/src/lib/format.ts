@@ -4,13 +4,30 @@ export function number(value: number): string {
 }
 
 function figure(value: number, digits: number): string {
-  if (!Number.isFinite(value)) return String(value);
+  if (!Number.isFinite(value)) return sample(value);
+  if (Math.abs(value) >= 1e15) return exponential(value, digits - 1);
+  // 999,999.9 rounds to a million, so it has the suffix of a million.
+  value = Number(value.toPrecision(digits));
   const size = Math.abs(value);
-  if (size !== 0 && size < 1e-3) return value.toExponential(digits - 2);
+  if (size !== 0 && size < 1e-3) return exponential(value, digits - 2);
   for (const [unit, suffix] of [[1e12, 'T'], [1e9, 'G'], [1e6, 'M'], [1e4, 'k']] as const) {
     if (size >= unit) return trim(value / (suffix === 'k' ? 1e3 : unit), digits) + suffix;
   }
   return trim(value, digits);
+}
+
+function exponential(value: number, decimals: number): string {
+  return value.toExponential(decimals).replace(/\.?0+e/, 'e');
+}
+
+/** sample prints a value as Prometheus does, with +Inf and -Inf. */
+export function sample(value: number): string {
+  return String(value).replace(/^(-?)Infinity$/, (_, sign) => `${sign || '+'}Inf`);
+}
+
+/** sampleOf reads a value that the server has printed. */
+export function sampleOf(text: string): number {
+  return Number(text.replace(/^\+?(-?)Inf$/, '$1Infinity'));
 }
 
 /** distinct prints figures with as many digits as tell them apart, from four to eight. */
@@ -41,6 +58,14 @@ export function whole(value: number): string {
   return value.toLocaleString('en-US', { maximumFractionDigits: 0 });
 }
 
+/** zone names the local time zone at a time in unix milliseconds, such as UTC+05:30. */
+export function zone(ms: number): string {
+  const minutes = -new Date(ms).getTimezoneOffset();
+  if (!minutes) return 'UTC';
+  const size = Math.abs(minutes);
+  return `UTC${minutes < 0 ? '-' : '+'}${two(Math.floor(size / 60))}:${two(size % 60)}`;
+}
+
 /** seconds prints a time span given in seconds. */
 export function seconds(value: number): string {
   if (value === 0) return '0';
@@ -69,14 +94,21 @@ export function clock(ms: number, rangeSeconds: number): string {
 
 /** series prints labels as PromQL does. */
 export function series(labels: Record<string, string>): string {
-  const pairs = Object.keys(labels).filter((k) => k !== '__name__').sort().map((k) => `${k}=${quote(labels[k])}`);
+  const nameOf = (k: string) => (/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(k) ? k : quote(k));
+  const pairs = Object.keys(labels).filter((k) => k !== '__name__').sort().map((k) => `${nameOf(k)}=${quote(labels[k])}`);
   const name = labels.__name__ ?? '';
   const plain = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/.test(name);
   if (name && !plain) return `{${[quote(name), ...pairs].join(', ')}}`;
   return pairs.length || !name ? `${name}{${pairs.join(', ')}}` : name;
 }
 
-/** quote prints a string of PromQL. */
+const escapes: Record<string, string> = { '\\': '\\\\', '"': '\\"', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+
+/** quote prints a string of PromQL. As in Go, characters that nobody sees, or that turn the direction of a text, become escapes. */
 export function quote(text: string): string {
-  return `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n')}"`;
+  const escaped = text.replace(/[\\"\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, (c) => {
+    const code = c.codePointAt(0)!.toString(16);
+    return escapes[c] ?? (code.length > 4 ? '\\U' + code.padStart(8, '0') : '\\u' + code.padStart(4, '0'));
+  });
+  return `"${escaped}"`;
 }

@@ -1,10 +1,10 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { perSecond } from '../lib/rates';
 import { route, setParam } from '../lib/route';
 import { dark } from '../lib/theme';
 import { Chart, type Line } from '../query/chart';
 import { colour } from '../query/colours';
-import { Legend } from '../query/legend';
+import { Legend, useHidden } from '../query/legend';
 
 /** LoadSeries has a count for each column. */
 export interface LoadSeries {
@@ -37,8 +37,8 @@ export const rangeSeconds = () => Number(ranges.find(([s]) => s === (route.value
 
 /** TabletLoad draws the load of the hottest tablets by time. */
 export function TabletLoad({ tablets, timesMs, endMs }: { tablets: LoadedTablet[]; timesMs: number[]; endMs: number }) {
-  const [hidden, setHidden] = useState<Set<number>>(new Set());
   const kind = kinds.find(([k]) => k === route.value.params.get('load')) ?? kinds[0];
+  const { hidden, toggle } = useHidden(kind[0]);
   const isDark = dark();
   // The present column is not complete, so its rate would be too low.
   const columns = timesMs.length - 1 - (timesMs.length > 2 && timesMs[timesMs.length - 1] > endMs ? 1 : 0);
@@ -46,16 +46,11 @@ export function TabletLoad({ tablets, timesMs, endMs }: { tablets: LoadedTablet[
   const lines: Line[] = useMemo(() => {
     const sum = (t: LoadedTablet) => t.series![kind[0]].reduce((s, n) => s + n, 0);
     const hottest = tablets.filter((t) => t.series).map((t) => ({ t, sum: sum(t) })).sort((a, b) => b.sum - a.sum).slice(0, linesMax);
-    return hottest.map(({ t }, n) => ({
-      label: `from ${t.start || 'the first key'}`, colour: colour(n, isDark), values: perSecond(t.series![kind[0]].slice(0, columns), timesMs), shown: !hidden.has(n),
-    }));
+    return hottest.map(({ t }, n) => {
+      const label = `from ${t.start || 'the first key'}`;
+      return { label, colour: colour(n, isDark), values: perSecond(t.series![kind[0]].slice(0, columns), timesMs), shown: !hidden.has(label) };
+    });
   }, [tablets, timesMs, columns, kind, hidden, isDark]);
-  const toggle = (n: number, alone: boolean) => {
-    const next = new Set(alone ? lines.keys() : hidden);
-    if (next.has(n)) next.delete(n);
-    else next.add(n);
-    setHidden(next);
-  };
   return (
     <>
       <h2>Load of the tablets of data</h2>

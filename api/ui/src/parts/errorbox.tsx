@@ -1,11 +1,11 @@
 import { ApiError } from '../lib/api';
 
-/** ErrorBox shows why something could not be shown. */
-export function ErrorBox({ error }: { error: Error }) {
+/** ErrorBox shows why something could not be shown. name precedes the text, if one of several things failed. */
+export function ErrorBox({ error, name }: { error: Error; name?: string }) {
   const status = error instanceof ApiError ? error.status : 0;
   return (
     <div class="error" role="alert">
-      <strong>{title(status)}</strong> {error.message}
+      {name}<strong>{title(status)}</strong> {error.message}
     </div>
   );
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { align, stack, timesOf } from './align';
+import { align, stack, timesOf, yRange } from './align';
 
 const span = { start: 100, end: 130, step: 10 };
 
@@ -10,3 +10,14 @@ test('values find their step, and gaps stay gaps', () => {
 });
 
 test('rows lie on the rows before them', () => expect(stack([[1, null], [2, 3]])).toEqual([[1, 0], [3, 3]]));
+
+test('an axis has a finite height', () => {
+  const max = Number.MAX_VALUE;
+  for (const [low, high] of [[-max, max], [max, max], [-max, -max], [0, max], [5, 5], [0, 0], [1, 2]]) {
+    for (const stacked of [false, true]) {
+      const [from, to] = yRange(low, high, stacked);
+      expect(to).toBeGreaterThan(from);
+      expect(to - from).toBeLessThan(Infinity);
+    }
+  }
+});

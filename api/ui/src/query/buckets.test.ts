@@ -17,3 +17,10 @@ test('native buckets of several series add up', () => {
   expect(got.rows.map((r) => r.text)).toEqual(['2 to 4', '1 to 2']);
   expect([...got.grid.values]).toEqual([0, 0, 10, 6]);
 });
+
+test('the outer buckets of custom bounds are infinite', () => {
+  const h = { count: '6', sum: '4', buckets: [[0, '-Inf', '1', '1'], [0, '1', '5', '2'], [0, '5', '+Inf', '3']] as [number, string, string, string][] };
+  const got = bucketsOf([{ metric: {}, histograms: [[0, h]] as [number, typeof h][] }], span, 1);
+  expect(got.rows.map((r) => r.text)).toEqual(['5 to +Inf', '1 to 5', '-Inf to 1']);
+  expect([...got.grid.values]).toEqual([3, 2, 1]);
+});

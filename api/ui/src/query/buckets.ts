@@ -1,4 +1,5 @@
 import type { Grid } from '../heat/levels';
+import { sample, sampleOf } from '../lib/format';
 import type { Span } from './state';
 import type { Series } from './types';
 
@@ -22,7 +23,7 @@ export function bucketsOf(list: Series[], span: Span, cols: number): BucketGrid 
     for (const [t, h] of s.histograms ?? []) {
       const c = column(t);
       if (c < 0 || c >= cols) continue;
-      for (const [, low, high, count] of h.buckets ?? []) row(Number(low), Number(high))[c] += Number(count);
+      for (const [, low, high, count] of h.buckets ?? []) row(sampleOf(low), sampleOf(high))[c] += Number(count);
     }
   }
   for (const [low, high, values] of classic(list, column, cols)) row(low, high).set(values);
@@ -36,13 +37,13 @@ function classic(list: Series[], column: (t: number) => number, cols: number): [
   const cumulative = new Map<number, Float32Array>();
   for (const s of list) {
     if (s.metric.le === undefined) continue;
-    const bound = s.metric.le === '+Inf' ? Infinity : Number(s.metric.le);
+    const bound = sampleOf(s.metric.le);
     if (Number.isNaN(bound)) continue;
     const sums = cumulative.get(bound) ?? new Float32Array(cols);
     cumulative.set(bound, sums);
     for (const [t, v] of s.values ?? []) {
       const c = column(t);
-      const value = Number(v);
+      const value = sampleOf(v);
       if (c >= 0 && c < cols && Number.isFinite(value)) sums[c] += value;
     }
   }
@@ -54,5 +55,5 @@ function classic(list: Series[], column: (t: number) => number, cols: number): [
 }
 
 function text(n: number): string {
-  return Number.isFinite(n) ? String(Number(n.toPrecision(4))) : n > 0 ? '+Inf' : '-Inf';
+  return sample(Number(n.toPrecision(4)));
 }

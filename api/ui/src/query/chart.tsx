@@ -3,7 +3,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { clock, distinct, number, time } from '../lib/format';
 import { dark } from '../lib/theme';
-import { stack } from './align';
+import { stack, yRange } from './align';
 
 /** Line is a series of a chart. */
 export interface Line {
@@ -53,7 +53,7 @@ export function Chart({ label, times, lines, marks = [], stacked, zoom, height =
       scales: { x: { time: false }, y: { range: (_, low, high) => yRange(low, high, stacked) } },
       axes: [
         { ...axis, space: 80, values: (_, ticks) => ticks.map((t) => clock(t * 1000, rangeSeconds)), incrs: timeSteps, size: 36 },
-        { ...axis, size: 64, values: (_, ticks) => distinct(ticks) },
+        { ...axis, size: 72, values: (_, ticks) => distinct(ticks) },
       ],
       cursor: { drag: { x: !!zoom, y: false, setScale: false }, points: { size: 6 }, focus: { prox: 1e6 } },
       focus: { alpha: 0.35 },
@@ -89,14 +89,6 @@ export function Chart({ label, times, lines, marks = [], stacked, zoom, height =
 }
 
 const timeSteps = [1, 5, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
-
-function yRange(low: number, high: number, stacked: boolean): [number, number] {
-  if (low === null || !Number.isFinite(low) || !Number.isFinite(high)) return [0, 1];
-  if (stacked) low = Math.min(0, low);
-  if (low === high) return low === 0 ? [0, 1] : [Math.min(0, low * 1.1), Math.max(0, high * 1.1)];
-  const pad = (high - low) * 0.05;
-  return [low >= 0 && low - pad < 0 ? 0 : stacked && low === 0 ? 0 : low - pad, high + pad];
-}
 
 function lineOptions(line: Line, stacked: boolean, points: number): uPlot.Series {
   return {

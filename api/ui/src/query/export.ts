@@ -1,11 +1,18 @@
 import { csv, download } from '../lib/download';
+import { sampleOf } from '../lib/format';
 import { seriesOf } from './run';
 import type { Outcome, Series } from './types';
 
-/** exportJSON hands the answers to the user as they came. */
+/** exportJSON hands the answers to the user as they came, with errors and warnings. */
 export function exportJSON(outcomes: Outcome[]): void {
-  const text = JSON.stringify(outcomes.map((o) => ({ query: o.expr, ...o.result })), null, 1);
-  download('query.json', 'application/json', text);
+  download('query.json', 'application/json', JSON.stringify(outcomes.map(answerOf), null, 1));
+}
+
+export function answerOf(o: Outcome): Record<string, unknown> {
+  return {
+    query: o.expr, ...(o.error && { error: o.error.message }),
+    ...(o.warnings.length > 0 && { warnings: o.warnings }), ...(o.infos.length > 0 && { infos: o.infos }), ...o.result,
+  };
 }
 
 /** exportCSV hands out one line for each sample, with a column for each label. */
@@ -13,21 +20,37 @@ export function exportCSV(outcomes: Outcome[]): void {
   download('query.csv', 'text/csv', csv(csvRows(outcomes)));
 }
 
+/** ownColumns are the columns that are no labels. The last two are for histograms only. */
+const ownColumns = ['query', 'time', 'value', 'count', 'sum'];
+
+/** csvRows has a header and a line for each sample. A label that is called as a column has label_ in front. */
 export function csvRows(outcomes: Outcome[]): (string | number)[][] {
-  const names = [...new Set(outcomes.flatMap((o) => seriesOf(o.result).flatMap((s) => Object.keys(s.metric))))].sort();
-  const rows: (string | number)[][] = [['query', ...names, 'time', 'value']];
-  for (const o of outcomes) {
-    for (const s of seriesOf(o.result)) {
-      const labels = names.map((n) => s.metric[n] ?? '');
-      for (const [at, value] of points(s)) rows.push([o.expr, ...labels, new Date(at * 1000).toISOString(), Number(value)]);
+  const all = outcomes.flatMap((o) => seriesOf(o.result).map((s) => ({ expr: o.expr, s })));
+  const names = [...new Set(all.flatMap(({ s }) => Object.keys(s.metric)))].sort();
+  const hasHistograms = all.some(({ s }) => s.histogram || s.histograms);
+  const titles = names.map((n) => (ownColumns.includes(n) ? `label_${n}` : n));
+  const rows: (string | number)[][] = [['query', ...titles, 'time', 'value', ...(hasHistograms ? ['count', 'sum'] : [])]];
+  for (const { expr, s } of all) {
+    const labels = names.map((n) => s.metric[n] ?? '');
+    for (const { at, cells } of points(s)) {
+      rows.push([expr, ...labels, new Date(at * 1000).toISOString(), ...(hasHistograms ? cells : cells.slice(0, 1))]);
     }
   }
   return rows;
 }
 
-function points(s: Series): [number, string][] {
-  if (s.value) return [s.value];
-  if (s.values) return s.values;
+/** points are the samples of a series in their order. Their cells are value, count and sum. */
+function points(s: Series): { at: number; cells: (string | number)[] }[] {
+  const values = s.value ? [s.value] : s.values ?? [];
   const histograms = s.histogram ? [s.histogram] : s.histograms ?? [];
-  return histograms.map(([at, h]) => [at, h.sum]);
+  return [
+    ...values.map(([at, text]) => ({ at, cells: [valueOf(text), '', ''] })),
+    ...histograms.map(([at, h]) => ({ at, cells: ['', sampleOf(h.count), sampleOf(h.sum)] })),
+  ].sort((a, b) => a.at - b.at);
+}
+
+/** valueOf keeps the text of a string literal, which is no number. */
+function valueOf(text: string): string | number {
+  const value = sampleOf(text);
+  return Number.isNaN(value) ? text : value;
 }

@@ -1,12 +1,12 @@
 import { useMemo, useState } from 'preact/hooks';
 import { get } from '../lib/api';
-import { series as seriesText } from '../lib/format';
+import { sampleOf, series as seriesText } from '../lib/format';
 import { useLoad } from '../lib/load';
 import { dark } from '../lib/theme';
 import { align, timesOf } from './align';
 import { Chart, type Line, type Mark } from './chart';
 import { colour } from './colours';
-import { Legend } from './legend';
+import { Legend, useHidden } from './legend';
 import { seriesOf } from './run';
 import { type Span, changeState } from './state';
 import type { Outcome } from './types';
@@ -26,26 +26,21 @@ export function Graph({ outcomes, span, stacked, zoomable = true }: {
   stacked: boolean;
   zoomable?: boolean;
 }) {
-  const [hidden, setHidden] = useState<Set<number>>(new Set());
+  const { hidden, toggle } = useHidden(outcomes.map((o) => o.expr).join('\n'));
   const [most, setMost] = useState(linesMax);
   const [exemplars, setExemplars] = useState(false);
-  const all = outcomes.flatMap((o) => seriesOf(o.result));
-  const drawable = all.filter((s) => s.values);
+  const all = outcomes.flatMap((o) => seriesOf(o.result).map((s) => ({ s, name: o.name })));
+  const drawable = all.filter(({ s }) => s.values);
   const isDark = dark();
   const times = useMemo(() => timesOf(span), [span]);
-  const lines: Line[] = useMemo(() => drawable.slice(0, most).map((s, n) => ({
-    label: seriesText(s.metric), colour: colour(n, isDark), values: align(s, span, times.length), shown: !hidden.has(n),
-  })), [outcomes, span, most, hidden, isDark]);
+  const lines: Line[] = useMemo(() => drawable.slice(0, most).map(({ s, name }, n) => {
+    const label = `${name && name + ' '}${seriesText(s.metric)}`;
+    return { label, colour: colour(n, isDark), values: align(s, span, times.length), shown: !hidden.has(label) };
+  }), [outcomes, span, most, hidden, isDark]);
   const marks = useMarks(outcomes, span, exemplars);
-  const toggle = (n: number, alone: boolean) => {
-    const next = new Set(alone ? lines.keys() : hidden);
-    if (next.has(n)) next.delete(n);
-    else next.add(n);
-    setHidden(next);
-  };
   const zoom = (from: number, to: number) =>
     changeState({ endMs: Math.round(to * 1000), rangeSeconds: Math.max(10, Math.round(to - from)) });
-  if (!drawable.length) return <p class="quiet">{all.length ? 'These series have histograms only: see the heat map.' : 'The result is empty.'}</p>;
+  if (!drawable.length) return <p class="quiet">{all.length ? 'These series have histograms only: see the heat map.' : 'The result is empty: no series of the expression has samples in this range.'}</p>;
   return (
     <>
       <Chart label={`Graph of ${lines.length} series. The table has the same values.`} times={times} lines={lines} marks={marks} stacked={stacked} zoom={zoomable ? zoom : undefined} />
@@ -70,7 +65,7 @@ function useMarks(outcomes: Outcome[], span: Span, wanted: boolean): Mark[] {
     for (const o of outcomes) {
       const answer = await get<ExemplarSeries[]>('query_exemplars', { query: o.expr, start: span.start, end: span.end }, signal);
       for (const s of answer.data) {
-        for (const e of s.exemplars) marks.push({ at: e.timestamp, value: Number(e.value), text: seriesText(e.labels) });
+        for (const e of s.exemplars) marks.push({ at: e.timestamp, value: sampleOf(e.value), text: seriesText(e.labels) });
       }
     }
     return marks;

@@ -3,7 +3,7 @@ import { lazy } from '../lib/lazy';
 import { useLoad } from '../lib/load';
 import { route } from '../lib/route';
 import { seesServer } from '../lib/session';
-import { number, seconds } from '../lib/format';
+import { number, seconds, whole } from '../lib/format';
 import { ErrorBox } from '../parts/errorbox';
 import { Tabs } from '../parts/tabs';
 import { Editor } from './editor';
@@ -11,8 +11,8 @@ import { exportCSV, exportJSON } from './export';
 import { Graph } from './graph';
 import { History, remember } from './history';
 import { ResultTable } from './resulttable';
-import { runInstant, runRange, seriesOf } from './run';
-import { type QueryState, type Span, type Tab, changeState, readState, spanOf } from './state';
+import { letterOf, runInstant, runRange, seriesOf } from './run';
+import { type QueryState, type Span, type Tab, changeState, rawOf, readState, spanOf } from './state';
 import { TimeBar } from './timebar';
 import type { Outcome } from './types';
 
@@ -22,6 +22,9 @@ const exprsMax = 10;
 /** QueryPage evaluates expressions and shows the results. The URL holds its state. */
 export function QueryPage() {
   const state = readState(route.value.params);
+  const tabs = shownTabs();
+  // A link may name a view that this user does not have.
+  if (!tabs.some((t) => t.id === state.tab)) state.tab = 'graph';
   const [texts, setTexts] = useState(state.exprs);
   const [runs, setRuns] = useState(0);
   const [answered, setAnswered] = useState(false);
@@ -45,7 +48,7 @@ export function QueryPage() {
       <div class="exprs">
         {texts.map((text, n) => (
           <div class="expr" key={n}>
-            {texts.length > 1 && <span class="name">{String.fromCharCode(65 + n)}</span>}
+            {texts.length > 1 && <span class="name">{letterOf(n)}</span>}
             <Editor label={`Expression ${n + 1}`} value={text} change={(t) => setText(n, t)} run={run}
               defer={asking && !answered} />
             {texts.length > 1 && <button type="button" onClick={() => drop(n)} aria-label={`Remove expression ${n + 1}`}>✕</button>}
@@ -58,13 +61,13 @@ export function QueryPage() {
         <History choose={(e) => setText(texts.length - 1, e)} />
       </div>
       <TimeBar state={state} />
-      <Tabs label="Views of the result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs()} />
+      <Tabs label="Views of the result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs} />
       {asking ? <View state={state} runs={runs} answered={() => setAnswered(true)} /> : <Hint />}
     </>
   );
 }
 
-function tabs() {
+function shownTabs() {
   const list = [
     { id: 'graph', title: 'Graph' }, { id: 'stacked', title: 'Stacked' }, { id: 'heatmap', title: 'Heat map' },
     { id: 'table', title: 'Table' }, { id: 'raw', title: 'Raw samples' },
@@ -103,19 +106,14 @@ function View({ state, runs, answered }: { state: QueryState; runs: number; answ
   return (
     <div aria-busy={load.loading}>
       {outcomes.map((o, n) => <Notes key={n} outcome={o} />)}
+      {tab === 'raw' && outcomes.some((o) => o.error) && <p class="quiet">Raw samples need a selector, such as <code>up{'{job="node"}'}</code>.</p>}
       {tab === 'plan' ? <Plan exprs={exprs} span={span} runs={runs} /> : <Results tab={tab} outcomes={outcomes} span={span} />}
-      <div class="bar" hidden={tab === 'plan'}>
+      <div class="bar" hidden={!outcomes.some((o) => seriesOf(o.result).length)}>
         <button type="button" onClick={() => exportCSV(outcomes)}>Download CSV</button>
         <button type="button" onClick={() => exportJSON(outcomes)}>Download JSON</button>
       </div>
     </div>
   );
-}
-
-/** rawOf turns a selector into a query for its samples. It returns other text unchanged, and the server reports the fault. */
-function rawOf(expr: string, rangeSeconds: number): string {
-  const text = expr.trim();
-  return !text || text.endsWith(']') ? text : `${text}[${Math.max(1, Math.round(rangeSeconds))}s]`;
 }
 
 function Results({ tab, outcomes, span }: { tab: Tab; outcomes: Outcome[]; span: Span }) {
@@ -128,14 +126,15 @@ function Results({ tab, outcomes, span }: { tab: Tab; outcomes: Outcome[]; span:
 }
 
 function Notes({ outcome }: { outcome: Outcome }) {
-  if (outcome.error) return <ErrorBox error={outcome.error} />;
+  const name = outcome.name && `${outcome.name}: `;
+  if (outcome.error) return <ErrorBox error={outcome.error} name={name} />;
   const found = seriesOf(outcome.result);
   const samples = outcome.result?.stats?.samples?.totalQueryableSamples;
   return (
     <>
-      {[...outcome.warnings, ...outcome.infos].map((w) => <p key={w} class="warning">{w}</p>)}
+      {[...outcome.warnings, ...outcome.infos].map((w) => <p key={w} class="warning">{name}{w}</p>)}
       <p class="stats">
-        {found.length} series in {seconds(outcome.tookMs / 1000)}{samples !== undefined && `, ${number(samples)} samples read`}
+        {name}{whole(found.length)} series in {seconds(outcome.tookMs / 1000)}{samples !== undefined && `, ${number(samples)} samples read`}
       </p>
     </>
   );

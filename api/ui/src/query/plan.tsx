@@ -4,6 +4,7 @@ import { useLoad } from '../lib/load';
 import { ErrorBox } from '../parts/errorbox';
 import { Table } from '../parts/table';
 import { Tiles } from '../parts/tiles';
+import { named } from './run';
 import type { Span } from './state';
 
 interface Scan {
@@ -39,10 +40,10 @@ interface Plan {
 
 /** PlanView says how each expression was evaluated over a range, and what it took. */
 export function PlanView({ exprs, span, runs }: { exprs: string[]; span: Span; runs: number }) {
-  return <>{exprs.filter((e) => e.trim()).map((e, n) => <OnePlan key={n} expr={e} span={span} runs={runs} />)}</>;
+  return <>{named(exprs).map((e) => <OnePlan key={e.name} {...e} span={span} runs={runs} />)}</>;
 }
 
-function OnePlan({ expr, span, runs }: { expr: string; span: Span; runs: number }) {
+function OnePlan({ name, expr, span, runs }: { name: string; expr: string; span: Span; runs: number }) {
   const load = useLoad(async (signal) => {
     const asked = { query: expr, start: span.start, end: span.end, step: span.step };
     const plan = (await post<Plan>('explain', asked, signal)).data;
@@ -53,7 +54,7 @@ function OnePlan({ expr, span, runs }: { expr: string; span: Span; runs: number 
   const p = load.data?.plan;
   return (
     <section class="card">
-      <h2 class="mono">{expr}</h2>
+      <h2 class="mono">{name && `${name}: `}{expr}</h2>
       {load.error && <ErrorBox error={load.error} />}
       {!p && !load.error && <p class="quiet">Evaluating …</p>}
       {load.data?.cached && <p class="quiet">The result cache has the whole result. This plan is of an evaluation without it.</p>}

@@ -1,4 +1,4 @@
-import { number, series as seriesText, time } from '../lib/format';
+import { number, sampleOf, series as seriesText, time } from '../lib/format';
 import { Table } from '../parts/table';
 import { seriesOf } from './run';
 import type { Outcome, Series } from './types';
@@ -15,13 +15,13 @@ export function ResultTable({ outcome }: { outcome: Outcome }) {
   const rows = all.flatMap(rowsOf);
   return (
     <Table
-      caption={outcome.expr}
+      caption={`${outcome.name && outcome.name + ': '}${outcome.expr}`}
       rows={rows}
-      empty="The result is empty."
+      empty="The result is empty: no series of the expression has a sample at this time."
       columns={[
         { title: 'Series', value: (r) => r.series, show: (r) => <span class="mono">{r.series}</span> },
         { title: 'Time', value: (r) => r.at, show: (r) => <span class="mono">{time(r.at * 1000)}</span> },
-        { title: 'Value', value: (r) => Number(r.value), show: (r) => r.value, numeric: true },
+        { title: 'Value', value: (r) => sampleOf(r.value), show: (r) => r.value, numeric: true },
       ]}
     />
   );
@@ -33,6 +33,6 @@ function rowsOf(s: Series): Row[] {
   const histograms = s.histogram ? [s.histogram] : s.histograms ?? [];
   return [
     ...values.map(([at, value]) => ({ series, value, at })),
-    ...histograms.map(([at, h]) => ({ series, value: `count ${number(Number(h.count))}, sum ${number(Number(h.sum))}`, at })),
+    ...histograms.map(([at, h]) => ({ series, value: `count ${number(Number(h.count))}, sum ${number(sampleOf(h.sum))}`, at })),
   ];
 }

@@ -4,23 +4,38 @@ import type { Outcome, Result, Series } from './types';
 
 /** runRange evaluates each expression over a range. An expression that fails has an error and does not stop the others. */
 export function runRange(exprs: string[], span: Span, signal: AbortSignal): Promise<Outcome[]> {
-  return Promise.all(exprs.filter((e) => e.trim()).map((expr) =>
-    run(expr, 'query_range', { query: expr, start: span.start, end: span.end, step: span.step, stats: 'true' }, signal)));
+  return Promise.all(named(exprs).map((e) =>
+    run(e, 'query_range', { query: e.expr, start: span.start, end: span.end, step: span.step, stats: 'true' }, signal)));
 }
 
 /** runInstant evaluates each expression at one time, in unix seconds. */
 export function runInstant(exprs: string[], at: number, signal: AbortSignal): Promise<Outcome[]> {
-  return Promise.all(exprs.filter((e) => e.trim()).map((expr) => run(expr, 'query', { query: expr, time: at, stats: 'true' }, signal)));
+  return Promise.all(named(exprs).map((e) => run(e, 'query', { query: e.expr, time: at, stats: 'true' }, signal)));
 }
 
-async function run(expr: string, path: string, params: Record<string, string | number>, signal: AbortSignal): Promise<Outcome> {
+/** letterOf names the nth expression. */
+export function letterOf(n: number): string {
+  return String.fromCharCode(65 + n);
+}
+
+interface Named {
+  name: string;
+  expr: string;
+}
+
+/** named gives each expression its letter, and leaves out empty ones. */
+export function named(exprs: string[]): Named[] {
+  return exprs.map((expr, n) => ({ name: exprs.length > 1 ? letterOf(n) : '', expr })).filter((e) => e.expr.trim());
+}
+
+async function run({ name, expr }: Named, path: string, params: Record<string, string | number>, signal: AbortSignal): Promise<Outcome> {
   const began = performance.now();
   try {
     const answer = await post<Result>(path, params, signal);
-    return { expr, result: answer.data, warnings: answer.warnings, infos: answer.infos, tookMs: performance.now() - began };
+    return { name, expr, result: answer.data, warnings: answer.warnings, infos: answer.infos, tookMs: performance.now() - began };
   } catch (error) {
     if (signal.aborted) throw error;
-    return { expr, error: error as Error, warnings: [], infos: [], tookMs: performance.now() - began };
+    return { name, expr, error: error as Error, warnings: [], infos: [], tookMs: performance.now() - began };
   }
 }
 

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('location', { hash: '' });
 vi.stubGlobal('addEventListener', () => {});
-const { paramsOf, readState, spanOf } = await import('./state');
+const { paramsOf, rawOf, readState, spanOf } = await import('./state');
 
 test('a state survives the URL', () => {
   const state = { exprs: ['up', 'a{b="&#?"}'], tab: 'table' as const, rangeSeconds: 600, endMs: 1e12, stepSeconds: 5 };
@@ -11,6 +11,21 @@ test('a state survives the URL', () => {
 
 test('bad parameters take their defaults', () =>
   expect(readState(new URLSearchParams('tab=x&range=-1&step=y&end=z'))).toEqual({ exprs: [''], tab: 'graph', rangeSeconds: 3600, endMs: 0, stepSeconds: 0 }));
+
+test('an end that no field of dates can show is the present', () => {
+  for (const end of ['1e20', 'Infinity', '253402300800000', '-1']) expect(readState(new URLSearchParams({ end })).endMs).toBe(0);
+  expect(readState(new URLSearchParams({ end: '253402300799999' })).endMs).toBe(253402300799999);
+});
+
+test('the range of raw samples stands before the modifiers', () => {
+  expect(rawOf(' up ', 60)).toBe('up[60s]');
+  expect(rawOf('up[5m]', 60)).toBe('up[5m]');
+  expect(rawOf('', 60)).toBe('');
+  expect(rawOf('up{a="x offset 5m"}', 60)).toBe('up{a="x offset 5m"}[60s]');
+  expect(rawOf('up offset -1h30m', 60)).toBe('up[60s] offset -1h30m');
+  expect(rawOf('up{a="b"} @ 1700000000.5 offset 5m', 60)).toBe('up{a="b"}[60s] @ 1700000000.5 offset 5m');
+  expect(rawOf('up @ end()', 60)).toBe('up[60s] @ end()');
+});
 
 test('a span begins at a multiple of its step', () => {
   const span = spanOf({ exprs: [], tab: 'graph', rangeSeconds: 3600, endMs: 0, stepSeconds: 0 }, 1_700_000_123_456);

@@ -3,6 +3,9 @@ import { formatDuration, parseDuration, stepFor } from '../lib/duration';
 
 export type Tab = 'graph' | 'stacked' | 'heatmap' | 'table' | 'raw' | 'plan';
 
+/** endMaxMs is the end of the year 9999, the last one that the field of the end can show. */
+const endMaxMs = 253402300799999;
+
 /** QueryState is the state of the query page, as the URL has it. */
 export interface QueryState {
   exprs: string[];
@@ -27,7 +30,7 @@ export function readState(params: URLSearchParams): QueryState {
     exprs: exprs.length ? exprs : [''],
     tab: tabs.includes(tab) ? tab : 'graph',
     rangeSeconds: range > 0 ? range : 3600,
-    endMs: Number.isFinite(end) && end > 0 ? end : 0,
+    endMs: end > 0 && end <= endMaxMs ? end : 0,
     stepSeconds: step > 0 ? step : 0,
   };
 }
@@ -51,6 +54,14 @@ export interface Span {
   start: number;
   end: number;
   step: number;
+}
+
+/** rawOf turns a selector into a query for its samples. It returns other text unchanged, and the server reports the fault. */
+export function rawOf(expr: string, rangeSeconds: number): string {
+  const text = expr.trim();
+  if (!text || text.endsWith(']')) return text;
+  const modifiers = /(?:\s+offset\s+-?\w+|\s*@\s*[-\w.]+(?:\(\))?)+$/i.exec(text)?.[0] ?? '';
+  return `${text.slice(0, text.length - modifiers.length)}[${Math.max(1, Math.round(rangeSeconds))}s]${modifiers}`;
 }
 
 /** spanOf is the range that a state asks for at the time nowMs. Its start is a multiple of the step, so that caches can help. */

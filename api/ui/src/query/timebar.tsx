@@ -1,5 +1,6 @@
 import { useEffect, useState } from 'preact/hooks';
 import { formatDuration, parseDuration, stepFor } from '../lib/duration';
+import { zone } from '../lib/format';
 import { type QueryState, changeState } from './state';
 
 const ranges = ['5m', '15m', '1h', '3h', '6h', '12h', '1d', '2d', '7d', '30d'];
@@ -41,6 +42,7 @@ export function TimeBar({ state }: { state: QueryState }) {
             ? take(e.currentTarget.value, 'The step', (stepSeconds) => changeState({ stepSeconds }))
             : changeState({ stepSeconds: 0 }))} />
       </label>
+      <span class="quiet">Times are in {zone(state.endMs || Date.now())}.</span>
       {fault && <span class="error" role="alert">{fault}</span>}
     </div>
   );

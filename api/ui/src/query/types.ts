@@ -30,6 +30,8 @@ export interface Stats {
 
 /** Outcome is the result of one expression. */
 export interface Outcome {
+  /** name is the letter of the expression; "" if it is the only one. */
+  name: string;
   expr: string;
   result?: Result;
   error?: Error;
