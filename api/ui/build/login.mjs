@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const tokens = { full: 'token-of-the-operator-0123456789', part: 'token-of-a-team-0123456789abcdef', reader: 'token-of-a-reader-0123456789abcd' };
+const tokens = { full: 'token-of-the-operator-0123456789', part: 'token-of-a-team-0123456789abcdef', reader: 'token-of-a-reader-0123456789abcd', writer: 'token-of-a-writer-0123456789abcd' };
 
 /** accessFlags writes an access file and returns the flags that use it. */
 export function accessFlags(folder) {
@@ -12,6 +12,7 @@ export function accessFlags(folder) {
   writeFileSync(path, `tokens:
   - {name: operator, scopes: [read, admin], sha256: ${hash(tokens.full)}}
   - {name: reader, scopes: [read], sha256: ${hash(tokens.reader)}}
+  - {name: writer, scopes: [write], sha256: ${hash(tokens.writer)}}
   - {name: team, scopes: [read], sha256: ${hash(tokens.part)}, match: '{team="a"}'}
 `);
   return [`--web.access-file=${path}`];
@@ -32,6 +33,9 @@ export async function checkLogIn(browser, url, faults, check, folder) {
   if ((await links()).length) fault('the navigation shows pages before the log-in');
   await logIn(page, 'wrong');
   await expect('the token is unknown');
+  if (await page.getByRole('button', { name: 'Log out' }).count()) fault('a user who is not logged in can log out');
+  await logIn(page, tokens.writer);
+  await expect('"writer" has the scopes write; this needs read');
   await logIn(page, tokens.full);
   await expect('The server is ready');
   if (!(await links()).includes('Status')) fault('the operator does not see the page Status');

@@ -1,8 +1,8 @@
-// Checks the pages while something is wrong: the browser stores nothing, the server is slow.
+// Checks the pages while something is wrong: the browser stores nothing, the server is slow or gone, a link is nonsense.
 
 /** checkTrouble opens pages of a server whose answers it holds back or changes. */
 export async function checkTrouble(browser, url, faults) {
-  for (const trial of [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries]) {
+  for (const trial of [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer]) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
     const page = await context.newPage();
     const fault = (text) => faults.push(`${trial.name}: ${text}`);
@@ -66,4 +66,33 @@ async function hiddenSeries(page, url, fault) {
   await page.evaluate(() => (location.hash = '#/query?expr=up*2'));
   await page.getByText(/^\{cluster=/).first().waitFor();
   if (await first.getAttribute('aria-pressed') !== 'true') fault('a series of another expression is hidden');
+}
+
+/** badAnswer opens a page whose answer lacks a part, and one whose answer is no JSON. Other pages still work. */
+async function badAnswer(page, url, fault, shows) {
+  page.removeAllListeners('pageerror');
+  await page.route('**/status/senders', (route) => route.fulfill({ json: { status: 'success', data: {} } }));
+  await page.route('**/status/retention*', (route) => route.fulfill({ contentType: 'text/html', body: '<h1>Log in to the proxy</h1>' }));
+  await page.goto(`${url}#/senders`);
+  await shows('The page has a fault');
+  await page.locator('nav a', { hasText: 'Retention' }).click();
+  await shows('The answer is not JSON.');
+  await page.locator('nav a', { hasText: 'Explore' }).click();
+  await shows(/\d+ metrics/);
+  await page.evaluate(() => (location.hash = '#/nothing'));
+  await shows('There is no page “nothing”.');
+  if (await page.locator('nav a[aria-current]').count()) fault('the navigation marks a page although there is none');
+}
+
+/** stoppedServer loses the server while a page is open, and before the page knows its user. */
+async function stoppedServer(page, url, fault, shows) {
+  await page.goto(url);
+  await shows('The server is ready');
+  await page.route('**/api/**', (route) => route.abort());
+  await shows('The server does not answer.');
+  if (await page.getByText('The server is ready').count()) fault('the page says that a stopped server is ready');
+  await page.reload();
+  await shows('The server does not answer.');
+  await page.unroute('**/api/**');
+  await shows('The server is ready');
 }

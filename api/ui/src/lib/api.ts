@@ -61,7 +61,9 @@ async function errorOf(response: Response): Promise<ApiError> {
 async function answerOf<T>(response: Response): Promise<Answer<T>> {
   if (!response.ok) throw await errorOf(response);
   if (response.status === 204) return { data: undefined as T, warnings: [], infos: [] };
-  const body = await response.json();
+  const body = await response.json().catch(() => {
+    throw new ApiError(response.status, '', 'The answer is not JSON. A proxy may have answered instead of the server: reload the browser tab.');
+  });
   return { data: body.data, warnings: body.warnings ?? [], infos: body.infos ?? [] };
 }
 

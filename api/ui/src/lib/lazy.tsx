@@ -11,7 +11,7 @@ export function lazy<P extends object>(load: () => Promise<ComponentType<P>>): C
       load().then((Inner) => current && setLoaded({ Inner }), () => current && setFailed(true));
       return () => { current = false; };
     }, []);
-    if (failed) return <p class="error" role="alert">This part did not load. The server may have a new version: reload the browser tab.</p>;
+    if (failed) return <p class="error" role="alert">This part did not load. If the server is running, it may have a new version: reload the browser tab.</p>;
     return Loaded ? <Loaded.Inner {...props} /> : <p class="quiet">Loading …</p>;
   };
 }

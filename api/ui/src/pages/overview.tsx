@@ -28,7 +28,6 @@ interface OverviewData {
   waiting: boolean;
   refused: Refusal[];
   url: string;
-  ownJob?: string;
 }
 
 const pollMs = 5000;
@@ -44,7 +43,7 @@ export function Overview() {
     <>
       <h1>{d ? d.name : 'Halite'} <small class="quiet">{d?.version}</small></h1>
       {load.error && <ErrorBox error={load.error} />}
-      {d && <State d={d} />}
+      {d && !load.error && <State d={d} />}
       <Figures />
       {d && d.refused.length > 0 && <Refusals list={d.refused} />}
       {d && <Connect d={d} />}
@@ -57,8 +56,7 @@ function State({ d }: { d: OverviewData }) {
   const arriving = d.arriving ? ', and samples are arriving' : '';
   if (d.refused.length) return <p class="state bad">The server is ready{arriving}, but it refused data in the past hour. The reasons are below.</p>;
   if (d.waiting) {
-    const own = d.ownJob ? ' but its own' : '';
-    return <p class="state warn">The server is ready. No samples have arrived in the past hour{own}. The block below sends some.</p>;
+    return <p class="state warn">The server is ready. No sender has sent samples in the past hour. The section Connect shows how to send some.</p>;
   }
   return <p class="state good">The server is ready{arriving}.</p>;
 }

@@ -1,5 +1,5 @@
 import { useEffect, useRef } from 'preact/hooks';
-import { authorization, logOut, self } from '../lib/session';
+import { authorization, logOut, refused, self } from '../lib/session';
 import { route } from '../lib/route';
 import { nextTheme, theme } from '../lib/theme';
 import { seen } from '../pages/list';
@@ -8,7 +8,7 @@ import { seen } from '../pages/list';
 export function Header() {
   const pages = self.value ? seen() : [];
   const first = pages[0]?.path ?? '';
-  const active = pages.some((p) => p.path === route.value.page) ? route.value.page : first;
+  const active = route.value.page || first;
   const nav = useRef<HTMLElement>(null);
   // In a narrow window the list of pages scrolls sideways.
   useEffect(() => nav.current?.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' }), [active, pages.length]);
@@ -29,7 +29,7 @@ export function Header() {
       </nav>
       <div class="user">
         {self.value?.name && <span class="quiet" title={`Scopes: ${self.value.scopes.join(', ')}`}>{self.value.name}</span>}
-        {authorization.value && <button type="button" onClick={logOut}>Log out</button>}
+        {authorization.value && !refused.value && <button type="button" onClick={logOut}>Log out</button>}
         <button type="button" class="plain" onClick={nextTheme} title="Change the colours">
           <span aria-hidden="true">{theme.value === 'dark' ? '☾' : theme.value === 'light' ? '☀' : '◐'}</span>
           <span class="hidden">Colours: {theme.value}</span>
