@@ -2,7 +2,7 @@ package opentsdb
 
 import (
 	"bytes"
-	"encoding/json"
+	"errors"
 	"math"
 	"strconv"
 
@@ -16,11 +16,15 @@ type document struct {
 	noTags  bool
 	what    aggregate
 	buckets buckets
+	// fault is the first fault of the buckets. given is the number of tags in the request.
+	fault error
+	given int
 }
 
 // read reads the data point that begins at the scanner's position.
 func (d *document) read(s *scanner) error {
 	*d = document{point: point{tags: d.tags[:0]}, noTags: true, buckets: buckets{list: d.buckets.list[:0]}}
+	defer func() { d.given = len(d.tags) }()
 	return s.members(func(name []byte) (err error) {
 		switch string(name) {
 		case "metric":
@@ -40,9 +44,9 @@ func (d *document) read(s *scanner) error {
 		case "buckets":
 			err = d.readBuckets(s)
 		case "underflow":
-			d.buckets.under, err = s.count()
+			d.buckets.under, err = d.count(s)
 		case "overflow":
-			d.buckets.over, err = s.count()
+			d.buckets.over, err = d.count(s)
 		default:
 			err = s.skip(0)
 		}
@@ -57,16 +61,21 @@ func (s *scanner) word() (string, error) {
 }
 
 // count reads the number of values in a bucket.
-func (s *scanner) count() (uint64, error) {
+func (d *document) count(s *scanner) (uint64, error) {
 	text, err := s.word()
 	if err != nil || text == "" {
 		return 0, err
 	}
-	n, err := parseCount(text)
-	if err != nil {
-		return 0, s.failf("%w", err)
-	}
+	n, fault := parseCount(text)
+	d.fail(fault)
 	return n, nil
+}
+
+// fail keeps the first fault of the buckets, because the other data points of the request are good.
+func (d *document) fail(fault error) {
+	if d.fault == nil {
+		d.fault = fault
+	}
 }
 
 // readTags reads the tags. If tags have equal keys, the last one wins, as in OpenTSDB.
@@ -75,6 +84,7 @@ func (d *document) readTags(s *scanner) error {
 		_, err := s.scalar()
 		return err
 	}
+	d.noTags = false
 	return s.members(func(key []byte) error {
 		value, err := s.scalar()
 		if err != nil {
@@ -102,13 +112,15 @@ func (d *document) readBuckets(s *scanner) error {
 		return err
 	}
 	return s.members(func(bounds []byte) error {
-		n, err := s.count()
+		n, err := d.count(s)
 		if err != nil {
 			return err
 		}
-		if err := d.buckets.add(string(bounds), n); err != nil {
-			return s.failf("%w", err)
+		fault := d.buckets.add(string(bounds), n)
+		if errors.Is(fault, errBounds) {
+			fault = argument("Unable to parse bucket bounds: %s", clip(bounds))
 		}
+		d.fail(fault)
 		return nil
 	})
 }
@@ -170,39 +182,47 @@ func (d *document) store(kind kind, names *Names, key []byte, b *batch.Batch) (u
 	}
 	if len(d.value) > 0 {
 		d.buckets = buckets{}
-		if fault := d.buckets.decode(d.value); fault != nil {
-			return key, fault, nil
-		}
+		d.fault = d.buckets.decode(d.value)
+	}
+	if d.fault != nil {
+		return key, d.fault, nil
 	}
 	fault, err = d.buckets.store(key, d.tsMs, b)
 	return key, fault, err
 }
 
-// shown is a data point in an answer.
+// shown is a data point in an answer. Fields that the request lacks are nil.
 type shown struct {
-	Metric            string            `json:"metric,omitempty"`
-	Timestamp         json.RawMessage   `json:"timestamp,omitempty"`
-	Value             string            `json:"value,omitempty"`
-	Tags              map[string]string `json:"tags,omitempty"`
+	Metric            *string           `json:"metric,omitempty"`
+	Timestamp         int64             `json:"timestamp"`
+	Value             *string           `json:"value,omitempty"`
+	Tags              map[string]string `json:"tags,omitzero"`
 	Interval          string            `json:"interval,omitempty"`
 	Aggregator        string            `json:"aggregator,omitempty"`
 	GroupByAggregator string            `json:"groupByAggregator,omitempty"`
 }
 
 // shown returns the data point in the form of the request.
-func (d *document) shown() shown {
-	out := shown{
-		Metric: clip(d.metric), Value: clip(d.value),
+func (d *document) shown() *shown {
+	out := &shown{
+		Metric: optional(d.metric), Value: optional(d.value),
 		Interval: d.what.interval, Aggregator: d.what.aggregator, GroupByAggregator: d.what.group,
 	}
-	if ts, ok := wholeNumber(d.ts); ok {
-		out.Timestamp = strconv.AppendInt(nil, ts, 10)
+	out.Timestamp, _ = wholeNumber(d.ts) // otherwise 0
+	if !d.noTags {
+		out.Tags = map[string]string{}
 	}
-	for _, t := range d.tags {
-		if out.Tags == nil {
-			out.Tags = map[string]string{}
-		}
+	for _, t := range d.tags[:d.given] {
 		out.Tags[clip(t.key)] = clip(t.value)
 	}
 	return out
+}
+
+// optional returns a text for an answer, nil if the request lacks it.
+func optional(text []byte) *string {
+	if text == nil {
+		return nil
+	}
+	out := clip(text)
+	return &out
 }

@@ -66,7 +66,7 @@ func TestEncodedValues(t *testing.T) {
 		ts, err := parseTime([]byte(words[1]))
 		require.NoError(t, err, line)
 		require.Equal(t, times[i], ts, line)
-		v, rounded, err := parseValue([]byte(words[2]))
+		v, rounded, err := parseValue([]byte(words[2]), nil, 0)
 		require.NoError(t, err, line)
 		require.False(t, rounded, line)
 		require.Equal(t, math.Float64bits(values[i]), math.Float64bits(v), line)

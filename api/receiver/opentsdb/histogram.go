@@ -86,7 +86,11 @@ func (h *buckets) parse(text []byte) error {
 		case "o":
 			h.over = n
 		default:
-			if err := h.add(name, n); err != nil {
+			err := h.add(name, n)
+			if errors.Is(err, errBounds) {
+				err = argument("Improperly formatted bounds: %s", clip(part))
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -106,11 +110,14 @@ func parseCount(text string) (uint64, error) {
 	return uint64(n), nil
 }
 
-// add adds the bucket with the bounds "lower,upper".
+// errBounds means that a bucket has fewer or more than two bounds.
+var errBounds = errors.New("a bucket needs two bounds")
+
+// add adds the bucket with the bounds "lower,upper". The error may be errBounds.
 func (h *buckets) add(bounds string, count uint64) error {
 	first, second, ok := strings.Cut(bounds, ",")
 	if !ok || strings.Contains(second, ",") {
-		return argument("Improperly formatted bounds: %s", clip([]byte(bounds)))
+		return errBounds
 	}
 	b := bucket{count: count}
 	for _, bound := range [...]struct {

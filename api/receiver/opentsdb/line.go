@@ -172,7 +172,7 @@ func (l *Lines) put(line []byte, b *batch.Batch) (fault, err error) {
 	if fault != nil {
 		return fault, nil
 	}
-	v, rounded, fault := parseValue(text)
+	v, rounded, fault := parseValue(text, metric, tsMs)
 	if fault != nil {
 		return fault, nil
 	}

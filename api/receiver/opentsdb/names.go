@@ -103,11 +103,14 @@ func (n *Names) Check(what, name string) error {
 	return nil
 }
 
-// checkFilled is check for data points with possibly empty names.
+// checkFilled is check for data points with possibly empty names. A nil value is the null of JSON.
 func (n *Names) checkFilled(metric []byte, tags []tag) error {
 	for i := range tags {
 		if len(tags[i].key) == 0 {
 			return argument("Invalid tag name with value [%s]: empty string", clip(tags[i].value))
+		}
+		if tags[i].value == nil {
+			return argument("Invalid tag value with key [%s]: null", clip(tags[i].key))
 		}
 		if len(tags[i].value) == 0 {
 			return argument("Invalid tag value with key [%s]: empty string", clip(tags[i].key))

@@ -83,29 +83,36 @@ func TestLines(t *testing.T) {
 func TestBadLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"put":                             "put: illegal argument: not enough arguments (need least 4, got 0)",
-		"put m 1 1":                       "put: illegal argument: not enough arguments (need least 4, got 3)",
-		"put  1 1 a=b":                    "put: illegal argument: empty metric name",
-		"put m  1 a=b":                    "put: invalid value: Empty string",
-		"put m 1 1 ":                      "put: illegal argument: Need at least one tag (metric=m, tags={})",
-		"put m 1  a=b":                    "put: illegal argument: empty value",
-		"put m 0 1 a=b":                   "put: illegal argument: invalid timestamp: 0",
-		"put m -5 1 a=b":                  "put: illegal argument: invalid timestamp: -5",
-		"put m 10000000000000 1 a=b":      "put: illegal argument: bad timestamp=10000000000000",
-		"put m 1356998400.1234 1 a=b":     "put: illegal argument: invalid timestamp: 1356998400.1234",
-		"put m 1x 1 a=b":                  "put: invalid value: Invalid character 'x' in 1x",
-		"put m 1 NaN a=b":                 "put: invalid value: Invalid character 'N' in NaN",
-		"put m 1 Infinity a=b":            "put: invalid value: Invalid character 'I' in Infinity",
-		"put m 1 1e999 a=b":               "put: illegal argument: value is NaN or Infinite: 1e999",
-		"put m 1 1.2.3 a=b":               `put: invalid value: For input string: "1.2.3"`,
-		"put m 1 - a=b":                   "put: invalid value: Just a sign, no value: -",
-		"put m 1 9223372036854775808 a=b": "put: invalid value: Overflow in 9223372036854775808",
-		"put m 1 1 a":                     "put: illegal argument: invalid tag: a",
-		"put m 1 1 a=":                    "put: illegal argument: invalid tag: a=",
-		"put m 1 1 =b":                    "put: illegal argument: invalid tag: =b",
-		"put m 1 1 a=b=c":                 "put: illegal argument: invalid tag: a=b=c",
-		"put m 1 1 a=b a=c":               "put: illegal argument: duplicate tag: a=c, tags={a=b}",
-		"put m! 1 1 a=b":                  `put: illegal argument: Invalid metric name ("m!"): illegal character: !`,
+		"put":                         "put: illegal argument: not enough arguments (need least 4, got 0)",
+		"put m 1 1":                   "put: illegal argument: not enough arguments (need least 4, got 3)",
+		"put  1 1 a=b":                "put: illegal argument: empty metric name",
+		"put m  1 a=b":                "put: invalid value: Empty string",
+		"put m 1 1 ":                  "put: illegal argument: Need at least one tag (metric=m, tags={})",
+		"put m 1  a=b":                "put: illegal argument: empty value",
+		"put m 0 1 a=b":               "put: illegal argument: invalid timestamp: 0",
+		"put m -5 1 a=b":              "put: illegal argument: invalid timestamp: -5",
+		"put m 10000000000000 1 a=b":  "put: illegal argument: bad timestamp=10000000000000",
+		"put m 1356998400.1234 1 a=b": "put: illegal argument: invalid timestamp: 1356998400.1234",
+		"put m 1x 1 a=b":              "put: invalid value: Invalid character 'x' in 1x",
+		"put m 1 NaN a=b":             "put: invalid value: Invalid character 'N' in NaN",
+		"put m 1 Infinity a=b":        "put: invalid value: Invalid character 'I' in Infinity",
+		"put m 1 1e999 a=b":           "put: illegal argument: value is NaN or Infinite: Infinity for metric=m timestamp=1",
+		"put m 1 1.2.3 a=b":           `put: invalid value: For input string: "1.2.3"`,
+		"put m 1000000000001 -1e999 a=b": "put: illegal argument: value is NaN or Infinite: -Infinity for metric=m " +
+			"timestamp=1000000000001",
+		"put m 1 - a=b":                     "put: invalid value: Just a sign, no value: -",
+		"put m 1 +- a=b":                    "put: invalid value: Invalid character '-' in +-",
+		"put m 1 00000000000000000001 a=b":  "put: invalid value: Value too long: 00000000000000000001",
+		"put m 1 -99999999999999999999 a=b": "put: invalid value: Value too long: -99999999999999999999",
+		"put m 1 not-a-digit-of-many-x a=b": "put: invalid value: Value too long: not-a-digit-of-many-x",
+		"put m 1 922337203685477580x a=b":   "put: invalid value: Invalid character 'x' in 922337203685477580x",
+		"put m 1 9223372036854775808 a=b":   "put: invalid value: Overflow in 9223372036854775808",
+		"put m 1 1 a":                       "put: illegal argument: invalid tag: a",
+		"put m 1 1 a=":                      "put: illegal argument: invalid tag: a=",
+		"put m 1 1 =b":                      "put: illegal argument: invalid tag: =b",
+		"put m 1 1 a=b=c":                   "put: illegal argument: invalid tag: a=b=c",
+		"put m 1 1 a=b a=c":                 "put: illegal argument: duplicate tag: a=c, tags={a=b}",
+		"put m! 1 1 a=b":                    `put: illegal argument: Invalid metric name ("m!"): illegal character: !`,
 		"put m 1 1 a:=b": `put: illegal argument: Invalid tag name with value [b] ` +
 			`("a:"): illegal character: :`,
 		"put m 1 1 a=b\xff": "put: illegal argument: Invalid tag value with key [a] (\"b?\"): " +
@@ -116,10 +123,12 @@ func TestBadLines(t *testing.T) {
 		"rollup 1h-nope m 1 1 a=b":         "rollup: illegal argument: Invalid rollup aggregator NOPE",
 		"rollup 1h-sum m 4294967296 1 a=b": "rollup: illegal argument: bad timestamp=4294967296",
 		"histogram m 1 0,1 a=b":            "histogram: illegal argument: Improperly formatted bucket: 0,1",
-		"histogram m 1 0=1 a=b":            "histogram: illegal argument: Improperly formatted bounds: 0",
+		"histogram m 1 0=1 a=b":            "histogram: illegal argument: Improperly formatted bounds: 0=1",
 		"histogram m 1 1,0=1 a=b":          "histogram: illegal argument: Improperly formatted bounds: 1,0",
 		"histogram m 1 0,2=1:1,3=1 a=b":    "histogram: illegal argument: buckets overlap at 1,3",
-		"histogram m 1 0 AAA= a=b":         "histogram: illegal argument: " + errBinary.Error(),
+		"rollup 1h-sum m 1 1 _aggregate=MAX": "rollup: illegal argument: Given tag value for _aggregate of MAX did not match " +
+			"the group by aggregator of null",
+		"histogram m 1 0 AAA= a=b": "histogram: illegal argument: " + errBinary.Error(),
 		"put m 1 1 a=" + strings.Repeat("b", 5000):// too long
 		"put: illegal argument: line has 5008 bytes, more than 4096",
 	} {
@@ -216,6 +225,9 @@ func TestBadBodies(t *testing.T) {
 		`{"metric":"m","timestamp":1,"value":1,"tags":null}`:         "Missing tags",
 		`{"metric":"m","timestamp":1,"value":1,"tags":{}}`:           "Missing tags",
 		`{"metric":"m","timestamp":1,"value":1,"tags":{"a":""}}`:     "Invalid tag value with key [a]: empty string",
+		`{"metric":"m","timestamp":1,"value":1,"tags":{"a":null}}`:   "Invalid tag value with key [a]: null",
+		`{"metric":"m","timestamp":1,"value":-1e999,"tags":{"a":"b"}}` +
+			``: "value is NaN or Infinite: -Infinity for metric=m timestamp=1",
 		`{"metric":"m","timestamp":1,"value":1,"tags":{"a":"b c"}}`: `Invalid tag value with key [a] ` +
 			`("b c"): illegal character:  `,
 		`{"metric":"m\u0000","timestamp":1,"value":1,"tags":{"a":"b"}}` +
@@ -236,12 +248,64 @@ func TestBadBodies(t *testing.T) {
 		`{"metric":"m","timestamp":1,"value":1,"tags":{"a":"b"},"interval":"1h","aggregator":"dev"}` +
 			``: "Derived rollup aggregations are not allowed DEV",
 		`{"metric":"m","timestamp":1,"value":1,"tags":{"_aggregate":"MAX"},"groupByAggregator":"sum"}` +
-			``: "duplicate tag: _aggregate=SUM, tags={_aggregate=MAX}",
+			``: "Given tag value for _aggregate of MAX did not match the group by aggregator of SUM",
 	} {
 		_, _, x, err := parsedBody(t, Rollup(names), "details", point)
 		require.NoError(t, err, point)
 		require.Len(t, x.bad, 1, point)
 		require.Equal(t, want, x.bad[0].Error, point)
+	}
+}
+
+// TestShownPoints: an answer repeats a bad data point as the request has it, without fields that are missing there.
+func TestShownPoints(t *testing.T) {
+	t.Parallel()
+	names := DefaultNames()
+	for _, c := range []struct {
+		open  receiver.Open
+		point string
+		want  string
+	}{
+		{Put(names), `{}`, `{"timestamp":0}`},
+		{Put(names), `{"metric":"","timestamp":"x","value":"","tags":{}}`, `{"metric":"","timestamp":0,"value":"","tags":{}}`},
+		{Put(names), `{"metric":null,"timestamp":1.5,"value":null,"tags":null}`, `{"timestamp":1}`},
+		{Put(names), `null`, `null`},
+		{
+			Rollup(names), `{"metric":"m","timestamp":1,"value":"x","tags":{"a":"b"},"interval":"1h","aggregator":"sum"}`,
+			`{"metric":"m","timestamp":1,"value":"x","tags":{"a":"b"},"interval":"1h","aggregator":"SUM"}`,
+		},
+	} {
+		_, _, x, err := parsedBody(t, c.open, "details", "["+c.point+"]")
+		require.NoError(t, err, c.point)
+		require.Len(t, x.bad, 1, c.point)
+		a := x.Answer(&ingest.Result{Rejected: 1})
+		require.JSONEq(t, `{"failed":1,"success":0,"errors":[{"datapoint":`+c.want+`,"error":"`+x.bad[0].Error+`"}]}`,
+			string(a.Body))
+	}
+}
+
+// TestBadHistograms: a histogram with bad buckets does not affect the others.
+func TestBadHistograms(t *testing.T) {
+	t.Parallel()
+	for buckets, want := range map[string]string{
+		`{"x":1}`:                  "Unable to parse bucket bounds: x",
+		`{"0,1,2":1}`:              "Unable to parse bucket bounds: 0,1,2",
+		`{"a,1":1,"x":1}`:          `For input string: "a"`,
+		`{"0,1":"x"}`:              "Invalid character 'x' in x",
+		`{"0,1":1,"1,2":-1}`:       "negative count of a bucket: -1",
+		`{"0,1":1},"over":1`:       "",
+		`{"0,1":1},"overflow":"x"`: "Invalid character 'x' in x",
+	} {
+		got, _, x, err := parsedBody(t, Histogram(DefaultNames()), "details", `[{"metric":"m","timestamp":1,"tags":{"a":"b"},"buckets":`+
+			buckets+`},{"metric":"ok","timestamp":1,"tags":{"a":"b"},"buckets":{"0,1":1}}]`)
+		require.NoError(t, err, buckets)
+		if want == "" {
+			require.Len(t, got, 2, buckets)
+			continue
+		}
+		require.Len(t, got, 1, buckets)
+		require.Len(t, x.bad, 1, buckets)
+		require.Equal(t, want, x.bad[0].Error, buckets)
 	}
 }
 

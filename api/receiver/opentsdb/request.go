@@ -59,7 +59,7 @@ type request struct {
 
 // detail is a refused data point with the reason.
 type detail struct {
-	Datapoint *shown `json:"datapoint,omitempty"`
+	Datapoint any    `json:"datapoint,omitempty"` // *shown, nil for null; missing if the writer refused it
 	Error     string `json:"error"`
 }
 
@@ -167,10 +167,9 @@ func (x *request) refuse(fault error, d *document, b *batch.Batch) {
 		text = "Unable to parse value to a number"
 	}
 	if x.details && len(x.bad) < detailsMax {
-		at := detail{Error: text}
+		at := detail{Datapoint: (*shown)(nil), Error: text}
 		if d != nil {
-			point := d.shown()
-			at.Datapoint = &point
+			at.Datapoint = d.shown()
 		}
 		x.bad = append(x.bad, at)
 	}

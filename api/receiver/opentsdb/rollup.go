@@ -1,7 +1,7 @@
 package opentsdb
 
 import (
-	"bytes"
+	"cmp"
 	"slices"
 	"strings"
 
@@ -63,9 +63,14 @@ func isInterval(text string) bool {
 // tags adds the reserved tags of an aggregate.
 func (a *aggregate) tags(names *Names, tags []tag) ([]tag, error) {
 	for n := range tags { // a client may write the tag itself, in any case
-		if string(tags[n].key) == tsuid.GroupLabel {
-			tags[n].value = bytes.ToUpper(tags[n].value)
+		if string(tags[n].key) != tsuid.GroupLabel {
+			continue
 		}
+		if !strings.EqualFold(string(tags[n].value), a.group) {
+			return tags, argument("Given tag value for %s of %s did not match the group by aggregator of %s",
+				tsuid.GroupLabel, clip(tags[n].value), cmp.Or(a.group, "null"))
+		}
+		tags[n].value = []byte(a.group)
 	}
 	for _, more := range [...][2]string{
 		{tsuid.IntervalLabel, a.interval}, {tsuid.AggregatorLabel, a.aggregator}, {tsuid.GroupLabel, a.group},
@@ -138,7 +143,7 @@ type point struct {
 
 // store adds the data point to a batch.
 func (p *point) store(key []byte, b *batch.Batch) (fault, err error) {
-	v, rounded, fault := parseValue(p.value)
+	v, rounded, fault := parseValue(p.value, p.metric, p.tsMs)
 	if fault != nil {
 		return fault, nil
 	}

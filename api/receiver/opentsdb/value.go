@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"unsafe"
 )
 
@@ -85,30 +86,38 @@ func parseLong(text []byte) (int64, error) {
 			return v, nil
 		}
 	}
-	v, err := strconv.ParseInt(short(text), 10, 64)
-	switch {
-	case err == nil:
-		return v, nil
-	case len(text) == 1 && (text[0] == '-' || text[0] == '+'):
-		return 0, number("Just a sign, no value: %s", clip(text))
-	case errors.Is(err, strconv.ErrRange):
-		return 0, number("Overflow in %s", clip(text))
+	return parseAnyLong(text)
+}
+
+// parseAnyLong is Tags.parseLong of OpenTSDB, with its errors: it counts digits before it looks at them.
+func parseAnyLong(text []byte) (int64, error) {
+	digits, signed := text, text[0] == '+' || text[0] == '-'
+	if signed {
+		digits = text[1:]
 	}
-	digits := bytes.TrimLeft(text[:1], "+-")
-	digits = append(digits[:len(digits):len(digits)], text[1:]...)
+	switch {
+	case len(digits) == 0:
+		return 0, number("Just a sign, no value: %s", clip(text))
+	case len(digits) > len("9223372036854775807"):
+		return 0, number("Value too long: %s", clip(text))
+	}
 	for _, c := range digits {
 		if c < '0' || c > '9' {
 			return 0, number("Invalid character '%s' in %s", clip([]byte{c}), clip(text))
 		}
 	}
-	return 0, number("Value too long: %s", clip(text))
+	v, err := strconv.ParseInt(short(text), 10, 64)
+	if err != nil {
+		return 0, number("Overflow in %s", clip(text))
+	}
+	return v, nil
 }
 
 // exactMax is the largest number up to which a float64 represents all whole numbers.
 const exactMax = 1 << 53
 
-// parseValue reads a value. rounded is set if a float64 does not represent a whole number exactly.
-func parseValue(text []byte) (v float64, rounded bool, err error) {
+// parseValue reads the value of a data point. rounded is set if a float64 does not represent a whole number exactly.
+func parseValue(text, metric []byte, tsMs int64) (v float64, rounded bool, err error) {
 	decimal, hexadecimal := false, false
 	for _, c := range text {
 		decimal = decimal || c == '.' || c == 'e' || c == 'E'
@@ -128,11 +137,23 @@ func parseValue(text []byte) (v float64, rounded bool, err error) {
 	v, err = strconv.ParseFloat(short(text), 64)
 	switch {
 	case errors.Is(err, strconv.ErrRange) && math.IsInf(v, 0), err == nil && (math.IsInf(v, 0) || math.IsNaN(v)):
-		return 0, false, argument("value is NaN or Infinite: %s", clip(text))
+		return 0, false, infinite(v, metric, tsMs)
 	case err != nil && !errors.Is(err, strconv.ErrRange) || hexadecimal:
 		return 0, false, number("For input string: \"%s\"", clip(text))
 	}
 	return v, false, nil
+}
+
+// infinite is the error of a value that is infinite or not a number.
+func infinite(v float64, metric []byte, tsMs int64) error {
+	name, ts := strings.TrimPrefix(strconv.FormatFloat(v, 'f', -1, 64), "+"), tsMs
+	if strings.HasSuffix(name, "Inf") {
+		name += "inity"
+	}
+	if tsMs%1000 == 0 && tsMs <= 1000*secondsMax {
+		ts /= 1000
+	}
+	return argument("value is NaN or Infinite: %s for metric=%s timestamp=%d", name, clip(metric), ts)
 }
 
 // short returns a short text for strconv, without a copy.
