@@ -87,7 +87,7 @@ func TestAnnotationsBeforeAlias(t *testing.T) {
 		require.Equal(t, 204, s.send(http.MethodPost, "/api/v1/admin/aliases?"+params, "").Code)
 	}
 	former := tsuid.Text(labels.FromStrings("__name__", "mem", "dc", "sjc", "host", "web01"))
-	note := fmt.Sprintf(`{"tsuid":%q,"startTime":%d,"endTime":0,"description":"d","notes":"","custom":null}`, former, otsdbStart+1)
+	note := fmt.Sprintf(`{"tsuid":%q,"startTime":%d,"endTime":0,"description":"d","notes":""}`, former, otsdbStart+1)
 	require.Equal(t, 200, s.send(http.MethodPost, "/api/annotation", note).Code)
 	for _, m := range []string{"m=none:mem", "m=none:memory", "m=sum:memory{host=web02}", "tsuid=none:" + former} {
 		require.Contains(t, s.get(t, m), `"annotations":[`+note+`]`, m)
@@ -143,7 +143,7 @@ func TestOpenTSDBRename(t *testing.T) {
 		`{"result":"false","error":"bad alias: No such name for 'metric': 'none'"}`)
 	s.require(t, "POST /api/uid/rename", `{"metric":"net.bytes","name":"a b"}`, 400,
 		`{"result":"false","error":"bad alias: Invalid metric (\"a b\"): illegal character:  "}`)
-	s.require(t, "POST /api/uid/rename", `{"metric":"net.bytes"}`, 400, tsdError(400, "Missing name parameter", ""))
+	s.require(t, "POST /api/uid/rename", `{"metric":"net.bytes"}`, 400, tsdError(400, "Missing necessary values to rename UID", ""))
 	s.require(t, "POST /api/uid/rename", `{"metric":"a","tagk":"b","name":"c"}`, 400,
 		tsdError(400, "Exactly one of metric, tagk and tagv must be given", ""))
 }

@@ -88,11 +88,12 @@ func TestOpenTSDBSuggest(t *testing.T) {
 	s.require(t, "POST /api/suggest", `{"type":"tagk","max":1}`, 200, `["dc"]`)
 	s.require(t, "POST /api/suggest", ``, 400, tsdError(400, "Missing message content",
 		"Supply valid JSON formatted data in the body of your request"))
-	s.require(t, "GET /api/suggest", "", 400, tsdError(400, "Missing 'type' parameter", ""))
+	s.require(t, "GET /api/suggest", "", 400, tsdError(400, "Missing parameter <code>type</code>", ""))
+	s.require(t, "POST /api/suggest", `{"q":"x"}`, 400, tsdError(400, "Missing 'type' parameter", ""))
 	s.require(t, "GET /api/suggest?type=tagx", "", 400, tsdError(400, "Invalid 'type' parameter:tagx", ""))
 	s.require(t, "GET /api/suggest?type=tagk&max=x", "", 400, tsdError(400, "Unable to parse 'max' as a number", ""))
 	s.require(t, "DELETE /api/suggest", "", 405, tsdError(405, "Method not allowed",
-		"method DELETE is not allowed here; use GET or POST"))
+		"The HTTP method [DELETE] is not permitted for this endpoint"))
 }
 
 func TestOpenTSDBLookup(t *testing.T) {
@@ -130,6 +131,7 @@ func TestOpenTSDBLookup(t *testing.T) {
 		"sys.cpu.user{dc=}":                   {"sys.cpu.user/web01"},
 		"{host=web02}":                        {"sys.cpu.nice/web02", "sys.cpu.user/web02"},
 		"*{host=web02,dc=fra}":                {"sys.cpu.nice/web02"},
+		"*":                                   {"net.bytes/", "sys.cpu.nice/web02", "sys.cpu.user/web01", "sys.cpu.user/web02"},
 		"{dc=fra,dc=lga}":                     {"sys.cpu.nice/web02", "sys.cpu.user/web01"},
 		"{=web02}":                            {"net.bytes/", "sys.cpu.nice/web02", "sys.cpu.user/web02"},
 		"{*=web02,*=fra}":                     {"sys.cpu.nice/web02"},
@@ -164,6 +166,16 @@ func TestOpenTSDBLookup(t *testing.T) {
 		}
 		s.require(t, "GET "+request, "", code, want)
 	}
+}
+
+// TestOpenTSDBLookupOfValues: missing parts of a search are missing or null in the answer.
+func TestOpenTSDBLookupOfValues(t *testing.T) {
+	t.Parallel()
+	s := tsdStack(t)
+	s.require(t, "POST /api/search/lookup", `{"tags":[{"value":"fra"}]}`, 200, `{"type":"LOOKUP","tags":[{"key":null,"value":"fra"}],
+		"limit":25,"time":0,"startIndex":0,"totalResults":1,"results":[{"tsuid":"`+
+		tsuid.Text(labels.FromStrings("__name__", "sys.cpu.nice", "host", "web02", "dc", "fra"))+
+		`","metric":"sys.cpu.nice","tags":{"host":"web02","dc":"fra"}}]}`)
 }
 
 func TestOpenTSDBUIDs(t *testing.T) {
@@ -206,8 +218,8 @@ func TestOpenTSDBUIDs(t *testing.T) {
 	s.require(t, "GET /api/uid/uidmeta?uid="+metric+"&type=x", "", 400, tsdError(400, "Unknown type requested: x", ""))
 	s.require(t, "GET /api/uid/tsmeta?tsuid="+fresh, "", 404, tsdError(404, "Could not find Timeseries meta data", ""))
 	s.require(t, "GET /api/uid/x", "", 501, tsdError(501, "Other UID endpoints have not been implemented yet", ""))
-	s.require(t, "GET /api/uid/uidmeta?method_override=patch", "", 405, tsdError(405, "Method not allowed",
-		"Unknown or unsupported method override value"))
+	s.require(t, "GET /api/uid/uidmeta?method_override=patch", "", 405, tsdError(405,
+		"Unknown or unsupported method override value", ""))
 }
 
 func TestOpenTSDBAnnotations(t *testing.T) {
@@ -220,22 +232,23 @@ func TestOpenTSDBAnnotations(t *testing.T) {
 	s.require(t, "POST /api/annotation", one, 304, "")
 	s.require(t, "GET /api/annotation?start_time=1369141261&tsuid="+series, "", 200, one)
 	s.require(t, "PUT /api/annotation", `{"startTime":1369141261,"tsuid":"`+series+`","endTime":1369141262}`, 200,
-		`{"tsuid":"`+series+`","startTime":1369141261,"endTime":1369141262,"description":"","notes":"","custom":null}`)
-	all := `{"tsuid":"","startTime":1369141263,"endTime":0,"description":"all","notes":"","custom":null}`
-	ms := `{"tsuid":"","startTime":1369141264500,"endTime":0,"description":"ms","notes":"","custom":null}`
+		`{"tsuid":"`+series+`","startTime":1369141261,"endTime":1369141262,"description":"","notes":""}`)
+	all := `{"tsuid":"","startTime":1369141263,"endTime":0,"description":"all","notes":""}`
+	ms := `{"tsuid":"","startTime":1369141264500,"endTime":0,"description":"ms","notes":""}`
 	s.require(t, "GET /api/annotation?start_time=1369141263&description=all&method_override=post", "", 200, all)
 	s.require(t, "POST /api/annotation/bulk", `[{"startTime":1369141264500,"description":"ms"},`+all+`]`, 200, `[`+ms+`,`+all+`]`)
 	s.require(t, "GET /api/annotations?start_time=1369141200", "", 200, `[`+all+`,`+ms+`]`)
 	s.require(t, "DELETE /api/annotation/bulk", `{"global":true,"tsuids":["`+series+
 		`"],"startTime":1369141200,"endTime":1369141263}`, 200,
-		`{"tsuids":["`+series+`"],"global":true,"startTime":"1369141200","endTime":"1369141263","totalDeleted":2}`)
+		`{"tsuids":["`+series+`"],"global":true,"startTime":1369141200000,"endTime":1369141263000,"totalDeleted":2}`)
 	s.require(t, "GET /api/annotations?start_time=1369141200", "", 200, `[`+ms+`]`)
 	s.require(t, "DELETE /api/annotation?start_time=1369141264500", "", 204, "")
 	s.require(t, "GET /api/annotation?start_time=1369141264500", "", 404,
 		tsdError(404, "Unable to locate annotation in storage", ""))
 	const wrongLength = " digits instead of 16 and 32 for each tag: wrong length"
 	for request, want := range map[string]string{
-		"POST /api/annotation":                                  "The start timestamp has not been set",
+		"POST /api/annotation":                                  "Missing start time",
+		"GET /api/annotation?start_time=0":                      "The start timestamp has not been set",
 		"GET /api/annotation?start_time=x":                      "Invalid time: x. It is not a number",
 		"GET /api/annotation?start_time=1&tsuid=00":             `tsuid "00" has 2` + wrongLength,
 		"POST /api/annotation?start_time=2&end_time=1":          "The end timestamp cannot be less than the start timestamp",
@@ -258,7 +271,9 @@ func TestOpenTSDBInformation(t *testing.T) {
 	for request, want := range map[string]string{
 		"GET /api/aggregators": `"zimsum"`, "GET /aggregators": `"zimsum"`, "GET /api/config": `"tsd.mode":"rw"`,
 		"GET /api/config/filters": `"not_key":{"examples":`, "GET /api/version": `"version":"2.4.1"`,
-		"GET /version":        `"short_revision"`,
+		"GET /version": "Halite unknown built at revision \nBuilt on ", "GET /version?json": `"short_revision"`,
+		"GET /api/stats/x": `[]`, "GET /API/Config/Filters": `"not_key":{"examples":`, "GET /api/config/x": `"tsd.mode":"rw"`,
+		"DELETE /api/dropcaches": `"Caches dropped"`, "GET /api/version?serializer=json": `"version":"2.4.1"`,
 		"GET /api/dropcaches": `{"message":"Caches dropped","status":"200"}`, "GET /api/serializers": `"serializer":"json"`,
 		"GET /api/status": `{"status":"ok"}`, "GET /api/stats": `[]`, "GET /api/stats/jvm": `"heapMemoryUsage"`,
 		"GET /api/stats/threads": `[]`, "GET /api/stats/region_clients": `[]`, "GET /api/tree": `[]`,
@@ -270,7 +285,7 @@ func TestOpenTSDBInformation(t *testing.T) {
 	}
 	for request, status := range map[string]int{
 		"GET /": 404, "GET /q": 404, "GET /s/x.js": 404, "GET /logs": 404, "GET /api": 404, "GET /api/v1": 404, "GET /api/x": 404,
-		"GET /api/stats/x": 404, "GET /api/v2/version": 501, "GET /api/v1/labels": 404, "GET /api/tree?treeid=7": 404,
+		"GET /api/v2/version": 501, "GET /api/v1/labels": 404, "GET /api/tree?treeid=7": 404,
 		"POST /api/tree": 501, "DELETE /api/tree?treeid=1": 404, "GET /api/tree/branch": 400, "GET /api/tree/branch?treeid=1": 404,
 		"GET /api/tree/rule?treeid=1": 404, "GET /api/tree/x": 404, "GET /api/tree?treeid=x": 400, "GET /metrics": 404,
 	} {
@@ -279,6 +294,10 @@ func TestOpenTSDBInformation(t *testing.T) {
 		require.Equal(t, status, code, "%s: %s", request, text)
 		require.Contains(t, text, `{"error":{"code":`, request)
 	}
+	s.require(t, "GET /api/version?serializer=xml", "", 400,
+		tsdError(400, "Requested serializer was not found", "Could not find a serializer with the name: xml"))
+	s.require(t, "GET /api/v1x/version", "", 400,
+		tsdError(400, "Invalid API version format supplied", "API version [1x] cannot be parsed to an integer"))
 	w := httptest.NewRecorder() // beside Prometheus's paths, a version is Prometheus's
 	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/version", nil))
 	require.Equal(t, http.StatusNotFound, w.Code)

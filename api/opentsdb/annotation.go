@@ -31,7 +31,7 @@ type storedAnnotation struct {
 	EndTime     int64             `json:"endTime"`
 	Description string            `json:"description"`
 	Notes       string            `json:"notes"`
-	Custom      map[string]string `json:"custom"`
+	Custom      map[string]string `json:"custom,omitzero"`
 }
 
 // shownAnnotation converts times into the unit in which they were written.
@@ -94,6 +94,9 @@ func (h *Handlers) annotationOf(w http.ResponseWriter, r *http.Request) (*annota
 		return a, err
 	}
 	q := r.URL.Query()
+	if q.Get("start_time") == "" {
+		return nil, badRequest("Missing start time")
+	}
 	for name, at := range map[string]**word{"tsuid": &a.TSUID, "start_time": &a.StartTime, "end_time": &a.EndTime} {
 		if q.Has(name) {
 			value := word(q.Get(name))
@@ -243,12 +246,19 @@ func (h *Handlers) storeAnnotations(w http.ResponseWriter, r *http.Request) erro
 	return respond(w, http.StatusOK, out)
 }
 
-// bulkDeletion is the selection and the result of DELETE of /api/annotation/bulk.
+// bulkDeletion is the selection of DELETE of /api/annotation/bulk.
 type bulkDeletion struct {
+	TSUIDs             []string
+	Global             bool
+	StartTime, EndTime word
+}
+
+// bulkDeleted is the answer to it. Times are in milliseconds.
+type bulkDeleted struct {
 	TSUIDs       []string `json:"tsuids"`
 	Global       bool     `json:"global"`
-	StartTime    word     `json:"startTime"`
-	EndTime      word     `json:"endTime"`
+	StartTime    int64    `json:"startTime"`
+	EndTime      int64    `json:"endTime"`
 	TotalDeleted int      `json:"totalDeleted"`
 }
 
@@ -278,7 +288,7 @@ func (h *Handlers) deleteAnnotations(w http.ResponseWriter, r *http.Request) err
 	if d.Global {
 		series = append([]string{""}, series...)
 	}
-	d.TotalDeleted = 0
+	out := bulkDeleted{TSUIDs: d.TSUIDs, Global: d.Global, StartTime: fromMs, EndTime: toMs}
 	for _, one := range series {
 		one = strings.ToUpper(one)
 		if _, err := tsuid.ParseSeries(one); one != "" && err != nil {
@@ -288,9 +298,9 @@ func (h *Handlers) deleteAnnotations(w http.ResponseWriter, r *http.Request) err
 		if err != nil {
 			return err
 		}
-		d.TotalDeleted += n
+		out.TotalDeleted += n
 	}
-	return respond(w, http.StatusOK, d)
+	return respond(w, http.StatusOK, out)
 }
 
 func (h *Handlers) bulkDeletionOf(w http.ResponseWriter, r *http.Request) (*bulkDeletion, error) {

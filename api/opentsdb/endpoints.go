@@ -2,7 +2,9 @@ package opentsdb
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"runtime"
 	"strings"
 	"time"
 
@@ -66,6 +68,11 @@ type Options struct {
 // Build describes the program for /api/version.
 type Build struct{ Version, Revision, Branch, User, Date string }
 
+// Text is the answer to version without /api/, and by telnet.
+func (b *Build) Text() string {
+	return fmt.Sprintf("Halite %s built at revision %s\nBuilt on %s with %s\n", b.Version, b.Revision, b.Date, runtime.Version())
+}
+
 // Handlers answer OpenTSDB's paths.
 type Handlers struct {
 	opts  Options
@@ -121,7 +128,7 @@ func (h *Handlers) Endpoints() []Endpoint {
 	reads("/api/version", true, h.version, get, post)
 	reads("/api/serializers", true, h.serializers, get, post)
 	reads("/api/status", true, h.status, get)
-	reads("/api/dropcaches", true, h.dropCaches, get, post)
+	reads("/api/dropcaches", true, h.dropCaches, get, post, remove)
 	reads("/api/stats/", false, h.stats, get, post)
 	writes("/api/uid/assign", h.assign, get, post)
 	list = append(list, Endpoint{

@@ -2,12 +2,16 @@ package opentsdb
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"halite/api/opentsdb/querystats"
 	"halite/api/opentsdb/stats"
+	"halite/api/receiver"
 	"halite/api/receiver/opentsdb"
 )
 
@@ -54,8 +58,11 @@ func (h *Handlers) filters(w http.ResponseWriter, _ *http.Request) error {
 	return respond(w, http.StatusOK, filterHelps())
 }
 
-func (h *Handlers) version(w http.ResponseWriter, _ *http.Request) error {
+func (h *Handlers) version(w http.ResponseWriter, r *http.Request) error {
 	b := &h.opts.Build
+	if isBare(r) && !strings.HasSuffix(r.URL.RawQuery, "json") {
+		return respondText(w, b.Text())
+	}
 	built := int64(0)
 	if at, err := time.Parse(time.RFC3339, b.Date); err == nil {
 		built = at.Unix()
@@ -90,15 +97,6 @@ func (h *Handlers) dropCaches(w http.ResponseWriter, _ *http.Request) error {
 // stats answers /api/stats and the paths below it.
 func (h *Handlers) stats(w http.ResponseWriter, r *http.Request) error {
 	switch strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/stats"), "/") {
-	case "":
-		points := []stats.Point{}
-		if h.opts.Stats != nil {
-			var err error
-			if points, err = h.opts.Stats.Points(); err != nil {
-				return err
-			}
-		}
-		return respond(w, http.StatusOK, points)
 	case "query":
 		list := querystats.Document{Completed: []querystats.Completed{}, Running: []querystats.Running{}}
 		if h.opts.Queries != nil {
@@ -110,7 +108,37 @@ func (h *Handlers) stats(w http.ResponseWriter, r *http.Request) error {
 	case "threads", "region_clients": // Go has no threads to list, and the store has no region servers
 		return respond(w, http.StatusOK, []string{})
 	}
-	return notFound("Endpoint not found")
+	source := h.opts.Stats
+	if source == nil {
+		source = &stats.Source{Gatherer: prometheus.NewRegistry(), Now: h.opts.Now}
+	}
+	if isBare(r) {
+		return bareStats(w, r, source)
+	}
+	points, err := source.Points()
+	if err != nil {
+		return err
+	}
+	return respond(w, http.StatusOK, append([]stats.Point{}, points...))
+}
+
+// bareStats answers /stats: lines, or with the parameter json an array of them.
+func bareStats(w http.ResponseWriter, r *http.Request, source *stats.Source) error {
+	text, err := source.Lines()
+	switch {
+	case err != nil:
+		return err
+	case !r.URL.Query().Has("json"):
+		return respondText(w, string(text))
+	}
+	return respond(w, http.StatusOK, slices.Collect(strings.SplitSeq(strings.TrimSuffix(string(text), "\n"), "\n")))
+}
+
+// respondText answers with text.
+func respondText(w http.ResponseWriter, text string) error {
+	answer := receiver.Text(http.StatusOK, strings.TrimSuffix(text, "\n"))
+	answer.Write(w)
+	return nil
 }
 
 // tree answers like a server without trees.

@@ -1,6 +1,7 @@
 package opentsdb
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -80,8 +81,11 @@ func (h *Handlers) suggest(w http.ResponseWriter, r *http.Request) error {
 		}
 		kind, prefix, text = string(document.Type), string(document.Q), string(document.Max)
 	}
-	if kind == "" {
+	switch {
+	case kind == "" && r.Method == http.MethodPost:
 		return badRequest("Missing 'type' parameter")
+	case kind == "":
+		return badRequest("Missing parameter <code>type</code>")
 	}
 	limit := suggestionsDefault
 	if text != "" {
@@ -144,7 +148,7 @@ type pair struct {
 // query is a search. The answer repeats it.
 type query struct {
 	Type         string   `json:"type"`
-	Metric       string   `json:"metric"`
+	Metric       string   `json:"metric,omitempty"`
 	Tags         []pair   `json:"tags"`
 	Query        string   `json:"query,omitempty"`
 	Limit        int      `json:"limit"`
@@ -160,6 +164,17 @@ type result struct {
 	Tags   map[string]string `json:"tags"`
 }
 
+// MarshalJSON implements json.Marshaler: a missing part is null, as in OpenTSDB.
+func (p pair) MarshalJSON() ([]byte, error) {
+	part := func(text string) *string {
+		if text == "" {
+			return nil
+		}
+		return &text
+	}
+	return json.Marshal(map[string]*string{"key": part(p.Key), "value": part(p.Value)})
+}
+
 // search answers /api/search/lookup, and refuses the searches that need a plugin in OpenTSDB.
 func (h *Handlers) search(w http.ResponseWriter, r *http.Request) error {
 	switch strings.ToLower(strings.Trim(strings.TrimPrefix(r.URL.Path, "/api/search"), "/")) {
@@ -173,7 +188,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if isAny(q.Metric) && len(q.Tags) == 0 {
+	if q.Metric == "" && len(q.Tags) == 0 {
 		return badRequest("Missing metric and tags. Please supply at least one value.")
 	}
 	began := h.opts.Now()
@@ -282,6 +297,9 @@ func (l *lookup) find(q *query) ([]index.Series, error) {
 	}
 	for _, key := range order {
 		matchers = append(matchers, oneOf(key, values[key]))
+	}
+	if len(matchers) == 0 && len(loose) == 0 { // all series
+		matchers = append(matchers, oneOf(model.MetricNameLabel, []string{""}))
 	}
 	if len(loose) == 0 {
 		return l.series(matchers...)

@@ -2,6 +2,7 @@ package opentsdb
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -63,6 +64,26 @@ func TestTimesOfAnnotations(t *testing.T) {
 		var failed *failure
 		require.ErrorAs(t, err, &failed, text)
 		require.Equal(t, http.StatusBadRequest, failed.status, text)
+	}
+}
+
+// TestBareStats: without /api/ stats are lines, or with json an array of lines.
+func TestBareStats(t *testing.T) {
+	t.Parallel()
+	registry := prometheus.NewRegistry()
+	writes := prometheus.NewCounter(prometheus.CounterOpts{Name: "tsdb_writes_total"})
+	reads := prometheus.NewCounter(prometheus.CounterOpts{Name: "tsdb_reads_total"})
+	registry.MustRegister(writes, reads)
+	h := New(Options{Stats: &stats.Source{Gatherer: registry, Host: "h", Now: func() time.Time { return time.Unix(7, 0) }}})
+	for path, want := range map[string]string{
+		"/stats":          "tsd.tsdb.reads.total 7 0 host=h\ntsd.tsdb.writes.total 7 0 host=h\n",
+		"/Stats/?json":    `["tsd.tsdb.reads.total 7 0 host=h","tsd.tsdb.writes.total 7 0 host=h"]`,
+		"/api/stats/else": `[{"metric":"tsd.tsdb.reads.total","timestamp":7,"value":"0","tags":{"host":"h"}},`,
+	} {
+		w := httptest.NewRecorder()
+		Port(h.answering(h.stats)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		require.Equal(t, http.StatusOK, w.Code, path)
+		require.Equal(t, want, w.Body.String()[:min(len(want), w.Body.Len())], path)
 	}
 }
 

@@ -30,8 +30,8 @@ func (h *Handlers) rename(w http.ResponseWriter, r *http.Request) error {
 	}
 	to := names["name"]
 	delete(names, "name")
-	if to == "" {
-		return badRequest("Missing name parameter")
+	if to == "" || len(names) == 0 {
+		return badRequest("Missing necessary values to rename UID")
 	}
 	if len(names) != 1 {
 		return badRequest("Exactly one of metric, tagk and tagv must be given")

@@ -3,6 +3,8 @@ package opentsdb
 import (
 	"net/http"
 	"slices"
+
+	"halite/api/receiver/opentsdb"
 )
 
 // Routes are the handlers of one path by their methods.
@@ -13,7 +15,8 @@ type Routes map[string]http.Handler
 func (routes Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method, err := Method(r)
 	if err != nil {
-		WriteError(w, r, http.StatusMethodNotAllowed, err.Error())
+		answer := opentsdb.Failure(http.StatusMethodNotAllowed, err.Error(), "")
+		answer.Write(w)
 		return
 	}
 	if method != r.Method {

@@ -24,6 +24,7 @@ import (
 	"halite/api"
 	"halite/api/doctor/facts"
 	"halite/api/netlimit"
+	tsdapi "halite/api/opentsdb"
 	"halite/api/senders"
 	"halite/cmd/tsdb/internal/datadir"
 	"halite/cmd/tsdb/internal/opentsdb"
@@ -230,8 +231,7 @@ func (s *server) servePort() error {
 		Senders: c.senders, Names: names,
 		Wrap:     func(next http.Handler) http.Handler { return c.web.auth.Headers(check.Handler(next)) },
 		Gatherer: s.registry, Registerer: s.registry, Now: c.clock(), Logger: s.log,
-		Version: fmt.Sprintf("Halite %s built at revision %s\nBuilt on %s with %s\n", build.version, build.revision, build.date,
-			runtime.Version()),
+		Version: (&tsdapi.Build{Version: build.version, Revision: build.revision, Date: build.date}).Text(),
 	}, s.failed)
 }
 
