@@ -205,6 +205,27 @@ func TestOpenTSDBExtras(t *testing.T) {
 	require.Contains(t, text, `"warnings":["some values are interpolated`)
 }
 
+// TestOpenTSDBPortQueries: like OpenTSDB, the own address ignores unknown endpoints below /api/query, and the case of known ones.
+// Equal sub-queries have one answer. Errors of bodies have details.
+func TestOpenTSDBPortQueries(t *testing.T) {
+	t.Parallel()
+	s := newOTSDB(t, query.Options{})
+	at := fmt.Sprintf("?start=%d&end=%d&m=sum:mem", otsdbStart, comparison.End)
+	code, want := s.ask("GET", "/api/query"+at, "")
+	require.Equal(t, 200, code, want)
+	for _, path := range []string{"/api/query/x" + at, "/api/v1/Query/" + at, "/API/QUERY" + at, "/api/query" + at + "&m=sum:mem"} {
+		s.require(t, "GET "+path, "", 200, want)
+	}
+	code, text := s.ask("GET", "/api/query/LAST?timeseries=mem", "")
+	require.Equal(t, 200, code, text)
+	require.Contains(t, text, `"tsuid"`)
+	for _, path := range []string{"/api/query", "/api/query/last", "/api/query/exp"} {
+		s.require(t, "POST "+path, " ", 400,
+			tsdError(400, "Missing message content", "Supply valid JSON formatted data in the body of your request"))
+		s.require(t, "POST "+path, "{", 400, tsdError(400, "Unable to parse the given JSON", "unexpected end of JSON input"))
+	}
+}
+
 // TestOpenTSDBErrors: errors are OpenTSDB's.
 func TestOpenTSDBErrors(t *testing.T) {
 	t.Parallel()

@@ -249,7 +249,7 @@ func TestOpenTSDBAnnotations(t *testing.T) {
 	for request, want := range map[string]string{
 		"POST /api/annotation":                                  "Missing start time",
 		"GET /api/annotation?start_time=0":                      "The start timestamp has not been set",
-		"GET /api/annotation?start_time=x":                      "Invalid time: x. It is not a number",
+		"GET /api/annotation?start_time=x":                      "Invalid time: x. Invalid character 'x' in x",
 		"GET /api/annotation?start_time=1&tsuid=00":             `tsuid "00" has 2` + wrongLength,
 		"POST /api/annotation?start_time=2&end_time=1":          "The end timestamp cannot be less than the start timestamp",
 		"DELETE /api/annotation/bulk":                           "Missing the start time value",

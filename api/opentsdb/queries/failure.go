@@ -66,9 +66,17 @@ func refuse(w http.ResponseWriter, err error) {
 		w.Header().Set("Retry-After", "1")
 	}
 	w.WriteHeader(status)
+	message, details := err.Error(), ""
+	if wrong := new(request.Error); errors.As(err, &wrong) && wrong.Details != "" {
+		message, details = wrong.Message(), wrong.Details
+	}
 	body := append([]byte(`{"error":{"code":`), strconv.Itoa(status)...)
 	body = append(body, `,"message":`...)
-	body = promjson.AppendString(body, err.Error())
+	body = promjson.AppendString(body, message)
+	if details != "" {
+		body = append(body, `,"details":`...)
+		body = promjson.AppendString(body, details)
+	}
 	// A failed write means that the client is gone.
 	_, _ = w.Write(append(body, `}}`...))
 }

@@ -135,16 +135,16 @@ func (b *flag) UnmarshalJSON(body []byte) error {
 // JSON parses the body of a POST request.
 func (p *Parser) JSON(body []byte) (*Query, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, bad("Missing message content")
+		return nil, noContent()
 	}
 	var raw query
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, bad("Unable to parse the given JSON: %s", err)
+		return nil, malformed(err)
 	}
 	if raw.Start == "" {
 		return nil, bad("Missing start time")
 	}
-	return p.check(&raw)
+	return p.checkDistinct(&raw)
 }
 
 func (raw *subQuery) rate() *aggregation.Rate {

@@ -88,11 +88,11 @@ type expFormula struct {
 // Expressions parses a body of /api/query/exp.
 func (p *Parser) Expressions(body []byte) (*Expressions, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, bad("Missing message content")
+		return nil, noContent()
 	}
 	var raw expressions
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, bad("Unable to parse the given JSON: %s", err)
+		return nil, malformed(err)
 	}
 	if raw.Time == nil {
 		return nil, bad("missing time")

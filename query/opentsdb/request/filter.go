@@ -2,6 +2,7 @@ package request
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -69,8 +70,11 @@ func newFilter(kind, key, text string) (Filter, error) {
 	if key == "" {
 		return f, bad("The tagk cannot be null or empty")
 	}
-	if (text == "" || text == "|") && kind != notKey {
+	if text == "" && kind != notKey {
 		return f, bad("Filter cannot be null or empty: %s of the tag %s", kind, key)
+	}
+	if len(literals(text)) == 0 && slices.Contains([]string{literalOr, iLiteralOr, notLiteralOr, notILiteralOr}, kind) {
+		return f, bad("Filter must contain more than just a pipe: %s of the tag %s", kind, key)
 	}
 	present := labels.MustNewMatcher(labels.MatchNotEqual, key, "")
 	matching := func(t labels.MatchType, expr string) (Filter, error) {

@@ -51,7 +51,7 @@ func (p *Parser) LastURL(v url.Values) (*Last, error) {
 // LastJSON parses the body of a POST request to /api/query/last.
 func (p *Parser) LastJSON(body []byte) (*Last, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return nil, bad("Missing message content")
+		return nil, noContent()
 	}
 	var raw struct {
 		ResolveNames, Resolve flag
@@ -59,7 +59,7 @@ func (p *Parser) LastJSON(body []byte) (*Last, error) {
 		Queries               []LastSub
 	}
 	if err := json.Unmarshal(body, &raw); err != nil {
-		return nil, bad("Unable to parse the given JSON: %s", err)
+		return nil, malformed(err)
 	}
 	return p.checkLast(&Last{
 		Resolve: bool(raw.ResolveNames || raw.Resolve), BackScanHours: raw.BackScan, Subs: raw.Queries,

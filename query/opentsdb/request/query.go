@@ -159,7 +159,7 @@ func (p *Parser) URL(v url.Values) (*Query, error) {
 	if len(raw.Queries) == 0 {
 		return nil, bad("Missing sub queries")
 	}
-	return p.check(&raw)
+	return p.checkDistinct(&raw)
 }
 
 // Sub parses a sub-query in the language of the parameter m.
@@ -169,6 +169,36 @@ func (p *Parser) Sub(spec string, zone *time.Location) (SubQuery, error) {
 		return SubQuery{}, err
 	}
 	return p.checkSub(&raw, 0, zone, false)
+}
+
+// checkDistinct is check for a query whose equal sub-queries have one answer, as in OpenTSDB.
+func (p *Parser) checkDistinct(raw *query) (*Query, error) {
+	q, err := p.check(raw)
+	if err != nil {
+		return nil, err
+	}
+	distinct := q.Subs[:0]
+	for i := range q.Subs {
+		s := &q.Subs[i]
+		if !slices.ContainsFunc(distinct, s.equal) {
+			s.Index = len(distinct)
+			distinct = append(distinct, *s)
+		}
+	}
+	q.Subs = distinct
+	return q, nil
+}
+
+// equal reports whether two sub-queries of a query ask for the same.
+func (s *SubQuery) equal(other SubQuery) bool {
+	sameRate := s.Rate == other.Rate || s.Rate != nil && other.Rate != nil && *s.Rate == *other.Rate
+	sameFilter := func(a, b Filter) bool {
+		return a.Type == b.Type && a.Key == b.Key && a.Text == b.Text && a.GroupBy == b.GroupBy
+	}
+	return s.Metric == other.Metric && s.Aggregator == other.Aggregator && s.Downsample == other.Downsample && sameRate &&
+		s.RateOptions == other.RateOptions && s.ExplicitTags == other.ExplicitTags && s.ShowBuckets == other.ShowBuckets &&
+		s.RollupUsage == other.RollupUsage && s.PreAggregate == other.PreAggregate && slices.Equal(s.TSUIDs, other.TSUIDs) &&
+		slices.Equal(s.Percentiles, other.Percentiles) && slices.EqualFunc(s.Filters, other.Filters, sameFilter)
 }
 
 // check checks a query and fills in its defaults.

@@ -108,7 +108,9 @@ func TestBadSpecs(t *testing.T) {
 		"sum:m{host=nothing(a)}":          "Could not find a tag value filter of the type: nothing",
 		"sum:m{host=wildcard(a)}":         "Filter must contain an asterisk",
 		"sum:m{host=not_key(a)}":          "must be empty for the not_key filter",
-		"sum:m{host=|}":                   "Filter cannot be null or empty",
+		"sum:m{host=|}":                   "Filter must contain more than just a pipe",
+		"sum:m{host=iliteral_or(||)}":     "Filter must contain more than just a pipe",
+		"sum:m{host=wildcard()}":          "Filter cannot be null or empty",
 		"sum:rate{:m":                     "Missing '}' at the end of: rate{:m",
 		"sum:rate{counter,x}:m":           "Max value of counter was not a number, received 'x'",
 		"sum:rate{counter,,x}:m":          "Reset value of counter was not a number, received 'x'",
@@ -133,6 +135,38 @@ func TestBadSpecs(t *testing.T) {
 		require.ErrorContains(t, err, want, spec)
 		var wrong *Error
 		require.ErrorAs(t, err, &wrong, spec)
+	}
+}
+
+// TestRepeatedSubQueries: equal sub-queries have one answer, and the others keep their order.
+func TestRepeatedSubQueries(t *testing.T) {
+	t.Parallel()
+	p := newParser()
+	one := `{"aggregator":"sum","metric":"m","rate":true,"tags":{"a":"*"}}`
+	q, err := p.JSON([]byte(`{"start":1,"queries":[` + one + `,{"aggregator":"sum","metric":"n"},` + one +
+		`,{"aggregator":"sum","metric":"m","tags":{"a":"*"}},{"aggregator":"sum","metric":"m","tags":{"a":"b"}},` + one + `]}`))
+	require.NoError(t, err)
+	require.Len(t, q.Subs, 4)
+	for i, s := range q.Subs {
+		require.Equal(t, i, s.Index)
+		require.Equal(t, i == 0, s.Rate != nil)
+	}
+	require.Equal(t, "n", q.Subs[1].Metric)
+	q, err = p.URL(url.Values{"start": {"1"}, "m": {"sum:m{a=*}", "sum:m{}{a=*}", "sum:m{a=*}", "max:m{a=*}"}})
+	require.NoError(t, err)
+	require.Len(t, q.Subs, 3)
+}
+
+// TestErrorsOfTimes: a number that does not parse has OpenTSDB's text.
+func TestErrorsOfTimes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"x": "Invalid character 'x' in x", "1a": "Invalid character 'a' in 1a", "-": "Just a sign, no value: -",
+		"123456789012345678901": "Value too long: 123456789012345678901", "9999999999999999999": "Overflow in 9999999999999999999",
+		"-é": "Invalid character 'é' in -é",
+	} {
+		_, err := newParser().Time(text, time.UTC)
+		require.EqualError(t, err, "Invalid time: "+text+". "+want)
 	}
 }
 

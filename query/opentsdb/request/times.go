@@ -1,6 +1,7 @@
 package request
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"strconv"
@@ -101,7 +102,7 @@ func parseNumber(text string) (int64, error) {
 	}
 	v, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil {
-		return 0, bad("Invalid time: %s. It is not a number", text)
+		return 0, bad("Invalid time: %s. %s", text, notNumber(whole))
 	}
 	if v < 0 {
 		return 0, bad("Invalid time: %s. Negative timestamps are not supported.", text)
@@ -114,6 +115,23 @@ func parseNumber(text string) (int64, error) {
 		v *= 1000
 	}
 	return v, nil
+}
+
+// notNumber says in OpenTSDB's words why a text is not a whole number.
+func notNumber(text string) string {
+	digits := strings.TrimLeft(text[:min(1, len(text))], "+-") + text[min(1, len(text)):]
+	at := strings.IndexFunc(digits, func(c rune) bool { return c < '0' || c > '9' })
+	switch {
+	case text == "":
+		return "Empty string"
+	case digits == "":
+		return "Just a sign, no value: " + text
+	case len(digits) > len("9223372036854775807"):
+		return "Value too long: " + text
+	case at >= 0:
+		return fmt.Sprintf("Invalid character '%c' in %s", []rune(digits[at:])[0], text)
+	}
+	return "Overflow in " + text
 }
 
 // InSeconds reports whether a time that Time accepts is a number of seconds.
