@@ -2,7 +2,7 @@
 
 /** checkTrouble opens pages of a server whose answers it holds back or changes. */
 export async function checkTrouble(browser, url, faults) {
-  for (const trial of [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer]) {
+  for (const trial of [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton, emptyLists, badWindow]) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
     const page = await context.newPage();
     const fault = (text) => faults.push(`${trial.name}: ${text}`);
@@ -95,4 +95,36 @@ async function stoppedServer(page, url, fault, shows) {
   await shows('The server does not answer.');
   await page.unroute('**/api/**');
   await shows('The server is ready');
+}
+
+/** backButton goes back to a state of fields that the URL holds. */
+async function backButton(page, url, fault) {
+  await page.goto(`${url}#/retention`);
+  const age = page.getByLabel('raw');
+  await age.fill('1d');
+  await page.keyboard.press('Enter');
+  await page.getByText('Would free').waitFor();
+  await page.goBack();
+  await page.getByText('Would free').waitFor({ state: 'detached' });
+  if (await age.inputValue()) fault(`the age to try is still ${await age.inputValue()}`);
+}
+
+/** emptyLists searches a metric that does not exist, then opens a server without metrics. */
+async function emptyLists(page, url, _fault, shows) {
+  await page.goto(`${url}#/explore?search=no+such+metric`);
+  await shows('No metric has this type and contains this text.');
+  await page.route('**/__name__/values*', (route) => route.fulfill({ json: { status: 'success', data: [] } }));
+  await page.reload();
+  await shows('There are no metrics yet.');
+}
+
+/** badWindow opens links to windows and tables that do not exist. */
+async function badWindow(page, url, fault, shows) {
+  await page.goto(`${url}#/keymap?range=-5&end=x`);
+  await shows('Hottest key ranges');
+  const chosen = () => page.locator('label', { hasText: /^Time/ }).locator('option:checked').innerText();
+  if (await chosen() !== '6 h') fault(`the key map shows ${await chosen()}`);
+  await page.evaluate(() => (location.hash = '#/tablets?table=nothing&range=x'));
+  await shows('Tablets of data');
+  if (await chosen() !== '1 h') fault(`the tablets show ${await chosen()}`);
 }

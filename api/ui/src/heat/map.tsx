@@ -100,6 +100,8 @@ export function HeatMap(p: HeatMapProps) {
     if (far && p.zoom) p.zoom({ from, to: cellAt(Math.max(drag.x0, drag.x1), Math.max(drag.y0, drag.y1)) });
     else if (!far) p.pin(from);
   };
+  // A finger that moves up or down scrolls the page, and the browser takes its pointer.
+  const onCancel = () => setDrag(null);
   const onKey = (e: KeyboardEvent) => {
     const at = p.cursor ?? { c: p.grid.cols - 1, r: 0 };
     const by = e.shiftKey ? 10 : 1;
@@ -124,7 +126,7 @@ export function HeatMap(p: HeatMapProps) {
   return (
     <div ref={host} class="heat">
       <canvas ref={canvas} style={{ width: '100%', height: `${height}px` }} tabIndex={0} role="application" aria-label={p.label}
-        onPointerDown={onDown} onPointerMove={onMove} onPointerUp={onUp} onPointerLeave={() => p.move(null)} onDblClick={p.out} onKeyDown={onKey} onWheel={onWheel} />
+        onPointerDown={onDown} onPointerMove={onMove} onPointerUp={onUp} onPointerCancel={onCancel} onPointerLeave={() => p.move(null)} onDblClick={p.out} onKeyDown={onKey} onWheel={onWheel} />
     </div>
   );
 }

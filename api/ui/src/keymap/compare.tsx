@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { get } from '../lib/api';
 import { time } from '../lib/format';
 import { useLoad } from '../lib/load';
@@ -34,6 +34,7 @@ export function ComparePage() {
   const layout = layouts[p.get('layout') ?? ''] ? p.get('layout') ?? '' : '';
   const rules = p.get('rules') ?? exampleRules;
   const [draft, setDraft] = useState(rules);
+  useEffect(() => setDraft(rules), [rules]);
   const [cursor, setCursor] = useState<{ side: string; point: Point } | null>(null);
   const load = useLoad(async (signal) => (await get<Comparison>('keyviz/compare', {
     metric, start: window.start, end: window.end, start_key: window.startKey, end_key: window.endKey, format: 'f32', rows: 128, cols: 120,
@@ -59,7 +60,7 @@ export function ComparePage() {
   return (
     <>
       <h1>Compare keys</h1>
-      <p class="quiet">The left map is the recorded load. The right map is the same load as it would be with other keys. Both have the same colours for the same load.</p>
+      <p class="quiet">The first map is the recorded load. The second map is the same load as it would be with other keys. Both have the same colours for the same load.</p>
       <form onSubmit={submit}>
         <div class="bar">
           <label>Load

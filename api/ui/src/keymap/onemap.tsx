@@ -45,6 +45,7 @@ export function OneMap({ map, title: given, brightness, top, timeOnly, point, mo
   return (
     <section class="keymap" aria-label={title}>
       <h2>{title} <span class="quiet">{map.unit}, at most {number(map.max)}{map.approximate && ', approximate'}</span></h2>
+      {map.max === 0 && <p class="quiet">The server counted nothing in this window. Choose another load or a longer time.</p>}
       {common.length > 1 && <p class="quiet">All of these keys begin with {common.filter((l) => l !== 'tenant:default').map(partText).join(', ')}.</p>}
       <div class="withlabels" ref={box}>
         <div class="prefixes" style={{ height: `${height - 64}px` }}>

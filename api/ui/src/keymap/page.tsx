@@ -1,7 +1,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { get } from '../lib/api';
 import { formatDuration } from '../lib/duration';
-import { number, time } from '../lib/format';
+import { number, time, zone } from '../lib/format';
 import { useLoad } from '../lib/load';
 import { hashOf, route, setParam, setParams } from '../lib/route';
 import { ErrorBox } from '../parts/errorbox';
@@ -35,8 +35,9 @@ function copied(names: string[]): Record<string, string> {
 
 /** readWindow reads the window from the parameters of the URL. */
 export function readWindow(params: URLSearchParams): Window {
-  const end = Number(params.get('end')) || Math.ceil(Date.now() / 60000) * 60;
-  const start = Number(params.get('start')) || end - (Number(params.get('range')) || 21600);
+  const at = (name: string) => Math.max(0, Number(params.get(name)) || 0);
+  const end = at('end') || Math.ceil(Date.now() / 60000) * 60;
+  const start = at('start') || end - (at('range') || 21600);
   return { start, end, startKey: params.get('from') ?? '', endKey: params.get('to') ?? '' };
 }
 
@@ -102,7 +103,7 @@ function Controls({ chosen, second, brightness, top, max, out, zoomed, window }:
   zoomed: boolean;
   window: Window;
 }) {
-  const range = route.value.params.get('range') ?? '21600';
+  const range = route.value.params.get('range') ?? '';
   const options = Object.entries(metrics).map(([id, title]) => <option key={id} value={id}>{title}</option>);
   return (
     <div class="bar">
@@ -116,7 +117,7 @@ function Controls({ chosen, second, brightness, top, max, out, zoomed, window }:
         </select>
       </label>
       <label>Time
-        <select value={range} onChange={(e) => { out(); setParam('range', e.currentTarget.value); }}>
+        <select value={Object.values(ranges).includes(Number(range)) ? range : '21600'} onChange={(e) => { out(); setParam('range', e.currentTarget.value); }}>
           {Object.entries(ranges).map(([title, s]) => <option key={s} value={String(s)}>{title}</option>)}
         </select>
       </label>
@@ -131,7 +132,7 @@ function Controls({ chosen, second, brightness, top, max, out, zoomed, window }:
       </label>
       <button type="button" onClick={out} disabled={!zoomed}>Zoom out</button>
       <a href={hashOf('compare', copied(['range', 'start', 'end', 'from', 'to', 'metric']))}>Compare with other keys</a>
-      <span class="quiet">{time(window.start * 1000)}, {formatDuration(window.end - window.start)}</span>
+      <span class="quiet">{time(window.start * 1000)} {zone(window.start * 1000)}, {formatDuration(window.end - window.start)}</span>
     </div>
   );
 }

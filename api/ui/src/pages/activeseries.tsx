@@ -31,7 +31,7 @@ export function ActiveSeries({ limit }: { limit: number }) {
         { name: 'Active series', value: whole(h.numSeries) },
         { name: 'Pairs of label and value', value: whole(h.numLabelPairs) },
         { name: 'Rows in memory', value: whole(h.chunkCount) },
-        { name: 'Oldest hour in memory', value: <span class="small">{h.minTime <= h.maxTime ? time(h.minTime) : '–'}</span> },
+        { name: 'Oldest hour in memory', value: <span class="small">{h.numSeries > 0 && h.minTime <= h.maxTime ? time(h.minTime) : '–'}</span> },
       ]} />
       <div class="columns wide">
         <Table caption="Series by label and value" rows={pairs} columns={[

@@ -1,18 +1,14 @@
 import { get } from '../lib/api';
 import { quote } from '../lib/format';
+import { type Metadata, baseOf, describe, queryOf } from '../lib/metadata';
 import { useLoad } from '../lib/load';
 import { hashOf, route, setParam, setParams } from '../lib/route';
+import { seesServer } from '../lib/session';
 import { ErrorBox } from '../parts/errorbox';
 import { SearchField } from '../parts/search';
 import { Graph } from '../query/graph';
 import { runRange } from '../query/run';
 import { spanOf } from '../query/state';
-
-interface Metadata {
-  type: string;
-  unit: string;
-  help: string;
-}
 
 interface Metric {
   name: string;
@@ -33,17 +29,7 @@ async function listMetrics(signal: AbortSignal): Promise<Metric[]> {
   const [names, metadata] = await Promise.all([
     get<string[]>('label/__name__/values', {}, signal), get<Record<string, Metadata[]>>('metadata', {}, signal),
   ]);
-  return names.data.map((name) => {
-    const described = metadata.data[name] ?? metadata.data[name.replace(/_(bucket|count|sum|total)$/, '')];
-    return { name, type: typeOf(name, described?.[0]?.type), help: described?.[0]?.help ?? '' };
-  });
-}
-
-/** typeOf is the described type, or a guess by the name. */
-export function typeOf(name: string, described?: string): string {
-  if (described && described !== 'unknown') return described;
-  if (/_bucket$/.test(name)) return 'histogram';
-  return /_(total|count|sum)$/.test(name) ? 'counter' : 'gauge';
+  return names.data.map((name) => ({ name, ...describe(name, metadata.data) }));
 }
 
 function Cards() {
@@ -78,28 +64,26 @@ function Cards() {
           </li>
         ))}
       </ul>
+      {load.data && !found.length && <p class="quiet">{all.length ? 'No metric has this type and contains this text.' : <Nothing />}</p>}
       {found.length > cardsMax && <p class="quiet">The page shows {cardsMax} of them. A search finds the others.</p>}
     </>
   );
 }
 
-/** queryOf is an expression that suits the type of a metric, added up by a label. */
-export function queryOf(name: string, type: string, label: string): string {
-  const selector = `{__name__=${quote(name)}}`;
-  const by = label ? ` by (${/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(label) ? label : quote(label)})` : '';
-  switch (type) {
-    case 'counter': return `sum${by} (rate(${selector}[5m]))`;
-    case 'histogram': return `histogram_quantile(0.99, sum by (le${label ? ', ' + by.slice(5, -1) : ''}) (rate(${selector}[5m])))`;
-    default: return `avg${by} (${selector})`;
-  }
+/** Nothing says what a reader without metrics can do. */
+function Nothing() {
+  return seesServer() ? <>There are no metrics yet. The page <a href="#/">Overview</a> shows how to send samples.</> : <>There are no metrics that you may read.</>;
 }
 
 function OneMetric({ name }: { name: string }) {
   const label = route.value.params.get('label') ?? '';
   const labels = useLoad(async (signal) => (await get<string[]>('labels', { 'match[]': `{__name__=${quote(name)}}` }, signal)).data, [name]);
-  const described = useLoad(async (signal) => (await get<Record<string, Metadata[]>>('metadata', { metric: name }, signal)).data, [name]);
-  const about = described.data?.[name]?.[0];
-  const type = typeOf(name, about?.type);
+  const described = useLoad(async (signal) => {
+    const names = [...new Set([name, baseOf(name)])];
+    const found = await Promise.all(names.map((metric) => get<Record<string, Metadata[]>>('metadata', { metric }, signal)));
+    return Object.assign({}, ...found.map((f) => f.data)) as Record<string, Metadata[]>;
+  }, [name]);
+  const { type, help } = describe(name, described.data ?? {});
   const expr = queryOf(name, type, label);
   const span = useLoad(async (signal) => {
     const at = spanOf({ exprs: [], tab: 'graph', rangeSeconds: 3600, endMs: 0, stepSeconds: 0 }, Date.now());
@@ -112,7 +96,7 @@ function OneMetric({ name }: { name: string }) {
     <>
       <p><a href="#/explore">All metrics</a></p>
       <h1 class="mono">{name} <span class="type">{type}</span></h1>
-      {about?.help && <p>{about.help}</p>}
+      {help && <p>{help}</p>}
       <div class="bar" role="group" aria-label="Break down by a label">
         <span>By label:</span>
         {['', ...(labels.data ?? []).filter((l) => l !== '__name__' && !(type === 'histogram' && l === 'le'))].map((l) => (

@@ -1,4 +1,4 @@
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { get, text } from '../lib/api';
 import { bytes, seconds, time, whole } from '../lib/format';
 import { useLoad } from '../lib/load';
@@ -62,6 +62,7 @@ function CostTable({ list, tries }: { list: Cost[]; tries: boolean }) {
 
 function WhatIf({ asked, rules }: { asked: Record<string, string>; rules: string[] }) {
   const [ages, setAges] = useState(asked);
+  useEffect(() => setAges(asked), [JSON.stringify(asked)]);
   const submit = (event: Event) => {
     event.preventDefault();
     setParams(new URLSearchParams(Object.entries(ages).filter(([, v]) => v)));

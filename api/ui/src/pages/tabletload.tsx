@@ -61,7 +61,7 @@ export function TabletLoad({ tablets, timesMs, endMs }: { tablets: LoadedTablet[
           </select>
         </label>
         <label>Time
-          <select value={route.value.params.get('range') ?? ''} onChange={(e) => setParam('range', e.currentTarget.value)}>
+          <select value={ranges.find(([s]) => s === route.value.params.get('range'))?.[0] ?? ''} onChange={(e) => setParam('range', e.currentTarget.value)}>
             {ranges.map(([s, title]) => <option key={s} value={s}>{title}</option>)}
           </select>
         </label>
