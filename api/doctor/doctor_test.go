@@ -127,6 +127,8 @@ func storageFaults() []fault {
 		}, "full in 15 h", "", ""},
 		{"little free space", "disk", Warn, func(f *Facts) { f.Disk = []Disk{{nowMs, 50 << 30, 1000 << 30}} },
 			"(5 %)", "", ""},
+		{"no free space", "disk", Critical, func(f *Facts) { f.Disk = []Disk{{nowMs, 0, 1000 << 30}} },
+			"0 B of 1000.0 GiB are free (0 %)", "Enlarge", ""},
 		{"damage", "damage", Critical, func(f *Facts) { f.Values[damagedDays], f.Values[corruptions] = 2, 1 },
 			"2 days of the series index are damaged; stored blocks", "Restore", "tsdb verify"},
 		{"failed flush", "flush-lag", Critical, func(f *Facts) { f.Increases[flushFailures] = 2 }, "2 flushes", "safe in the log", ""},

@@ -53,8 +53,9 @@ type Options struct {
 
 	// DiskWarn and DiskCritical are times until the disk is full. DiskWindowMin is the minimum time over which growth is measured.
 	DiskWarn, DiskCritical, DiskWindowMin time.Duration
-	// DiskFreeShare is the free share of the disk below which the check warns whatever the growth.
-	DiskFreeShare float64
+	// DiskFreeShare is the free share of the disk below which the check warns whatever the growth. Below DiskFreeCritical the
+	// verdict is critical.
+	DiskFreeShare, DiskFreeCritical float64
 
 	// ListMax bounds the verdicts of one check.
 	ListMax int
@@ -70,7 +71,8 @@ func DefaultOptions() Options {
 		RollupLag: 12 * time.Hour, RollupLagCritical: 3 * 24 * time.Hour, SweepLag: 6 * time.Hour,
 		LimitWarn: 0.8, LimitCritical: 0.95, LateShare: 0.1, LateRowsMin: 1000, Ahead: time.Minute,
 		DiskWarn: 14 * 24 * time.Hour, DiskCritical: 2 * 24 * time.Hour, DiskWindowMin: time.Hour, DiskFreeShare: 0.1,
-		ListMax: 5,
+		DiskFreeCritical: 0.03,
+		ListMax:          5,
 	}
 }
 
@@ -92,6 +94,7 @@ func (o *Options) Validate() error {
 		{"LateShare", o.LateShare}, {"LateRowsMin", o.LateRowsMin}, {"Ahead", float64(o.Ahead)},
 		{"DiskWarn", float64(o.DiskWarn)}, {"DiskCritical", float64(o.DiskCritical)},
 		{"DiskWindowMin", float64(o.DiskWindowMin)}, {"DiskFreeShare", o.DiskFreeShare},
+		{"DiskFreeCritical", o.DiskFreeCritical},
 		{"ListMax", float64(o.ListMax)},
 	} {
 		if !(x.value > 0) {
@@ -104,7 +107,7 @@ func (o *Options) Validate() error {
 	}{
 		{"LimitWarn", o.LimitWarn, o.LimitCritical}, {"WideRowBytes", float64(o.WideRowBytes), float64(o.HugeRowBytes)},
 		{"RollupLag", float64(o.RollupLag), float64(o.RollupLagCritical)},
-		{"DiskCritical", float64(o.DiskCritical), float64(o.DiskWarn)},
+		{"DiskCritical", float64(o.DiskCritical), float64(o.DiskWarn)}, {"DiskFreeCritical", o.DiskFreeCritical, o.DiskFreeShare},
 	} {
 		if x.low > x.top {
 			faults = append(faults, fmt.Errorf("doctor: %s is %v, above %v", x.name, x.low, x.top))

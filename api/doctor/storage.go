@@ -51,7 +51,10 @@ func diskFull(f *Facts, o *Options) []Verdict {
 			v.Level = Warn
 		}
 	}
-	if share < o.DiskFreeShare && v.Level == OK {
+	switch {
+	case share < o.DiskFreeCritical:
+		v.Level = Critical
+	case share < o.DiskFreeShare && v.Level == OK:
 		v.Level = Warn
 	}
 	if v.Level == OK {

@@ -1,8 +1,11 @@
 package client
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,6 +18,9 @@ import (
 
 // answerBytesMax bounds the answer of a server that a command reads.
 const answerBytesMax = 64 << 20
+
+// textBytesMax bounds the text of an answer without JSON that an error shows.
+const textBytesMax = 500
 
 // tokenBytesMax bounds the file of a bearer token.
 const tokenBytesMax = 64 << 10
@@ -101,14 +107,14 @@ func (s *Server) Request(ctx context.Context, method, path string, body io.Reade
 // Call sends a form to a path of the server and decodes the data of its answer into data. data may be nil if the answer is empty.
 // The error is a *Refusal if the server refuses the request.
 func (s *Server) Call(ctx context.Context, method, path string, form url.Values, data any) error {
-	body := form.Encode()
+	sent := form.Encode()
 	if method == http.MethodGet {
-		if body != "" {
-			path += "?" + body
+		if sent != "" {
+			path += "?" + sent
 		}
-		body = ""
+		sent = ""
 	}
-	req, err := s.Request(ctx, method, path, strings.NewReader(body))
+	req, err := s.Request(ctx, method, path, strings.NewReader(sent))
 	if err != nil {
 		return err
 	}
@@ -125,11 +131,19 @@ func (s *Server) Call(ctx context.Context, method, path string, form url.Values,
 		Status, Error string
 		Data          any
 	}{Data: data}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, answerBytesMax)).Decode(&answer); err != nil {
-		return fmt.Errorf("%s answered %s without JSON: %w", withoutPassword(req.URL.String()), resp.Status, err)
-	}
-	if answer.Status != "success" {
+	body := bufio.NewReader(io.LimitReader(resp.Body, answerBytesMax))
+	start, _ := body.Peek(textBytesMax) // an error comes again
+	text := string(bytes.TrimSpace(start))
+	err = json.NewDecoder(body).Decode(&answer)
+	switch {
+	case err == nil && answer.Status == "success":
+		return nil
+	case err == nil && answer.Error != "":
 		return &Refusal{resp.Status, answer.Error}
+	case err == nil || resp.StatusCode != http.StatusOK: // a server that starts, a proxy, or another program
+		err = errors.New(text)
+	default:
+		err = fmt.Errorf("without JSON: %w", err)
 	}
-	return nil
+	return fmt.Errorf("%s answered %s: %w", withoutPassword(req.URL.String()), resp.Status, err)
 }

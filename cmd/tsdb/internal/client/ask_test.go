@@ -2,6 +2,8 @@ package client
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,4 +21,24 @@ func TestRequestRefusesURL(t *testing.T) {
 	}
 	_, err := (&Server{URL: DefaultURL}).Request(t.Context(), http.MethodGet, "/-/ready", nil)
 	require.NoError(t, err)
+}
+
+// TestCallShowsText: an error shows the text of an answer that is not Prometheus's JSON. A server that starts and most proxies
+// send one.
+func TestCallShowsText(t *testing.T) {
+	answer, status := "", http.StatusServiceUnavailable
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, answer, status)
+	}))
+	defer server.Close()
+	call := func() error {
+		return (&Server{URL: server.URL}).Call(t.Context(), http.MethodGet, "/x", nil, nil)
+	}
+	answer = "the server is starting\n" + strings.Repeat("x", 2*textBytesMax)
+	require.ErrorContains(t, call(), server.URL+"/x answered 503 Service Unavailable: the server is starting\nxx")
+	require.Less(t, len(call().Error()), textBytesMax+200)
+	answer, status = `{"message":"no such route"}`, http.StatusNotFound
+	require.ErrorContains(t, call(), `answered 404 Not Found: {"message":"no such route"}`)
+	answer, status = `{"version":1}`, http.StatusOK
+	require.ErrorContains(t, call(), `answered 200 OK: {"version":1}`)
 }
