@@ -66,6 +66,9 @@ func TestEachRejection(t *testing.T) {
 		{ReasonHistogramInvalid, prompb.TimeSeries{
 			Labels: series(good).Labels, Histograms: []prompb.Histogram{{Timestamp: startMs, Schema: 99}},
 		}, []string{`bad{job="x"}`}},
+		{ReasonHistogramInvalid, prompb.TimeSeries{
+			Labels: series(good).Labels, Histograms: []prompb.Histogram{{Timestamp: startMs, Schema: -5}},
+		}, []string{`bad{job="x"}`, "between -4 and 8", "got schema -5"}},
 	} {
 		t.Run(tc.reason, func(t *testing.T) {
 			c := ingesttest.NewClock()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/ingest/head"
@@ -151,7 +152,7 @@ func (r *Request) addHistogram(ref uint32, fields []byte, h *remotewrite.Histogr
 		return
 	}
 	s := histchunk.Sample{H: h.H, FH: h.FH} // log and head store the time outside the record
-	if err := histchunk.Validate(s); err != nil {
+	if err := reduceSchema(s); err != nil {
 		r.reject(1, ref, fields, rejection{ReasonHistogramInvalid, err.Error()})
 		return
 	}
@@ -165,6 +166,30 @@ func (r *Request) addHistogram(ref uint32, fields []byte, h *remotewrite.Histogr
 	}
 	r.kinds.histograms = append(r.kinds.histograms, head.Record{Ref: ref, TsMs: h.TsMs, Data: data})
 	r.addStart(ref, h.TsMs, h.StartMs)
+}
+
+// reduceSchema checks a histogram and reduces its schema to one that PromQL can evaluate, as Prometheus's receiver does. It
+// refuses schemas that are coarser than PromQL's coarsest.
+func reduceSchema(s histchunk.Sample) error {
+	if err := histchunk.Validate(s); err != nil {
+		return err
+	}
+	schema, reduce := int32(0), (func(int32) error)(nil)
+	if s.H != nil {
+		schema, reduce = s.H.Schema, s.H.ReduceResolution
+	} else {
+		schema, reduce = s.FH.Schema, s.FH.ReduceResolution
+	}
+	switch {
+	case histogram.IsValidSchema(schema):
+		return nil
+	case schema < histogram.ExponentialSchemaMin:
+		return histogram.InvalidSchemaError(schema)
+	}
+	if err := reduce(histogram.ExponentialSchemaMax); err != nil {
+		return err
+	}
+	return histchunk.Validate(s)
 }
 
 // addExemplar adds an exemplar. If ref is 0, fields are the label fields of the series.

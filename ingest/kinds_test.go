@@ -315,6 +315,39 @@ func TestKindsAreStored(t *testing.T) {
 	}
 }
 
+// TestFineHistogramsAreReduced: PromQL has no buckets finer than those of schema 8.
+func TestFineHistogramsAreReduced(t *testing.T) {
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
+	defer r.close()
+	fine := func(schema int32) *histogram.Histogram {
+		return &histogram.Histogram{
+			Schema: schema, ZeroThreshold: 1e-9, Count: 15, Sum: 3,
+			PositiveSpans: []histogram.Span{{Offset: 1, Length: 2}, {Offset: 5, Length: 1}}, PositiveBuckets: []int64{1, 2, 3},
+			NegativeSpans: []histogram.Span{{Offset: -3, Length: 2}}, NegativeBuckets: []int64{2, 1},
+		}
+	}
+	ls, want, nowMs := labels.FromStrings("__name__", "fine"), kindsOf{}, r.clock.Now().UnixMilli()
+	var list []Sample
+	for i, schema := range []int32{9, 20, 52} {
+		for k, isFloat := range []bool{false, true} {
+			s, reduced := Sample{Labels: ls, TsMs: nowMs + int64(2*i+k)}, fine(schema)
+			require.NoError(t, reduced.ReduceResolution(8))
+			stored := histchunk.Sample{TsMs: s.TsMs, H: reduced}
+			if s.H = fine(schema); isFloat {
+				s.H, s.FH = nil, s.H.ToFloat(nil)
+				stored.H, stored.FH = nil, reduced.ToFloat(nil)
+			}
+			list = append(list, s)
+			want.histogram(stored)
+		}
+	}
+	_, err := r.Ingester.Write(t.Context(), SamplesInput(list))
+	require.NoError(t, err)
+	got, err := r.readKinds(ls)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+}
+
 // TestKindsSurviveKill stops without a close: replay restores exactly what was acknowledged.
 func TestKindsSurviveKill(t *testing.T) {
 	for seed := range uint64(6) {
