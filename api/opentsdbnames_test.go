@@ -131,7 +131,6 @@ func TestOpenTSDBLookup(t *testing.T) {
 		"sys.cpu.user{dc=}":                   {"sys.cpu.user/web01"},
 		"{host=web02}":                        {"sys.cpu.nice/web02", "sys.cpu.user/web02"},
 		"*{host=web02,dc=fra}":                {"sys.cpu.nice/web02"},
-		"*":                                   {"net.bytes/", "sys.cpu.nice/web02", "sys.cpu.user/web01", "sys.cpu.user/web02"},
 		"{dc=fra,dc=lga}":                     {"sys.cpu.nice/web02", "sys.cpu.user/web01"},
 		"{=web02}":                            {"net.bytes/", "sys.cpu.nice/web02", "sys.cpu.user/web02"},
 		"{*=web02,*=fra}":                     {"sys.cpu.nice/web02"},
@@ -172,6 +171,9 @@ func TestOpenTSDBLookup(t *testing.T) {
 func TestOpenTSDBLookupOfValues(t *testing.T) {
 	t.Parallel()
 	s := tsdStack(t)
+	code, text := s.request("GET", "/api/search/lookup?m=*&limit=3", "")
+	require.Equal(t, 200, code, text)
+	require.Contains(t, text, `"totalResults":3`)
 	s.require(t, "POST /api/search/lookup", `{"tags":[{"value":"fra"}]}`, 200, `{"type":"LOOKUP","tags":[{"key":null,"value":"fra"}],
 		"limit":25,"time":0,"startIndex":0,"totalResults":1,"results":[{"tsuid":"`+
 		tsuid.Text(labels.FromStrings("__name__", "sys.cpu.nice", "host", "web02", "dc", "fra"))+

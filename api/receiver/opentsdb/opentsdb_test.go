@@ -296,8 +296,9 @@ func TestBadHistograms(t *testing.T) {
 		`{"0,1":1},"over":1`:       "",
 		`{"0,1":1},"overflow":"x"`: "Invalid character 'x' in x",
 	} {
-		got, _, x, err := parsedBody(t, Histogram(DefaultNames()), "details", `[{"metric":"m","timestamp":1,"tags":{"a":"b"},"buckets":`+
-			buckets+`},{"metric":"ok","timestamp":1,"tags":{"a":"b"},"buckets":{"0,1":1}}]`)
+		got, _, x, err := parsedBody(t, Histogram(DefaultNames()), "details",
+			`[{"metric":"m","timestamp":1,"tags":{"a":"b"},"buckets":`+buckets+
+				`},{"metric":"ok","timestamp":1,"tags":{"a":"b"},"buckets":{"0,1":1}}]`)
 		require.NoError(t, err, buckets)
 		if want == "" {
 			require.Len(t, got, 2, buckets)
