@@ -213,8 +213,19 @@ func TestOpenTSDBPortQueries(t *testing.T) {
 	at := fmt.Sprintf("?start=%d&end=%d&m=sum:mem", otsdbStart, comparison.End)
 	code, want := s.ask("GET", "/api/query"+at, "")
 	require.Equal(t, 200, code, want)
-	for _, path := range []string{"/api/query/x" + at, "/api/v1/Query/" + at, "/API/QUERY" + at, "/api/query" + at + "&m=sum:mem"} {
+	last := strings.Replace(at, "?", "?start=7&", 1) // the last one counts
+	for _, path := range []string{
+		"/api/query/x" + at, "/api/v1/Query/" + at, "/API/QUERY" + at, "/api/query" + at + "&m=sum:mem", "/api/query" + last,
+		"/api/query" + strings.ReplaceAll(at, "&", ";"),
+	} {
 		s.require(t, "GET "+path, "", 200, want)
+	}
+	for _, path := range []string{
+		"/api/query" + at, "/api/query/gexp?start=1&exp=scale(sum:mem,2)", "/api/query/last?timeseries=mem",
+	} {
+		want := tsdError(400, `Bad query string: invalid URL escape "%zz"`, "")
+		s.require(t, "GET "+path+"&m=sum:%zz", "", 400, want)
+		require.JSONEq(t, want, s.send("GET", path+"&m=sum:%zz", "").Body.String())
 	}
 	code, text := s.ask("GET", "/api/query/LAST?timeseries=mem", "")
 	require.Equal(t, 200, code, text)
@@ -225,6 +236,29 @@ func TestOpenTSDBPortQueries(t *testing.T) {
 		s.require(t, "POST "+path, "{", 400, tsdError(400, "Unable to parse the given JSON", "unexpected end of JSON input"))
 	}
 }
+
+// TestOpenTSDBLines: /q?ascii answers lines with times in seconds, without NaN. The server draws no graphs.
+func TestOpenTSDBLines(t *testing.T) {
+	t.Parallel()
+	s := newOTSDB(t, query.Options{})
+	code, text := s.ask("GET", "/api/query?ascii&start=1500000000&end=1500000060&m=sum:fast", "")
+	require.Equal(t, 200, code, text)
+	require.Equal(t, "[", text[:1], "only the path without /api/ answers lines")
+	at := fmt.Sprintf("/q?start=%d&end=%d&m=", otsdbStart, otsdbStart+10)
+	require.Equal(t, 404, first(s.ask("GET", at+"sum:fast", "")))
+	for m, want := range map[string]string{
+		"sum:fast&ascii":            fmt.Sprintf("fast %d 1 host=web01\nfast %d 3 host=web01", otsdbStart, otsdbStart),
+		"sum:5s-sum-nan:fast&ascii": fmt.Sprintf("fast %d 4.0 host=web01", otsdbStart),
+		"sum:rate:fast&ascii":       fmt.Sprintf("fast %d 2000.0 host=web01", otsdbStart),
+	} {
+		code, text := s.ask("GET", at+m, "")
+		require.Equal(t, 200, code, text)
+		require.Equal(t, want, text, m)
+	}
+	s.require(t, "GET "+at+"sum:none&ascii", "", 400, tsdError(400, "No such name for 'metrics': 'none'", ""))
+}
+
+func first[A, B any](a A, _ B) A { return a }
 
 // TestOpenTSDBErrors: errors are OpenTSDB's.
 func TestOpenTSDBErrors(t *testing.T) {

@@ -60,7 +60,7 @@ func (h *Handlers) filters(w http.ResponseWriter, _ *http.Request) error {
 
 func (h *Handlers) version(w http.ResponseWriter, r *http.Request) error {
 	b := &h.opts.Build
-	if isBare(r) && !strings.HasSuffix(r.URL.RawQuery, "json") {
+	if IsBare(r) && !r.URL.Query().Has("json") {
 		return respondText(w, b.Text())
 	}
 	built := int64(0)
@@ -112,7 +112,7 @@ func (h *Handlers) stats(w http.ResponseWriter, r *http.Request) error {
 	if source == nil {
 		source = &stats.Source{Gatherer: prometheus.NewRegistry(), Now: h.opts.Now}
 	}
-	if isBare(r) {
+	if IsBare(r) {
 		return bareStats(w, r, source)
 	}
 	points, err := source.Points()

@@ -29,55 +29,75 @@ func deepFamilies() []string {
 	return []string{"annotation", "config", "query", "search", "stats", "tree", "uid"}
 }
 
-// bareFamilies returns the first segments that OpenTSDB also serves without /api/.
-func bareFamilies() []string { return []string{"aggregators", "stats", "suggest", "version"} }
+// bareFamilies returns the paths of one segment that OpenTSDB serves without /api/, with the family that answers.
+func bareFamilies() map[string]string {
+	return map[string]string{
+		"aggregators": "aggregators", "q": "query", "stats": "stats", "suggest": "suggest", "version": "version",
+	}
+}
 
 // bareKey is the key of a request's context whose path has no /api/.
 type bareKey struct{}
 
-// isBare reports whether the path of a request has no /api/. Some of OpenTSDB's paths answer such requests with text.
-func isBare(r *http.Request) bool { return r.Context().Value(bareKey{}) != nil }
+// IsBare reports whether the path of a request has no /api/. Some of OpenTSDB's paths answer such requests with text.
+func IsBare(r *http.Request) bool { return r.Context().Value(bareKey{}) != nil }
 
 // Port returns the handler of OpenTSDB's own address. It passes OpenTSDB's paths to main, without their version, and answers 404
 // to all others.
 func Port(main http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		path, err := ownPath(r.URL.Path)
-		if err == nil {
-			err = checkSerializer(r)
-		}
+		at, err := target(r.URL)
 		if refused := new(failure); errors.As(err, &refused) {
 			answer := opentsdb.Failure(refused.status, refused.message, refused.details)
 			answer.Write(w)
 			return
 		}
-		if path == "" {
+		bare := !strings.EqualFold(firstSegment(r.URL.Path), "api")
+		graph := bare && at.Path == "/api/query" && !at.Query().Has("ascii")
+		if at.Path == "" || graph { // the server draws no graphs
 			NotFound(w, r)
 			return
 		}
-		if !strings.EqualFold(firstSegment(r.URL.Path), "api") {
+		if bare {
 			r = r.WithContext(context.WithValue(r.Context(), bareKey{}, true))
 		}
-		at := *r.URL
-		at.Path, at.RawPath = path, ""
-		main.ServeHTTP(w, withURL(r, &at))
+		main.ServeHTTP(w, withURL(r, at))
 	})
 }
 
-// checkSerializer refuses a serializer other than JSON, which is the only one.
-func checkSerializer(r *http.Request) error {
-	if !strings.Contains(r.URL.RawQuery, "serializer") {
-		return nil
+// target returns the URL of the main address for a URL of the own address. Its path is "" if there is none. The error is a
+// failure.
+func target(from *url.URL) (*url.URL, error) {
+	at := *from
+	var err error
+	if at.Path, err = ownPath(from.Path); err != nil {
+		return nil, err
 	}
-	names, given := r.URL.Query()["serializer"]
-	if !given || names[len(names)-1] == "json" {
-		return nil
+	at.RawPath = ""
+	if from.RawQuery == "" {
+		return &at, nil
 	}
-	return &failure{
-		status: http.StatusBadRequest, message: "Requested serializer was not found",
-		details: "Could not find a serializer with the name: " + opentsdb.Shown(names[len(names)-1]),
+	q, err := url.ParseQuery(strings.ReplaceAll(from.RawQuery, ";", "&")) // OpenTSDB separates parameters by either
+	if err != nil {
+		return nil, badRequest("Bad query string: %s", err)
 	}
+	for name, values := range q {
+		if !slices.Contains(repeatedParameters(), name) {
+			q[name] = values[len(values)-1:]
+		}
+	}
+	if name := q.Get("serializer"); q.Has("serializer") && name != "json" {
+		return nil, &failure{
+			status: http.StatusBadRequest, message: "Requested serializer was not found",
+			details: "Could not find a serializer with the name: " + opentsdb.Shown(name),
+		}
+	}
+	at.RawQuery = q.Encode()
+	return &at, nil
 }
+
+// repeatedParameters returns the parameters that may have several values. The last value counts for all others, as in OpenTSDB.
+func repeatedParameters() []string { return []string{"exp", "m", "timeseries", "tsuid", "tsuids"} }
 
 // withURL returns a request for another URL.
 func withURL(r *http.Request, at *url.URL) *http.Request {
@@ -95,8 +115,8 @@ func firstSegment(path string) string {
 func ownPath(path string) (string, error) {
 	segments := strings.Split(strings.Trim(strings.ToLower(path), "/"), "/")
 	if first := segments[0]; first != "api" {
-		if len(segments) == 1 && slices.Contains(bareFamilies(), first) {
-			return "/api/" + first, nil
+		if family := bareFamilies()[first]; family != "" && len(segments) == 1 {
+			return "/api/" + family, nil
 		}
 		return "", nil
 	}

@@ -11,11 +11,15 @@ import (
 	"halite/api/promjson"
 	"halite/query/opentsdb"
 	"halite/query/opentsdb/expression"
+	"halite/query/opentsdb/request"
 )
 
 // functions answers /api/query/gexp.
 func (h *Handlers) functions(w http.ResponseWriter, r *http.Request) (err error) {
-	v := r.URL.Query()
+	v, err := request.Parameters(r.URL.RawQuery)
+	if err != nil {
+		return err
+	}
 	q, calls, err := h.parser.Functions(v)
 	if err != nil {
 		return err

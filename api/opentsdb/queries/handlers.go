@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"halite/api/netlimit"
+	api "halite/api/opentsdb"
 	"halite/api/opentsdb/querystats"
 	"halite/api/receiver"
 	"halite/api/remote"
@@ -144,10 +145,14 @@ func (h *Handlers) query(w http.ResponseWriter, r *http.Request) (err error) {
 		return err
 	}
 	a.Sending(answerOf(r.Context()))
-	out := newWriter(w, q, a)
-	out.arrays, out.noted = r.URL.Query().Has("arrays"), noted
 	tracked.answered(a)
-	out.write(h.opts.Now().Sub(began))
+	if api.IsBare(r) {
+		writeLines(w, a)
+	} else {
+		out := newWriter(w, q, a)
+		out.arrays, out.noted = r.URL.Query().Has("arrays"), noted
+		out.write(h.opts.Now().Sub(began))
+	}
 	tracked.sent(r)
 	return nil
 }
@@ -162,7 +167,10 @@ func (h *Handlers) parse(w http.ResponseWriter, r *http.Request) (q *request.Que
 		q, err = h.parser.JSON(body)
 		return q, string(body), err
 	}
-	v := r.URL.Query()
+	v, err := request.Parameters(r.URL.RawQuery)
+	if err != nil {
+		return nil, "", err
+	}
 	if q, err = h.parser.URL(v); err != nil {
 		return nil, "", err
 	}

@@ -36,7 +36,11 @@ func (h *Handlers) last(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Handlers) parseLast(w http.ResponseWriter, r *http.Request) (q *request.Last, text string, err error) {
 	if r.Method != http.MethodPost {
-		q, err = h.parser.LastURL(r.URL.Query())
+		v, err := request.Parameters(r.URL.RawQuery)
+		if err != nil {
+			return nil, "", err
+		}
+		q, err = h.parser.LastURL(v)
 		return q, r.URL.RawQuery, err
 	}
 	body, err := h.body(w, r)

@@ -1,6 +1,7 @@
 package queries
 
 import (
+	"bufio"
 	"math"
 	"net/http"
 	"strconv"
@@ -74,6 +75,36 @@ func (w *writer) series(s *opentsdb.Series) {
 		w.json.Marshal(statsOf(w.answer.Read[s.Sub.Index]))
 	}
 	w.json.Raw(`}`)
+}
+
+// writeLines writes the answer to /q?ascii: a line for each point, without NaN. Its time is in seconds.
+func writeLines(w http.ResponseWriter, a *opentsdb.Answer) {
+	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
+	out := bufio.NewWriterSize(w, 64<<10)
+	var line []byte
+	for i := range a.Series {
+		s := &a.Series[i]
+		for n, tsMs := range s.TsMs {
+			if s.Integers == nil && (math.IsNaN(s.Doubles[n]) || math.IsInf(s.Doubles[n], 0)) {
+				continue
+			}
+			line = append(append(line[:0], s.Metric...), ' ')
+			line = append(strconv.AppendInt(line, tsMs/1000, 10), ' ')
+			if s.Integers != nil {
+				line = strconv.AppendInt(line, s.Integers[n], 10)
+			} else {
+				line = appendDouble(line, s.Doubles[n])
+			}
+			for _, t := range s.Tags {
+				line = append(append(append(append(line, ' '), t.Name...), '='), t.Value...)
+			}
+			line = append(line, '\n')
+			if _, err := out.Write(line); err != nil {
+				return // the client is gone
+			}
+		}
+	}
+	_ = out.Flush() // as above
 }
 
 // points writes points as an object, or as arrays. An object with times in seconds has only the last of several points in a

@@ -127,6 +127,15 @@ func NewParser(now func() time.Time, l Limits) *Parser {
 // Aggregators lists the names of the aggregators, sorted.
 func (p *Parser) Aggregators() []string { return p.aggregators.Names() }
 
+// Parameters parses the query of a URL. A malformed parameter is an error, because the answer would lack its sub-query.
+func Parameters(rawQuery string) (url.Values, error) {
+	v, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return nil, bad("Bad query string: %s", err)
+	}
+	return v, nil
+}
+
 // URL parses the parameters of a GET request.
 func (p *Parser) URL(v url.Values) (*Query, error) {
 	if v.Get("start") == "" {
