@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -366,6 +368,19 @@ func TestLocked(t *testing.T) {
 			require.NoError(t, s.Close())
 		})
 	}
+}
+
+// TestNoLockFile: a directory in which no file can be made, such as a read-only one, is not in use by another process.
+func TestNoLockFile(t *testing.T) {
+	opts := pebble.Options{Dir: t.TempDir()}
+	name := filepath.Join(opts.Dir, "LOCK")
+	require.NoError(t, os.Mkdir(name, 0o700))
+	_, err := pebble.Open(opts)
+	require.ErrorContains(t, err, "lock storage directory: open "+name)
+	require.NotErrorIs(t, err, storage.ErrLocked)
+	_, err = pebble.Verify(t.Context(), opts, nil)
+	require.ErrorContains(t, err, "lock storage directory: open "+name)
+	require.NotErrorIs(t, err, storage.ErrLocked)
 }
 
 func TestOptions(t *testing.T) {

@@ -27,6 +27,18 @@ const (
 	stagedName = "staged"
 )
 
+// lockDir locks the directory. A failure to make the file of the lock says nothing about other processes.
+func lockDir(opts Options) (io.Closer, error) {
+	lock, err := opts.FS.Lock(opts.FS.PathJoin(opts.Dir, lockName))
+	if file := new(os.PathError); errors.As(err, &file) || errors.Is(err, os.ErrNotExist) || storage.Exhausted(err) {
+		return nil, fault.Wrap("lock storage directory", err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, opts.Dir, err)
+	}
+	return lock, nil
+}
+
 // Open opens or creates the store in opts.Dir. It fails with storage.ErrLocked if another process has it open, and with
 // storage.ErrCorrupt if its metadata is damaged.
 func Open(opts Options) (*Store, error) {
@@ -59,12 +71,9 @@ func openFS(opts Options, h *health.Monitor) (*Store, error) {
 	} else if err := treefs.MakeDir(opts.FS, opts.Dir); err != nil {
 		return nil, fault.Wrap("create storage directory", err)
 	}
-	lock, err := opts.FS.Lock(opts.FS.PathJoin(opts.Dir, lockName))
+	lock, err := lockDir(opts)
 	if err != nil {
-		if errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission) {
-			return nil, fault.Wrap("lock storage directory", err)
-		}
-		return nil, fmt.Errorf("%w: %s: %w", storage.ErrLocked, opts.Dir, err)
+		return nil, err
 	}
 	s, err := openLocked(opts, h, lock)
 	if err != nil {

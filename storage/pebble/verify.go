@@ -3,7 +3,6 @@ package pebble
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"halite/storage"
 	"halite/storage/pebble/health"
@@ -18,9 +17,9 @@ func Verify(ctx context.Context, opts Options, visit func(table string, row stor
 	}
 	opts = opts.withDefaults()
 	opts.FS, opts.ReadOnly = treefs.ReadOnly(treefs.OrDisk(opts.FS)), true
-	lock, err := opts.FS.Lock(opts.FS.PathJoin(opts.Dir, lockName))
+	lock, err := lockDir(opts)
 	if err != nil {
-		return v, fmt.Errorf("%w: %s: %w", storage.ErrLocked, opts.Dir, err)
+		return v, err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	s := &Store{opts: opts, health: health.New(opts.Logger, opts.Now), watch: &treefs.ManifestWatch{}}

@@ -284,3 +284,17 @@ func FuzzManifest(f *testing.F) {
 		require.Equal(t, m, parsed)
 	})
 }
+
+// TestLocations: a location with a scheme is no directory. Otherwise a misspelled bucket would leave the backup on the server.
+func TestLocations(t *testing.T) {
+	for _, location := range []string{"S3://backups/halite", "gs://backups/halite", "s3:// backups", "://"} {
+		_, err := Open(location, Options{})
+		require.ErrorContains(t, err, "s3://", location)
+	}
+	_, err := Open("", Options{})
+	require.ErrorContains(t, err, "is empty")
+	r, err := Open(t.TempDir(), Options{})
+	require.NoError(t, err)
+	_, err = r.Find(t.Context(), "")
+	require.ErrorContains(t, err, "has no backups")
+}

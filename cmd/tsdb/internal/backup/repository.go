@@ -3,6 +3,7 @@ package backup
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -39,7 +40,10 @@ func Open(location string, opts Options) (*Repository, error) {
 		opts.Now = time.Now
 	}
 	r := &Repository{backend: directory{location}, where: location, opts: opts, concurrency: 1}
-	if !strings.HasPrefix(location, bucketScheme) {
+	switch {
+	case location == "":
+		return nil, errors.New("the location of the backups is empty: name a directory or s3://BUCKET/PREFIX")
+	case !strings.Contains(location, "://"): // a misspelled bucket is no directory
 		return r, nil
 	}
 	b, err := newBucket(location, opts.S3)
@@ -108,6 +112,9 @@ func (r *Repository) Find(ctx context.Context, name string) (*Manifest, error) {
 	}
 	if name == "" && len(names) > 0 {
 		name = names[len(names)-1]
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%s has no backups", r.where)
 	}
 	if !slices.Contains(names, name) {
 		return nil, fmt.Errorf("%s has no backup %s (tsdb backup list shows them)", r.where, name)

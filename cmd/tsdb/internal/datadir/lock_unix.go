@@ -25,7 +25,7 @@ func lockDir(path string) (io.Closer, error) {
 	}
 	switch err := syscall.Flock(int(dir.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		return nil, errors.Join(fmt.Errorf("%w: %s", storage.ErrLocked, path), dir.Close())
+		return nil, errors.Join(storage.ErrLocked, dir.Close())
 	case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENOSYS), err == nil:
 		return dir, nil // the file system does not support this; the LOCK files still protect the directory
 	default:

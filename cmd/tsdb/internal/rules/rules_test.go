@@ -165,6 +165,10 @@ func TestReadFiles(t *testing.T) {
 	require.ErrorContains(t, err, `c.yml: 4:23: group "g", rule 1, "x": could not parse expression`)
 	require.ErrorContains(t, err, `c.yml: group "g", rule 2, "A": annotation "x": template: __alert_A`)
 	require.ErrorContains(t, err, "d.yml: yaml: unmarshal errors:\n  line 1: field nam not found")
+	write(t, dir, "e.yml", "groups:\n- {name: g, interval: 1, rules: [{alert: A, expr: up, for: x, labels: {for: 2}}]}\n")
+	_, err = ReadFiles([]string{filepath.Join(dir, "e.yml")}, p)
+	require.EqualError(t, err, filepath.Join(dir, "e.yml")+`: 2:23: interval: not a valid duration string: "1"`+"\n"+
+		`2:60: for: not a valid duration string: "x"`)
 	_, _, err = parseFile("x", make([]byte, FileBytesMax+1), p)
 	require.ErrorIs(t, err, ErrFileBytes)
 }

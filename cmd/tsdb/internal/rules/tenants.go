@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/rulefmt"
 	"go.yaml.in/yaml/v3"
 
@@ -36,7 +37,7 @@ func groupTenants(content []byte) (map[string]string, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(content))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
-		return nil, err
+		return nil, cmp.Or(durationFaults(content), err)
 	}
 	out := map[string]string{}
 	var faults []error
@@ -55,6 +56,37 @@ func groupTenants(content []byte) (map[string]string, error) {
 		out[g.Name] = node.Value
 	}
 	return out, errors.Join(faults...)
+}
+
+// durationFaults returns the invalid durations of a file with line and column, which the error of the YAML package lacks.
+func durationFaults(content []byte) error {
+	var doc yaml.Node
+	if yaml.Unmarshal(content, &doc) != nil {
+		return nil // the error of the YAML package has the line
+	}
+	var faults []error
+	var visit func(n *yaml.Node)
+	visit = func(n *yaml.Node) {
+		if n.Kind != yaml.MappingNode {
+			for _, child := range n.Content {
+				visit(child)
+			}
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			switch key, value := n.Content[i].Value, n.Content[i+1]; key {
+			case "interval", "query_offset", "for", "keep_firing_for":
+				if _, err := model.ParseDuration(value.Value); err != nil && value.Kind == yaml.ScalarNode && value.Tag != "!!null" {
+					faults = append(faults, fmt.Errorf("%d:%d: %s: %w", value.Line, value.Column, key, err))
+				}
+			case "labels", "annotations": // their keys are names of labels
+			default:
+				visit(value)
+			}
+		}
+	}
+	visit(&doc)
+	return errors.Join(faults...)
 }
 
 // Tenant returns the tenant of a group.
