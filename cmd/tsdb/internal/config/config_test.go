@@ -138,6 +138,10 @@ func alertFaults() []struct{ src, want string } {
 	return []struct{ src, want string }{
 		{"global: {evaluation_interval: 0s}", "line 1, column 31, field global.evaluation_interval: it must be above 0"},
 		{"global: {evaluation_interval: 1}", "field global.evaluation_interval: not a valid duration string"},
+		{
+			`global: {external_labels: {a: "x${HALITE_TEST_UNSET}"}}`,
+			`field global.external_labels.a: environment variable "HALITE_TEST_UNSET" is not set; write $$ for a dollar`,
+		},
 		{"global: {scrape_interval: 1m}", "field global.scrape_interval: unknown key; known are evaluation_interval"},
 		{"global:\n  external_labels:\n    __name__: a", `line 3, column 15, field global.external_labels.__name__: "__name__" is no`},
 		{"global: {external_labels: {a: b, a: c}}", "line 1, column 34, field global.external_labels.a: the key stands twice"},
@@ -174,8 +178,13 @@ func alertFaults() []struct{ src, want string } {
 // TestAlerting: the configuration becomes Prometheus's, with its defaults. Paths of files begin at the directory of the
 // configuration.
 func TestAlerting(t *testing.T) {
+	t.Setenv("HALITE_TEST_A", "1")
+	t.Setenv("HALITE_TEST_EMPTY", "")
 	c, err := Parse("f", []byte(`
-global: {evaluation_interval: 15s, rule_query_offset: 1m, external_labels: {cluster: a, zone: b}}
+global:
+  evaluation_interval: 15s
+  rule_query_offset: 1m
+  external_labels: {cluster: "a-$HALITE_TEST_A${HALITE_TEST_EMPTY}", zone: b, cost: 5$$, none: "$HALITE_TEST_EMPTY"}
 rule_files: [rules/*.yml, /etc/rules.yml]
 alerting:
   alert_relabel_configs: [{regex: replica, action: labeldrop}]
@@ -198,7 +207,7 @@ alerting:
 	require.Equal(t, []string{"/etc/halite/rules/*.yml", "/etc/rules.yml"}, c.RulePatterns("/etc/halite"))
 	theirs, err := c.AlertingConfig("/etc/halite")
 	require.NoError(t, err)
-	require.Equal(t, `{cluster="a", zone="b"}`, theirs.GlobalConfig.ExternalLabels.String())
+	require.Equal(t, `{cluster="a-1", cost="5$", none="", zone="b"}`, theirs.GlobalConfig.ExternalLabels.String())
 	require.Len(t, theirs.AlertingConfig.AlertRelabelConfigs, 1)
 	am := theirs.AlertingConfig.AlertmanagerConfigs[0]
 	require.Equal(t, "https", am.Scheme)

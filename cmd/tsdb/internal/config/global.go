@@ -1,6 +1,7 @@
 package config
 
 import (
+	"os"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -40,7 +41,27 @@ func (g *Global) labels() labels.Labels {
 	if g == nil {
 		return labels.EmptyLabels()
 	}
-	return labels.FromMap(g.ExternalLabels)
+	expanded := make(map[string]string, len(g.ExternalLabels))
+	for name, value := range g.ExternalLabels {
+		expanded[name], _ = expand(value)
+	}
+	return labels.FromMap(expanded)
+}
+
+// expand replaces $NAME and ${NAME} by environment variables and $$ by $, as Prometheus does in external labels. unset is the
+// name of a variable that is not set.
+func expand(value string) (expanded, unset string) {
+	expanded = os.Expand(value, func(name string) string {
+		if name == "$" {
+			return name
+		}
+		is, ok := os.LookupEnv(name)
+		if !ok {
+			unset = name
+		}
+		return is
+	})
+	return expanded, unset
 }
 
 func (g *Global) validate(fault func(field, format string, args ...any)) {
@@ -48,10 +69,13 @@ func (g *Global) validate(fault func(field, format string, args ...any)) {
 		fault("global.evaluation_interval", "it must be above 0")
 	}
 	for name, value := range g.ExternalLabels {
+		expanded, unset := expand(value)
 		switch {
 		case !model.UTF8Validation.IsValidLabelName(name) || name == model.MetricNameLabel:
 			fault("global.external_labels."+shortened(name), "%q is not a label name", shortened(name))
-		case !model.LabelValue(value).IsValid():
+		case unset != "":
+			fault("global.external_labels."+shortened(name), "environment variable %q is not set; write $$ for a dollar", shortened(unset))
+		case !model.LabelValue(expanded).IsValid():
 			fault("global.external_labels."+shortened(name), "the value is not UTF-8")
 		}
 	}
