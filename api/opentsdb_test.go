@@ -211,7 +211,7 @@ func TestOpenTSDBPortQueries(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
 	at := fmt.Sprintf("?start=%d&end=%d&m=sum:mem", otsdbStart, comparison.End)
-	code, want := s.ask("GET", "/api/query"+at, "")
+	code, want := s.request("GET", "/api/query"+at, "")
 	require.Equal(t, 200, code, want)
 	last := strings.Replace(at, "?", "?start=7&", 1) // the last one counts
 	for _, path := range []string{
@@ -227,7 +227,7 @@ func TestOpenTSDBPortQueries(t *testing.T) {
 		s.require(t, "GET "+path+"&m=sum:%zz", "", 400, want)
 		require.JSONEq(t, want, s.send("GET", path+"&m=sum:%zz", "").Body.String())
 	}
-	code, text := s.ask("GET", "/api/query/LAST?timeseries=mem", "")
+	code, text := s.request("GET", "/api/query/LAST?timeseries=mem", "")
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, `"tsuid"`)
 	for _, path := range []string{"/api/query", "/api/query/last", "/api/query/exp"} {
@@ -241,17 +241,17 @@ func TestOpenTSDBPortQueries(t *testing.T) {
 func TestOpenTSDBLines(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
-	code, text := s.ask("GET", "/api/query?ascii&start=1500000000&end=1500000060&m=sum:fast", "")
+	code, text := s.request("GET", "/api/query?ascii&start=1500000000&end=1500000060&m=sum:fast", "")
 	require.Equal(t, 200, code, text)
 	require.Equal(t, "[", text[:1], "only the path without /api/ answers lines")
 	at := fmt.Sprintf("/q?start=%d&end=%d&m=", otsdbStart, otsdbStart+10)
-	require.Equal(t, 404, first(s.ask("GET", at+"sum:fast", "")))
+	require.Equal(t, 404, first(s.request("GET", at+"sum:fast", "")))
 	for m, want := range map[string]string{
 		"sum:fast&ascii":            fmt.Sprintf("fast %d 1 host=web01\nfast %d 3 host=web01", otsdbStart, otsdbStart),
 		"sum:5s-sum-nan:fast&ascii": fmt.Sprintf("fast %d 4.0 host=web01", otsdbStart),
 		"sum:rate:fast&ascii":       fmt.Sprintf("fast %d 2000.0 host=web01", otsdbStart),
 	} {
-		code, text := s.ask("GET", at+m, "")
+		code, text := s.request("GET", at+m, "")
 		require.Equal(t, 200, code, text)
 		require.Equal(t, want, text, m)
 	}

@@ -76,12 +76,12 @@ func TestRealInputLogIn(t *testing.T) {
 		want := ask(query, at, fromPrometheus)
 		require.NotEqual(t, "[]", want, query)
 		for s, as := range map[*secureServer]string{first: "prometheus:pass", second: "reader"} {
-			require.JSONEq(t, want, ask(query, at, func(path string) (int, string) { return s.ask("GET", path, as, nil) }), query)
+			require.JSONEq(t, want, ask(query, at, func(path string) (int, string) { return s.request("GET", path, as, nil) }), query)
 		}
 	}
 	for _, s := range []*secureServer{first, second} {
 		as := map[*secureServer]string{first: "prometheus:pass", second: "reader"}[s]
-		_, text := s.ask("GET", "/metrics", as, nil)
+		_, text := s.request("GET", "/metrics", as, nil)
 		require.Contains(t, text, `tsdb_http_rejected_total{handler="/api/v1/write",reason="bad_credentials"} 0`)
 		require.Contains(t, text, `tsdb_http_rejected_total{handler="/api/v1/write",reason="no_credentials"} 0`)
 	}
