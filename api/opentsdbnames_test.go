@@ -174,8 +174,8 @@ func TestOpenTSDBLookupOfValues(t *testing.T) {
 	code, text := s.request("GET", "/api/search/lookup?m=*&limit=3", "")
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, `"totalResults":3`)
-	s.require(t, "POST /api/search/lookup", `{"tags":[{"value":"fra"}]}`, 200, `{"type":"LOOKUP","tags":[{"key":null,"value":"fra"}],
-		"limit":25,"time":0,"startIndex":0,"totalResults":1,"results":[{"tsuid":"`+
+	s.require(t, "POST /api/search/lookup", `{"tags":[{"value":"fra"}],"limit":"25"}`, 200, `{"type":"LOOKUP",
+		"tags":[{"key":null,"value":"fra"}],"limit":25,"time":0,"startIndex":0,"totalResults":1,"results":[{"tsuid":"`+
 		tsuid.Text(labels.FromStrings("__name__", "sys.cpu.nice", "host", "web02", "dc", "fra"))+
 		`","metric":"sys.cpu.nice","tags":{"host":"web02","dc":"fra"}}]}`)
 }

@@ -151,9 +151,9 @@ type query struct {
 	Metric       string   `json:"metric,omitempty"`
 	Tags         []pair   `json:"tags"`
 	Query        string   `json:"query,omitempty"`
-	Limit        int      `json:"limit"`
+	Limit        count    `json:"limit"`
 	Time         float64  `json:"time"` // ms
-	StartIndex   int      `json:"startIndex"`
+	StartIndex   count    `json:"startIndex"`
 	TotalResults int      `json:"totalResults"`
 	Results      []result `json:"results"`
 }
@@ -208,7 +208,7 @@ func (h *Handlers) search(w http.ResponseWriter, r *http.Request) error {
 	}
 	q.Type, q.Results = "LOOKUP", []result{}
 	for _, s := range found {
-		if q.Limit > 0 && len(q.Results) == q.Limit {
+		if q.Limit > 0 && len(q.Results) == int(q.Limit) {
 			break
 		}
 		q.Results = append(q.Results, resultOf(s.Labels))
@@ -242,9 +242,13 @@ func (h *Handlers) parseSearch(w http.ResponseWriter, r *http.Request) (*query, 
 		return nil, &failure{status: http.StatusBadRequest, message: "Unable to parse query", details: err.Error()}
 	}
 	if r.URL.Query().Get("limit") != "" {
-		q.Limit, err = whole(r, "limit")
+		limit, err := whole(r, "limit")
+		if err != nil {
+			return nil, err
+		}
+		q.Limit = count(limit)
 	}
-	return q, err
+	return q, nil
 }
 
 // parseSeries reads "metric{key=value,…}". The metric and the braces may be missing.

@@ -117,6 +117,20 @@ func (h *Handlers) mustBody(w http.ResponseWriter, r *http.Request, into any) er
 	return err
 }
 
+// count is a whole number that may be written as a string.
+type count int
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *count) UnmarshalJSON(text []byte) error {
+	var w word
+	if err := w.UnmarshalJSON(text); err != nil || w == "" {
+		return err
+	}
+	v, err := strconv.Atoi(string(w))
+	*n = count(v)
+	return err
+}
+
 // word is a JSON string, number or boolean as text, because OpenTSDB's clients mix them.
 type word string
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -48,8 +49,8 @@ type subQuery struct {
 
 type rateOptions struct {
 	Counter    flag
-	CounterMax *int64
-	ResetValue int64
+	CounterMax *integer
+	ResetValue integer
 	DropResets flag
 }
 
@@ -132,6 +133,26 @@ func (b *flag) UnmarshalJSON(body []byte) error {
 	return nil
 }
 
+// integer is a whole number that may be written as a string or with decimals, which are cut off.
+type integer int64
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (n *integer) UnmarshalJSON(body []byte) error {
+	word := strings.Trim(string(body), `"`)
+	if word == "null" || word == "" {
+		return nil
+	}
+	v, err := strconv.ParseInt(word, 10, 64)
+	if f, wrong := strconv.ParseFloat(string(body), 64); err != nil && wrong == nil && math.Abs(f) < 1<<63 {
+		v, err = int64(f), nil
+	}
+	if err != nil {
+		return bad("%s is not a whole number", body)
+	}
+	*n = integer(v)
+	return nil
+}
+
 // JSON parses the body of a POST request.
 func (p *Parser) JSON(body []byte) (*Query, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
@@ -150,9 +171,9 @@ func (p *Parser) JSON(body []byte) (*Query, error) {
 func (raw *subQuery) rate() *aggregation.Rate {
 	r := &aggregation.Rate{CounterMax: aggregation.DefaultCounterMax}
 	if o := raw.RateOptions; o != nil {
-		r.Counter, r.ResetValue, r.DropResets = bool(o.Counter), o.ResetValue, bool(o.DropResets)
+		r.Counter, r.ResetValue, r.DropResets = bool(o.Counter), int64(o.ResetValue), bool(o.DropResets)
 		if o.CounterMax != nil {
-			r.CounterMax = *o.CounterMax
+			r.CounterMax = int64(*o.CounterMax)
 		}
 	}
 	return r

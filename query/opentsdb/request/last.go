@@ -55,14 +55,14 @@ func (p *Parser) LastJSON(body []byte) (*Last, error) {
 	}
 	var raw struct {
 		ResolveNames, Resolve flag
-		BackScan              int
+		BackScan              integer
 		Queries               []LastSub
 	}
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return nil, malformed(err)
 	}
 	return p.checkLast(&Last{
-		Resolve: bool(raw.ResolveNames || raw.Resolve), BackScanHours: raw.BackScan, Subs: raw.Queries,
+		Resolve: bool(raw.ResolveNames || raw.Resolve), BackScanHours: int(raw.BackScan), Subs: raw.Queries,
 	})
 }
 

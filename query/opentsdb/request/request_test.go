@@ -1,6 +1,7 @@
 package request
 
 import (
+	"math"
 	"net/url"
 	"strings"
 	"testing"
@@ -87,6 +88,10 @@ func TestSpecs(t *testing.T) {
 	require.True(t, sub.Rate.DropResets && sub.Rate.Counter && sub.Down.All)
 	require.Equal(t, iWildcard, sub.Filters[0].Type)
 	require.Empty(t, sub.GroupBy())
+
+	sub, err = p.Sub("sum:5m-avg-:m", time.UTC) // an empty fill policy is none
+	require.NoError(t, err)
+	require.Equal(t, aggregation.FillNothing, sub.Down.Fill)
 }
 
 func TestBadSpecs(t *testing.T) {
@@ -116,6 +121,7 @@ func TestBadSpecs(t *testing.T) {
 		"sum:rate{counter,,x}:m":          "Reset value of counter was not a number, received 'x'",
 		"sum:rate{counter,1,2,3}:m":       "Incorrect number of values in rate options",
 		"sum:5m:m":                        "must provide at least interval and function",
+		"sum:5m-:m":                       "must provide at least interval and function",
 		"sum:5m-avg-zero-x:m":             "must consist of interval, function",
 		"sum:5m-none:m":                   "cannot use the NONE aggregator for downsampling",
 		"sum:5m-foo:m":                    "No such downsampling function: foo",
@@ -155,6 +161,32 @@ func TestRepeatedSubQueries(t *testing.T) {
 	q, err = p.URL(url.Values{"start": {"1"}, "m": {"sum:m{a=*}", "sum:m{}{a=*}", "sum:m{a=*}", "max:m{a=*}"}})
 	require.NoError(t, err)
 	require.Len(t, q.Subs, 3)
+}
+
+// TestIntegers: whole numbers may be strings or have decimals.
+func TestIntegers(t *testing.T) {
+	t.Parallel()
+	rate := func(max string) (*Query, error) {
+		return newParser().JSON([]byte(`{"start":1,"queries":[{"aggregator":"sum","metric":"m","rate":true,"rateOptions":` +
+			`{"counterMax":` + max + `,"resetValue":` + max + `}}]}`))
+	}
+	for text, want := range map[string]int64{
+		"7": 7, `"7"`: 7, "7.9": 7, "1e3": 1000, "-7.9": -7, "9223372036854775807": math.MaxInt64,
+	} {
+		q, err := rate(text)
+		require.NoError(t, err, text)
+		require.Equal(t, &aggregation.Rate{CounterMax: want, ResetValue: want}, q.Subs[0].Rate, text)
+	}
+	q, err := rate("null")
+	require.NoError(t, err)
+	require.Equal(t, &aggregation.Rate{CounterMax: aggregation.DefaultCounterMax}, q.Subs[0].Rate)
+	for _, text := range []string{`"x"`, "9223372036854775808", "true", `"7.9"`, "[7]"} {
+		_, err := rate(text)
+		require.ErrorContains(t, err, "is not a whole number", text)
+	}
+	last, err := newParser().LastJSON([]byte(`{"backScan":"24","queries":[{"metric":"m"}]}`))
+	require.NoError(t, err)
+	require.Equal(t, 24, last.BackScanHours)
 }
 
 // TestErrorsOfTimes: a number that does not parse has OpenTSDB's text.

@@ -81,14 +81,15 @@ func parseRate(part string) (*rateOptions, error) {
 		if err != nil {
 			return nil, bad("Max value of counter was not a number, received '%s'", fields[1])
 		}
-		o.CounterMax = &v
+		most := integer(v)
+		o.CounterMax = &most
 	}
 	if len(fields) > 2 && fields[2] != "" {
 		v, err := strconv.ParseInt(fields[2], 10, 64)
 		if err != nil {
 			return nil, bad("Reset value of counter was not a number, received '%s'", fields[2])
 		}
-		o.ResetValue = v
+		o.ResetValue = integer(v)
 	}
 	return o, nil
 }

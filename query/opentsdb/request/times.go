@@ -181,7 +181,7 @@ func ParseDuration(text string) (count int, unit aggregation.Unit, err error) {
 
 // Downsampling parses a specification such as 5m-avg, 1dc-sum-zero, 0all-max.
 func (p *Parser) Downsampling(text string, zone *time.Location) (*aggregation.Downsampling, error) {
-	parts := strings.Split(text, "-")
+	parts := strings.Split(strings.TrimRight(text, "-"), "-") // OpenTSDB ignores empty parts at the end
 	if len(parts) < 2 || parts[0] == "" {
 		return nil, bad("Invalid downsampling specifier '%s': must provide at least interval and function",
 			text)
