@@ -44,7 +44,7 @@ export function visits(hostile) {
     { name: 'queries', hash: 'queries?by=count', act: blockQuery },
     { name: 'doctor', hash: 'doctor?level=ok', before: mockDoctor(hostile), act: shows('Run tsdb <b>now</b>') },
     { name: 'senders', hash: 'senders', act: shows(hostile) },
-    { name: 'status', hash: 'status?flag=retention', act: shows('--storage.retention') },
+    { name: 'status', hash: 'status?flag=retention', act: async (page, fault) => { await expectText(page, fault, '--storage.retention'); await expectText(page, fault, 'API of Prometheus'); } },
   ];
 }
 
@@ -92,7 +92,7 @@ function writeSeries(hostile) {
 
 /** blockQuery blocks a query of the list, and removes the rule again. */
 async function blockQuery(page, fault) {
-  await expectText(page, fault, 'Limits of queries');
+  await expectText(page, fault, 'Limits of queries in the configuration file');
   await page.evaluate(() => fetch('api/v1/query_range?query=sum(rate(demo_requests_total[5m]))&start=1&end=60&step=15'));
   await page.reload();
   await page.getByRole('link', { name: /^Plan of/ }).first().waitFor();

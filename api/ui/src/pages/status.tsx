@@ -10,12 +10,15 @@ import { Table } from '../parts/table';
 /** Status shows build, runtime, limits, flags and configuration. */
 export function Status() {
   const load = useLoad(async (signal) => {
-    const [build, runtime, limits, flags, config] = await Promise.all([
+    const [about, build, runtime, limits, flags, config] = await Promise.all([
+      get<{ name: string; version: string }>('status/overview', {}, signal),
       get<Record<string, string>>('status/buildinfo', {}, signal), get<Record<string, unknown>>('status/runtimeinfo', {}, signal),
       get<LimitsData>('status/limits', {}, signal), get<Record<string, string>>('status/flags', {}, signal),
       get<{ yaml: string }>('status/config', {}, signal),
     ]);
-    return { build: build.data, runtime: runtime.data, limits: limits.data, flags: flags.data, config: config.data.yaml };
+    // The version of the build information is that of Prometheus, for its clients.
+    const { version, ...rest } = build.data;
+    return { build: { [about.data.name]: about.data.version, 'API of Prometheus': version, ...rest }, runtime: runtime.data, limits: limits.data, flags: flags.data, config: config.data.yaml };
   }, []);
   if (load.error) return <ErrorBox error={load.error} />;
   if (!load.data) return <p class="quiet">Loading …</p>;

@@ -19,12 +19,15 @@ export function Limits() {
   const rows = Object.entries(load.data).filter((e): e is [string, Limit] => typeof e[1] === 'object');
   const figure = (n: number) => (n ? whole(n) : 'none');
   return (
-    <Table caption="Limits of queries" rows={rows} columns={[
+    <>
+    <Table caption="Limits of queries in the configuration file" rows={rows} columns={[
       { title: 'Limit', value: ([name]) => names[name] ?? name },
       { title: 'Most', value: ([, l]) => l.max, show: ([, l]) => figure(l.max) + (l.dryRun ? ' (dry run)' : ''), numeric: true },
       { title: 'Warning at', value: ([, l]) => l.warn, show: ([, l]) => figure(l.warn), numeric: true },
       { title: 'Warnings', value: ([, l]) => l.warnings, numeric: true },
       { title: 'Refused', value: ([, l]) => l.refused, numeric: true },
     ]} />
+    <p class="quiet">The flags <code>--query.timeout</code> and <code>--query.max-bytes</code> hold as well, see the page <a href="#/status?flag=query.">Status</a>.</p>
+    </>
   );
 }

@@ -2,10 +2,10 @@ import { useState } from 'preact/hooks';
 import { get, post } from '../lib/api';
 import { seconds, time, whole } from '../lib/format';
 import { useLoad } from '../lib/load';
-import { hashOf } from '../lib/route';
 import { administers } from '../lib/session';
 import { ErrorBox } from '../parts/errorbox';
 import { Table } from '../parts/table';
+import { linkOf } from '../query/state';
 import { BlockForm, type Blocked } from './block';
 import { Limits } from './limits';
 import { Rules } from './rules';
@@ -45,7 +45,7 @@ export function Queries() {
       {!active.data && !active.error && <p class="quiet">Loading …</p>}
       {active.data && (
         <Table caption="Running queries" rows={active.data} empty="No query is running." columns={[
-          { title: 'Query', value: (q) => q.query, show: (q) => <a class="mono" href={hashOf('query', { expr: q.query })}>{q.query}</a> },
+          { title: 'Query', value: (q) => q.query, show: (q) => <a class="mono" href={linkOf(q.query, q.kind)}>{q.query}</a> },
           { title: 'Since', value: (q) => q.since, show: (q) => <>{time(q.since * 1000)}<br /><span class="quiet">{q.duration}</span></> },
           { title: 'Kind', value: (q) => q.kind, show: (q) => `${q.kind}${q.waiting ? ', waiting' : ''}` },
           { title: 'Range', value: (q) => q.end - q.start, show: (q) => seconds((q.end - q.start) / 1000), numeric: true },

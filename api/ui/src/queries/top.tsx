@@ -5,6 +5,7 @@ import { useLoad } from '../lib/load';
 import { hashOf, route, setParam } from '../lib/route';
 import { ErrorBox } from '../parts/errorbox';
 import { type Column, Table } from '../parts/table';
+import { linkOf } from '../query/state';
 import type { Blocked } from './block';
 
 interface TopQuery {
@@ -73,7 +74,7 @@ export function TopQueries({ block }: { block?: (b: Blocked) => void }) {
 function Text({ q }: { q: TopQuery }) {
   if (q.queryBytes) return <code>{q.query} … ({bytes(q.queryBytes)})</code>;
   if (!q.fingerprint) return <code>{q.query}</code>;
-  return <a class="mono" href={hashOf('query', { expr: q.query })}>{q.query}</a>;
+  return <a class="mono" href={linkOf(q.query, q.kind)}>{q.query}</a>;
 }
 
 /** Slowest leads to the plan of the slowest run, over the same range. */

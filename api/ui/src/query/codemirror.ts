@@ -95,6 +95,8 @@ function lookOf(dark: boolean) {
       '.cm-tooltip': { backgroundColor: 'var(--card)', color: 'var(--ink)', border: '1px solid var(--line)', borderRadius: '6px' },
       '.cm-tooltip-autocomplete > ul > li[aria-selected]': { backgroundColor: 'var(--select)', color: 'var(--ink)' },
       '.cm-completionDetail, .cm-completionInfo': { color: c.quiet },
+      // In a narrow window the help of a name would cover the other names.
+      '@media (max-width: 640px)': { '.cm-completionInfo': { display: 'none' } },
       '&.cm-focused .cm-matchingBracket': { backgroundColor: 'var(--select)' },
       '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { backgroundColor: 'var(--select)' },
     }, { dark }),

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('location', { hash: '' });
 vi.stubGlobal('addEventListener', () => {});
-const { paramsOf, rawOf, readState, spanOf } = await import('./state');
+const { linkOf, paramsOf, rawOf, readState, spanOf } = await import('./state');
 
 test('a state survives the URL', () => {
   const state = { exprs: ['up', 'a{b="&#?"}'], tab: 'table' as const, rangeSeconds: 600, endMs: 1e12, stepSeconds: 5 };
@@ -15,6 +15,11 @@ test('bad parameters take their defaults', () =>
 test('an end that no field of dates can show is the present', () => {
   for (const end of ['1e20', 'Infinity', '253402300800000', '-1']) expect(readState(new URLSearchParams({ end })).endMs).toBe(0);
   expect(readState(new URLSearchParams({ end: '253402300799999' })).endMs).toBe(253402300799999);
+});
+
+test('an instant query leads to a table, since a graph refuses ranges', () => {
+  expect(linkOf('up[5m]', 'instant')).toBe('#/query?expr=up%5B5m%5D&tab=table');
+  expect(linkOf('up', 'range')).toBe('#/query?expr=up');
 });
 
 test('the range of raw samples stands before the modifiers', () => {

@@ -1,4 +1,4 @@
-import { route, setParams } from '../lib/route';
+import { hashOf, route, setParams } from '../lib/route';
 import { formatDuration, parseDuration, stepFor } from '../lib/duration';
 
 export type Tab = 'graph' | 'stacked' | 'heatmap' | 'table' | 'raw' | 'plan';
@@ -54,6 +54,11 @@ export interface Span {
   start: number;
   end: number;
   step: number;
+}
+
+/** linkOf leads to the query of an expression, in the view that suits its kind: a graph, or a table for an instant query. */
+export function linkOf(expr: string, kind: string): string {
+  return hashOf('query', kind === 'instant' ? { expr, tab: 'table' } : { expr });
 }
 
 /** rawOf turns a selector into a query for its samples. It returns other text unchanged, and the server reports the fault. */
