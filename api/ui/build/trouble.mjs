@@ -51,6 +51,9 @@ async function severalExpressions(page, url, fault, shows) {
   await shows('B: This failed.');
   const names = await page.locator('.legend button span:not(.quiet)').allInnerTexts();
   if (names.join() !== 'A {},C {}') fault(`the legend names ${names}`);
+  await page.getByRole('button', { name: 'Remove expression 2' }).click();
+  await page.waitForURL(/expr=sum%28up%29&expr=count/);
+  if (await page.locator(':focus').innerText() !== 'Add an expression') fault('the focus is lost with the expression');
   await page.goto('about:blank');
   await page.goto(`${url}#/query?expr=sum(`);
   await shows('This failed.');

@@ -1,7 +1,7 @@
 import { useEffect, useErrorBoundary, useLayoutEffect, useState } from 'preact/hooks';
 import type { ComponentType } from 'preact';
 import { ApiError, get } from './lib/api';
-import { type Self, authorization, refused, self, tenant } from './lib/session';
+import { type Self, attempts, authorization, refused, self, tenant } from './lib/session';
 import { route } from './lib/route';
 import { pages, seen } from './pages/list';
 import { ErrorBox } from './parts/errorbox';
@@ -39,7 +39,7 @@ export function App() {
       current = false;
       clearTimeout(timer);
     };
-  }, [credentials, tries]);
+  }, [credentials, attempts.value, tries]);
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>Skip to the content</a>

@@ -19,6 +19,9 @@ export const tenant = signal('');
 /** refused is why the server wants a log-in, or "". */
 export const refused = signal('');
 
+/** attempts counts log-ins, also those with the token of the one before, which the server may know by now. */
+export const attempts = signal(0);
+
 /** self is null until the server has answered. */
 export const self = signal<Self | null>(null);
 

@@ -1,5 +1,5 @@
 import { useState } from 'preact/hooks';
-import { logInByPassword, logInByToken, refused, tenant } from '../lib/session';
+import { attempts, logInByPassword, logInByToken, refused, tenant } from '../lib/session';
 
 /** LogIn asks for a token, or for a user and a password. Both stay in memory. */
 export function LogIn() {
@@ -12,6 +12,7 @@ export function LogIn() {
     tenant.value = chosen.trim();
     if (token) logInByToken(token.trim());
     else if (user) logInByPassword(user, password);
+    attempts.value++;
   };
   return (
     <form class="login card" onSubmit={submit} aria-labelledby="login-title">

@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { lazy } from '../lib/lazy';
 import { useLoad } from '../lib/load';
 import { route } from '../lib/route';
@@ -36,11 +36,14 @@ export function QueryPage() {
     changeState({ exprs: texts });
     setRuns((n) => n + 1);
   };
+  const add = useRef<HTMLButtonElement>(null);
   const setText = (n: number, text: string) => setTexts((all) => all.map((t, i) => (i === n ? text : t)));
   const drop = (n: number) => {
     const rest = texts.filter((_, i) => i !== n);
     setTexts(rest);
     changeState({ exprs: rest });
+    // The button that had the focus is gone.
+    add.current?.focus();
   };
   return (
     <>
@@ -57,7 +60,7 @@ export function QueryPage() {
       </div>
       <div class="bar">
         <button type="button" class="primary" onClick={run}>Run</button>
-        <button type="button" onClick={() => setTexts([...texts, ''])} disabled={texts.length >= exprsMax}>Add an expression</button>
+        <button type="button" ref={add} onClick={() => setTexts([...texts, ''])} disabled={texts.length >= exprsMax}>Add an expression</button>
         <History choose={(e) => setText(texts.length - 1, e)} />
       </div>
       <TimeBar state={state} />
