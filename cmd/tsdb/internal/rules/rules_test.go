@@ -169,6 +169,14 @@ func TestReadFiles(t *testing.T) {
 	_, err = ReadFiles([]string{filepath.Join(dir, "e.yml")}, p)
 	require.EqualError(t, err, filepath.Join(dir, "e.yml")+`: 2:23: interval: not a valid duration string: "1"`+"\n"+
 		`2:60: for: not a valid duration string: "x"`)
+	_, _, err = parseFile("x", []byte("groups: [{name: g}]\n---\ngroups: [{name: h}]"), p)
+	require.ErrorContains(t, err, "x: 2:1: a second document begins; a rule file has one")
+	_, _, err = parseFile("x", []byte("groups: []\n---\n}"), p)
+	require.ErrorContains(t, err, "x: yaml: ")
+	for _, one := range []string{"", "---\ngroups: [{name: g}]\n", "groups: [{name: g}]\n---\n# end\n", "# nothing"} {
+		_, _, err = parseFile("x", []byte(one), p)
+		require.NoError(t, err, "%q", one)
+	}
 	_, _, err = parseFile("x", make([]byte, FileBytesMax+1), p)
 	require.ErrorIs(t, err, ErrFileBytes)
 }

@@ -39,6 +39,9 @@ func groupTenants(content []byte) (map[string]string, error) {
 	if err := decoder.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
 		return nil, cmp.Or(durationFaults(content), err)
 	}
+	if err := requireOneDocument(decoder); err != nil {
+		return nil, err
+	}
 	out := map[string]string{}
 	var faults []error
 	for _, g := range f.Groups {
@@ -87,6 +90,19 @@ func durationFaults(content []byte) error {
 	}
 	visit(&doc)
 	return errors.Join(faults...)
+}
+
+// requireOneDocument refuses a second document, whose rules Prometheus's parser would leave out. The second one may be empty.
+func requireOneDocument(decoder *yaml.Decoder) error {
+	var more yaml.Node
+	err := decoder.Decode(&more)
+	switch {
+	case errors.Is(err, io.EOF), err == nil && more.Content[0].Tag == "!!null":
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("%d:%d: a second document begins; a rule file has one", more.Line, more.Column)
 }
 
 // Tenant returns the tenant of a group.
