@@ -239,8 +239,8 @@ type annotated struct {
 	fromMs, toMs int64
 }
 
-// annotatedSeries returns the series of a deletion that may have annotations in its time. A renamed series also has the tsuid of
-// its stored name, while its alias holds.
+// annotatedSeries returns the series of a deletion that may have annotations in its time range. A renamed series also has the
+// tsuid of its stored name, while its alias holds.
 func (s *Server) annotatedSeries(ctx context.Context, d *deletion.Request) (doomed []annotated, err error) {
 	if s.opts.Notes == nil {
 		return nil, nil

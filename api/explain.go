@@ -243,7 +243,7 @@ func (s *Server) explainSelection(r *http.Request) (reply, *apiError) {
 	}
 	label := r.FormValue("label")
 	if (answer == index.AnswerValues) != (label != "") {
-		return reply{}, badParam("label", errors.New("of=label_values needs a label, and other answers have none"))
+		return reply{}, badParam("label", errors.New("required with of=label_values, and not allowed otherwise"))
 	}
 	l, aerr := s.lookupParams(r, func(err error) *apiError { return badParam("match[]", err) })
 	if aerr != nil {
@@ -304,7 +304,7 @@ func (s *Server) explainLookups(
 func lookupClass(named bool, places int) (read.Class, string) {
 	switch {
 	case places == 0:
-		return read.ClassNone, "the index has no such metric in this time"
+		return read.ClassNone, "the index has no such metric in this time range"
 	case !named:
 		return read.ClassSearch, "no matcher names the metric, so the series of every metric are tested"
 	case places == 1:

@@ -319,8 +319,9 @@ func TestExplainSelections(t *testing.T) {
 func TestExplainSelectionFaults(t *testing.T) {
 	h := newStack(t).Handler()
 	for parameters, fault := range map[string]string{
-		"of=rows&match[]=up": `none of series`, "of=label_values": "needs a label", "label=a&match[]=up": "needs a label",
-		"match[]=up{": "match[]", "of=series&start=never": "start",
+		"of=rows&match[]=up": `none of series`, "of=label_values": "required with of=label_values",
+		"label=a&match[]=up": "required with of=label_values",
+		"match[]=up{":        "match[]", "of=series&start=never": "start",
 	} {
 		w := send(h, "GET", "/api/v1/explain?"+parameters, "")
 		require.Equal(t, http.StatusBadRequest, w.Code, parameters)

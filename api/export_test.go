@@ -100,7 +100,7 @@ func TestImportLines(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Contains(t, w.Body.String(), fmt.Sprintf("3 of %d samples rejected (malformed_line: 1, missing_metric_name: 2)",
 		count+4))
-	require.Contains(t, w.Body.String(), fmt.Sprintf("line %d: not a JSON object", count+1))
+	require.Contains(t, w.Body.String(), fmt.Sprintf("line %d: it is not a JSON object", count+1))
 	require.Contains(t, s.query(t, "sum(count_over_time(many[1h]))"), fmt.Sprintf(`"%d"`, count))
 	require.Contains(t, s.query(t, "last"), `"1"`)
 	require.Contains(t, s.senders(), "JSON lines import")

@@ -190,9 +190,9 @@ func TestKeyvizBadInput(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Keyviz = c })
 	for query, text := range map[string]string{
 		"heatmap?rows=1025": "1024", "heatmap?rows=x": "rows", "heatmap?cols=0": "cols", "heatmap?start_key=*": "base64url",
-		"heatmap?start=2&end=1": "start must lie before end", "heatmap?start=never": "start", "heatmap?metric=cpu": "write_cells",
+		"heatmap?start=2&end=1": "start must be before end", "heatmap?start=never": "start", "heatmap?metric=cpu": "write_cells",
 		"heatmap?format=xml": "format", "heatmap?start_key=Yg&end_key=YQ": "start_key", "ranges?top=5000": "top", "cell": "t, the time",
-		"compare": "rules or layout", "compare?layout=x": "time-first", "compare?layout=static-key&rules=[]": "exclude",
+		"compare": "rules or layout", "compare?layout=x": "time-first", "compare?layout=static-key&rules=[]": "cannot be combined",
 		"compare?rules={": "rules", "compare?rules=[{\"salts\":5}]": "pattern", "compare?rules=[]x": "text follows",
 		"compare?rules=[{\"salt\":5}]": "unknown field", "cell?t=99999999999999": "1970", "cell?t=5&key=%2B": "base64url",
 		"heatmap?start=%zz": "",

@@ -136,7 +136,7 @@ type route struct {
 	byMethod bool
 	// failure answers errors; nil answers in Prometheus's envelope.
 	failure failure
-	// compressed is answer behind the compression of answers; nil if the route does not compress.
+	// compressed is answer with the compression around it; nil if the route does not compress.
 	compressed http.Handler
 	// metrics creates the metrics at the first request, so that unused endpoints cost no series.
 	metrics func() endpointMetrics
@@ -293,10 +293,10 @@ func (e *route) identified(w http.ResponseWriter, r *http.Request) (p *principal
 	forbidden := &apiError{typ: errForbidden}
 	switch needs := e.needs; {
 	case needs.scopes == 0 || !p.Scopes.Has(needs.scopes):
-		forbidden.err = fmt.Errorf("%q has the scopes %s; this needs %s", p.Name, p.Scopes, needs.scopes)
+		forbidden.err = fmt.Errorf("%q has the scopes %s; this request needs %s", p.Name, p.Scopes, needs.scopes)
 		e.refuse(w, r, rejectScope, forbidden)
 	case p.Restricted() && !needs.restricted:
-		forbidden.err = fmt.Errorf("%q may read only the series %s; this shows more than that", p.Name, p.CacheKey())
+		forbidden.err = fmt.Errorf("%q may read only the series %s; this endpoint shows more than that", p.Name, p.CacheKey())
 		e.refuse(w, r, rejectRestricted, forbidden)
 	default:
 		return e.withTenants(w, r, p)

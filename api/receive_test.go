@@ -212,7 +212,7 @@ func TestLongStrings(t *testing.T) {
 		if c.path == "/v1/metrics" {
 			require.Equal(t, 200, w.Code, w.Body)
 			require.Contains(t, w.Body.String(), `"rejectedDataPoints":"1"`)
-			require.Contains(t, w.Body.String(), "more than 2097152")
+			require.Contains(t, w.Body.String(), "2097152")
 			continue
 		}
 		require.Contains(t, []int{400, 413}, w.Code, "%s: %s", c.path, w.Body)

@@ -321,7 +321,7 @@ func (s *Server) senders(r *http.Request) (reply, *apiError) {
 // doctor answers /api/v1/status/doctor with verdicts about the server, see package api/doctor. Prometheus has no such endpoint.
 func (s *Server) doctor(r *http.Request) (reply, *apiError) {
 	if s.opts.Doctor == nil {
-		return reply{}, unavailable("the server does not judge itself")
+		return reply{}, unavailable("this server has no doctor")
 	}
 	report, err := s.opts.Doctor(r.Context())
 	if err != nil {

@@ -111,7 +111,7 @@ func (a *Authenticator) sumOf(files []string) (d digest) {
 	return sha256.Sum256(all)
 }
 
-// read reads a file up to the limit of its size; "" is empty.
+// read reads a file up to the size limit. Without a path it returns nothing.
 func (a *Authenticator) read(flag, path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

@@ -37,7 +37,7 @@ func parseWebConfig(path string, content []byte) (*webConfig, error) {
 		return nil, withoutValues(err)
 	}
 	if c.RateLimiterConfig != (web.RateLimiterConfig{}) {
-		return nil, errors.New("rate_limit is not supported: senders drop samples that are refused for it; see the flags " +
+		return nil, errors.New("rate_limit is not supported: senders drop samples that a rate limit refuses; see the flags " +
 			"--query.max-concurrency and --web.max-connections")
 	}
 	c.TLSConfig.SetDirectory(filepath.Dir(path))

@@ -220,7 +220,7 @@ func TestDiskUnknown(t *testing.T) {
 		used int64
 		want string
 	}{
-		{30 * time.Minute, 10 << 30, "When the disk is full is unknown yet: the server has watched it for 30 min and needs 60 min."},
+		{30 * time.Minute, 10 << 30, "when the disk will be full: the server has watched it for 30 min and needs 60 min."},
 		{2 * time.Hour, -1, "Within 2 h the free space did not shrink."},
 	} {
 		f := healthy()

@@ -68,7 +68,7 @@ type Skew struct {
 
 // Heat is a finding of the key heat map.
 type Heat struct {
-	// ID and Danger are the finding's, such as "hot-range". Load is the kind of load.
+	// ID, such as "hot-range", and Danger come from the finding. Load is the kind of load.
 	ID     string
 	Danger bool
 	Load   string

@@ -149,7 +149,8 @@ func cardinality(f *Facts, o *Options) []Verdict {
 	if c.Window == 0 {
 		return ok("%s series are active. The next measurement shows their growth.", count(c.SeriesNow))
 	}
-	evidence := fmt.Sprintf("%s series are active, %s were %s ago.", count(c.SeriesNow), count(c.SeriesBefore), span(c.Window))
+	evidence := fmt.Sprintf("%s series are active, and %s were active %s ago.", count(c.SeriesNow), count(c.SeriesBefore),
+		span(c.Window))
 	if c.SeriesBefore < o.SeriesJumpMin || grown < o.SeriesJumpMin || float64(grown) < o.SeriesJump*float64(c.SeriesBefore) {
 		return ok("%s", evidence)
 	}

@@ -19,7 +19,7 @@ type Options struct {
 	// HotShareGoal is the share of the load that a range should have at most. It decides the number of salts in the advice.
 	HotShareGoal float64
 
-	// HotPerSecond is the load of a hot range from which it is more than a remark.
+	// HotPerSecond is the load from which a hot range is more than a remark.
 	HotPerSecond float64
 
 	// WideRowBytes is the size of a wide row, HugeRowBytes the size of one that endangers reads. RowBytesMax is the largest row.
@@ -27,13 +27,14 @@ type Options struct {
 	RowBytesMax                float64
 
 	// SeriesJump is the growth of the active series within the window that counts as a jump, 0.5 for a half. SeriesJumpMin is
-	// the least number of series before and of new ones.
+	// the minimum of the series before the jump, and of the new ones.
 	SeriesJump    float64
 	SeriesJumpMin int
 
-	// FlushAge is the age of unflushed rows that is no lag.
+	// FlushAge is the time without a flush at which unflushed rows count as lag.
 	FlushAge time.Duration
-	// DebtShare is the part of the store that waits for compaction before the check warns. DebtBytesMin is the minimum debt.
+	// DebtShare is the share of the store that may wait for compaction before the check warns. DebtBytesMin is the minimum
+	// debt.
 	DebtShare    float64
 	DebtBytesMin float64
 	// ReadRuns is the number of sorted runs that a read may search before the check warns.

@@ -31,13 +31,15 @@ func diskFull(f *Facts, o *Options) []Verdict {
 	share := free / max(float64(last.TotalBytes), 1)
 	evidence := fmt.Sprintf("%s of %s are free (%.0f %%).", byteText(free), byteText(float64(last.TotalBytes)), 100*share)
 	v := Verdict{
-		Level: OK, Advice: "Enlarge the disk, or keep samples for a shorter time. The second command shows what an age would free.",
+		Level: OK,
+		Advice: "Enlarge the disk, or keep samples for a shorter time. The second command shows how much space a retention " +
+			"would free.",
 		Command: lines("--storage.retention.raw=15d", "curl 'http://127.0.0.1:9480/api/v1/status/retention?raw=15d'"),
 	}
 	switch grown := float64(first.FreeBytes - last.FreeBytes); {
 	case window < o.DiskWindowMin:
-		evidence += fmt.Sprintf(" When the disk is full is unknown yet: the server has watched it for %s and needs %s.", span(window),
-			span(o.DiskWindowMin))
+		evidence += fmt.Sprintf(" The server cannot say yet when the disk will be full: the server has watched it for %s and needs %s.",
+			span(window), span(o.DiskWindowMin))
 	case grown <= 0:
 		evidence += fmt.Sprintf(" Within %s the free space did not shrink.", span(window))
 	default:
@@ -176,8 +178,8 @@ func rollupLag(f *Facts, o *Options) []Verdict {
 	}
 	return []Verdict{{
 		Level: level, Evidence: evidence,
-		Advice: "Queries of these days read samples, which is slower but right. Samples stay until the rollups exist. The log names " +
-			"failures. A backfill delays the job on purpose.",
+		Advice: "Queries of these days read samples, which is slower but correct. Samples stay until the rollups exist. The log " +
+			"names failures. A backfill delays the job on purpose.",
 		Command: "journalctl -u halite -g rollup",
 	}}
 }
@@ -193,7 +195,7 @@ func sweepLag(f *Facts, o *Options) []Verdict {
 		since = time.Duration(float64(f.NowMs)-1000*last) * time.Millisecond
 		evidence = fmt.Sprintf("The last complete sweep ended %s ago. ", span(since))
 	}
-	evidence += fmt.Sprintf("%s sweeps failed within %s. %s deletions wait for their cleaning.", count(failed), span(f.Window),
+	evidence += fmt.Sprintf("%s sweeps failed within %s. %s deletions wait for cleaning.", count(failed), span(f.Window),
 		count(f.Values[tombstones]))
 	if failed == 0 && since < o.SweepLag {
 		return ok("%s", evidence)

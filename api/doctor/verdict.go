@@ -35,7 +35,7 @@ type Verdict struct {
 	// Advice says what to do. Command is a command, a flag or lines of a configuration file; "" if none fixes it.
 	Advice  string `json:"advice"`
 	Command string `json:"command"`
-	// Docs is the place of the documents that explains the verdict.
+	// Docs is the place in the documents that explains the verdict.
 	Docs string `json:"docs"`
 }
 
@@ -67,7 +67,7 @@ type check struct {
 func checks() []check {
 	return []check{
 		{"readiness", "the server", readiness},
-		{"disk", "the disk of the data", diskFull},
+		{"disk", "the data disk", diskFull},
 		{"damage", "stored data", damage},
 		{"limits", "limits", limitsNear},
 		{"refused", "senders", refused},

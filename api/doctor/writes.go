@@ -12,7 +12,7 @@ func limitsNear(f *Facts, o *Options) (out []Verdict) {
 	all := slices.Concat(f.Limits, []Limit{
 		{"memory of queries", true, f.Values[queryBytes], f.Values[queryBytesMax], "--query.max-total-bytes=4GB"},
 		{"connections", false, f.Values[connections], f.Values[connectionsMax], "--web.max-connections=1024"},
-		{"deletions that wait for their cleaning", false, f.Values[tombstones], f.Values[tombstonesMax], "tsdb delete --clean"},
+		{"deletions that wait for cleaning", false, f.Values[tombstones], f.Values[tombstonesMax], "tsdb delete --clean"},
 	})
 	share := func(l Limit) float64 {
 		if l.Max <= 0 {
@@ -40,7 +40,7 @@ func limitsNear(f *Facts, o *Options) (out []Verdict) {
 	if share(all[0]) == 0 {
 		return ok("No limit is in use.")
 	}
-	return ok("The limit nearest to its maximum is %s: %s", all[0].Name, all[0].text(share(all[0])))
+	return ok("The limit that is closest to its maximum is %s: %s", all[0].Name, all[0].text(share(all[0])))
 }
 
 func (l *Limit) text(share float64) string {

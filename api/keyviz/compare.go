@@ -33,7 +33,7 @@ type Side struct {
 }
 
 // Compare answers /api/v1/keyviz/compare. The parameter rules is a list of schema rules as in /api/v1/status/schema; their
-// hours do not matter. Instead of it, layout names other keys, see package replay.
+// hours do not matter. The parameter layout names other keys instead, see package replay.
 func (h *Handler) Compare(r *http.Request) (any, error) {
 	format, err := formatOf(r)
 	if err != nil {
@@ -70,7 +70,7 @@ func layoutOf(r *http.Request, s *keyviz.Sample) (replay.Layout, error) {
 	rules, name := r.FormValue("rules"), r.FormValue("layout")
 	switch {
 	case rules != "" && name != "":
-		return nil, fmt.Errorf("%w: rules and layout exclude each other", ErrBadRequest)
+		return nil, fmt.Errorf("%w: rules and layout cannot be combined; set one of them", ErrBadRequest)
 	case name != "":
 		layout, err := replay.Named(name, s)
 		if err != nil {
@@ -78,7 +78,7 @@ func layoutOf(r *http.Request, s *keyviz.Sample) (replay.Layout, error) {
 		}
 		return layout, nil
 	case rules == "":
-		return nil, fmt.Errorf("%w: rules or layout is needed: the keys to compare with", ErrBadRequest)
+		return nil, fmt.Errorf("%w: rules or layout is required; it defines the keys to compare with", ErrBadRequest)
 	}
 	schema, err := ParseRules([]byte(rules))
 	if err != nil {

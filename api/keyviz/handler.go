@@ -31,7 +31,7 @@ const (
 // ErrOff means that the server counts no load.
 var ErrOff = errors.New("the key heat map is off: start the server with --keyviz.max-memory above 0")
 
-// ErrBadRequest means that the parameters of a request make no sense.
+// ErrBadRequest means that the parameters of a request are invalid.
 var ErrBadRequest = keyviz.ErrBadRequest
 
 // Options of a Handler. ParseTime is required.
@@ -285,7 +285,7 @@ func (h *Handler) request(r *http.Request) (q keyviz.Request, err error) {
 func (h *Handler) time(name, text string) (int64, error) {
 	t, err := h.opts.ParseTime(text)
 	if err == nil && (t.UnixMilli() < 1 || t.UnixMilli() > keyschema.TimeMaxMs) {
-		err = errors.New("it lies outside of 1970 to the last hour that keys hold")
+		err = errors.New("it is before 1970 or after the last hour that keys can hold")
 	}
 	if err != nil {
 		return 0, fmt.Errorf("%w: %s: %w", ErrBadRequest, name, err)
@@ -313,7 +313,7 @@ func within(ctx context.Context, start, end string) (from, to string, err error)
 		end = last
 	}
 	if end != "" && start >= end {
-		return "", "", fmt.Errorf("%w: no key of the tenant lies from start_key to end_key", ErrBadRequest)
+		return "", "", fmt.Errorf("%w: the tenant has no keys from start_key to end_key", ErrBadRequest)
 	}
 	return start, end, nil
 }
@@ -357,7 +357,7 @@ func (h *Handler) tablets(ctx context.Context) ([]Tablet, error) {
 type Range struct {
 	Row
 	End string `json:"end"`
-	// Total is the sum of the counts, Share its part of all keys, PerSecond the mean rate.
+	// Total is the sum of the counts, Share its share of the sum over all keys, PerSecond the mean rate.
 	Total     float64 `json:"total"`
 	Share     float64 `json:"share"`
 	PerSecond float64 `json:"perSecond"`
@@ -441,7 +441,7 @@ func (h *Handler) Cell(r *http.Request) (any, error) {
 	}
 	first, last := tenantKeys(r.Context())
 	if key < first || last != "" && key >= last {
-		return nil, fmt.Errorf("%w: key is no key of the tenant", ErrBadRequest)
+		return nil, fmt.Errorf("%w: the parameter key is not a key of the tenant", ErrBadRequest)
 	}
 	cell, found := h.opts.Collector.Cell(tMs, key)
 	// A range across the border of a tenant would show the load of others.

@@ -90,8 +90,8 @@ func New(opts Options) (*Limiter, error) {
 	c.metrics = metricSet{
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_http_connections_ended_total",
-			Help: "Connections that the server has ended: idle while another client waited for a connection, no progress of an " +
-				"answer within the send timeout, or a slow client while queries needed memory.",
+			Help: "Connections that the server closed. They were idle while another client waited, made no progress " +
+				"within the send timeout, or were slow while queries needed memory.",
 		}, []string{"reason"}),
 		acceptErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_http_accept_errors_total", Help: "Failures to accept a connection. The server tries again.",
@@ -110,7 +110,7 @@ func New(opts Options) (*Limiter, error) {
 			Name: "tsdb_http_connections", Help: "Open connections.",
 		}, func() float64 { return float64(len(c.slots)) }),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "tsdb_http_connections_max", Help: "Most open connections.",
+			Name: "tsdb_http_connections_max", Help: "Maximum number of open connections.",
 		}, func() float64 { return float64(cap(c.slots)) }),
 	} {
 		faults = append(faults, opts.Registerer.Register(m))

@@ -21,7 +21,7 @@ const (
 	acceptPauseMax = time.Second
 )
 
-// slotPoll is the interval in which a waiting connection checks for an idle one to replace.
+// slotPoll is the interval at which a waiting connection checks for an idle one to replace.
 const slotPoll = 20 * time.Millisecond
 
 // Accept implements net.Listener.

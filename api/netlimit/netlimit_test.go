@@ -209,7 +209,7 @@ func TestAcceptErrors(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, code)
 	require.Equal(t, 3., testutil.ToFloat64(conns.metrics.acceptErrors))
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP tsdb_http_connections_max Most open connections.
+# HELP tsdb_http_connections_max Maximum number of open connections.
 # TYPE tsdb_http_connections_max gauge
 tsdb_http_connections_max 512
 `), "tsdb_http_connections_max"))

@@ -14,7 +14,7 @@ import (
 // rename answers /api/uid/rename with an alias: the name answers as the new one at all times.
 func (h *Handlers) rename(w http.ResponseWriter, r *http.Request) error {
 	if h.opts.Aliases == nil || !h.opts.MayRename {
-		return &failure{status: http.StatusForbidden, message: "names can be renamed with --web.enable-admin-api only"}
+		return &failure{status: http.StatusForbidden, message: "renaming needs --web.enable-admin-api"}
 	}
 	names := map[string]string{}
 	if r.Method == http.MethodPost {

@@ -57,12 +57,12 @@ func appendShortest(dst []byte, v float64) []byte {
 // Let v = m * 2^e. The number of decimals is chosen so that the last bit of m is worth one to ten units of the last decimal.
 // The decimal numbers that read back as v lie within half a bit of v. There are one to ten of them, and at most one ends in
 // zero. If one ends in zero, it is the shortest; otherwise the nearest one is taken. The arithmetic is exact in 128 bits, 64
-// of them behind the point, because 5^decimals fits a word. The bounds are odd multiples of 5^decimals and never integers,
-// so it does not matter whether they read back as v.
+// of them after the point, because 5^decimals fits a word. The bounds are odd multiples of 5^decimals and never integers, so
+// it does not matter whether they read back as v.
 func appendFraction(dst []byte, v float64, mantissa uint64) []byte {
 	exponent := int(math.Float64bits(v)>>mantissaBits) - exponentBias // -72 to -1
 	decimals := (-exponent*78913)>>18 + 1                             // rounded up: 78913 / 2^18 is log10(2)
-	unit := fives[decimals] << uint(exponent+decimals+mantissaBits+1) // half a bit, with 54 bits behind the point
+	unit := fives[decimals] << uint(exponent+decimals+mantissaBits+1) // half a bit, with 54 bits after the point
 	whole, part := bits.Mul64((mantissa|1<<mantissaBits)<<11, unit)
 	_, carry := bits.Add64(part, unit<<10, 0)
 	highest := whole + unit>>54 + carry

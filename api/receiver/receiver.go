@@ -47,6 +47,6 @@ func (a *Answer) Write(w http.ResponseWriter) {
 		w.Header().Set("Content-Type", a.Type)
 	}
 	w.WriteHeader(a.Status)
-	// A failed write means that the client is gone; nobody is left to tell.
+	// A failed write means that the client is gone, so there is nobody to notify.
 	_, _ = w.Write(a.Body)
 }

@@ -69,7 +69,7 @@ func (f *FrameDecoder) Decode(m *prompb.ChunkedReadResponse) error {
 		return fmt.Errorf("read a frame: %w", err)
 	}
 	if size > f.bytesMax {
-		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrFrame, size, f.bytesMax)
+		return fmt.Errorf("%w: it has %d bytes, more than the limit of %d", ErrFrame, size, f.bytesMax)
 	}
 	var sum [crc32.Size]byte
 	if _, err := io.ReadFull(f.r, sum[:]); err != nil {

@@ -48,5 +48,5 @@ func TestFrames(t *testing.T) {
 	frame[len(frame)-1]++
 	require.ErrorContains(t, NewFrameDecoder(bytes.NewReader(frame), 100).Decode(&m), "its checksum is wrong")
 	require.ErrorIs(t, NewFrameDecoder(bytes.NewReader(frame[:3]), 100).Decode(&m), ErrFrame)
-	require.ErrorContains(t, NewFrameDecoder(bytes.NewReader(frame), 1).Decode(&m), "more than 1")
+	require.ErrorContains(t, NewFrameDecoder(bytes.NewReader(frame), 1).Decode(&m), "more than the limit of 1")
 }

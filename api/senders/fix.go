@@ -127,7 +127,9 @@ func labelFix(reason string) (f Fix, ok bool) {
 	case ingest.ReasonEmptyLabelName, ingest.ReasonDuplicateLabel, ingest.ReasonInvalidUTF8:
 		return Fix{Words: "the labels are invalid. The sender has a fault"}, true
 	case ingest.ReasonReservedName:
-		return Fix{Words: "a metric's name begins with '&', which is for tenants, or a label is " + keyschema.TenantLabel}, true
+		return Fix{
+			Words: "a metric's name begins with '&', which is reserved for tenants, or a label is " + keyschema.TenantLabel,
+		}, true
 	case ingest.ReasonSeriesLimit:
 		return Fix{"the limit of active series is reached", "--ingest.max-series=0", inFlags}, true
 	case ingest.ReasonTenantSeriesLimit:

@@ -17,7 +17,7 @@ type kind struct {
 }
 
 const (
-	// logInterval is the least time between two log lines about one kind of refusal.
+	// logInterval is the minimum time between two log lines about one kind of refusal.
 	logInterval = time.Minute
 	// windowMinutes is the time over which Refusals counts.
 	windowMinutes = 60

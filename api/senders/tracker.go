@@ -50,7 +50,7 @@ type Status struct {
 	RefusedRequests map[string]uint64 `json:"refusedRequests"`
 	RefusedSamples  map[string]uint64 `json:"refusedSamples"`
 	LastRefusal     *Example          `json:"lastRefusal,omitempty"`
-	// AheadMs is the least time by which the newest sample of the last request lies in the future; 0 if it does not.
+	// AheadMs is a lower bound of how far the newest sample of the last request lies in the future; 0 if it does not.
 	AheadMs   int64     `json:"aheadMs,omitempty"`
 	FirstTime time.Time `json:"firstTime"`
 	LastTime  time.Time `json:"lastTime"`

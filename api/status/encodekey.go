@@ -43,7 +43,7 @@ type RowKey struct {
 	Key       string `json:"key"`
 	KeyBase64 string `json:"keyBase64"`
 	SizeBytes int    `json:"sizeBytes"`
-	// Parts are the parts of the key in their order, with the separators behind them.
+	// Parts are the parts of the key in their order, with the separators after them.
 	Parts []KeyPart `json:"parts"`
 	Salt  int       `json:"salt"`
 	// SaltFrom are the labels that decide the salt; "" stands for all labels. The metric always counts too.

@@ -16,7 +16,7 @@ import (
 
 // Errors of requests. All other errors are the server's fault.
 var (
-	// ErrBadRequest means that the parameters of a request make no sense.
+	// ErrBadRequest means that the parameters of a request are invalid.
 	ErrBadRequest = errors.New("bad request")
 	// ErrOff means that the server does not have what the request asks for.
 	ErrOff = errors.New("the server does not have this")

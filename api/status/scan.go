@@ -28,7 +28,7 @@ type scan struct {
 	// labelled has the values of each label of the requested metric, with the days on which they occur.
 	labelled map[string]map[string]onDays
 	cut      map[string]bool // labels with more values
-	masks    []uint32        // the hours of a series by day, the day before the first one in front
+	masks    []uint32        // the hours of a series by day; the first element is the day before the first day
 }
 
 // onDays says whether a value occurs on the day and on the day before.

@@ -141,7 +141,7 @@ func New(o Options) *Handler {
 }
 
 // Answer answers a request with the parameters start and end. The form of the request is parsed. The error wraps
-// keyviz.ErrBadRequest if the parameters make no sense.
+// keyviz.ErrBadRequest if the parameters are invalid.
 func (h *Handler) Answer(r *http.Request) (any, error) {
 	a, err := h.times(r)
 	if err != nil {
@@ -190,7 +190,7 @@ func (h *Handler) times(r *http.Request) (*Answer, error) {
 		}
 		t, err := h.opts.ParseTime(text)
 		if err == nil && (t.UnixMilli() < 1 || t.UnixMilli() > keyschema.TimeMaxMs) {
-			err = errors.New("it lies outside of 1970 to the last hour that keys hold")
+			err = errors.New("it is before 1970 or after the last hour that keys can hold")
 		}
 		if err != nil {
 			return fmt.Errorf("%w: %s: %w", keyviz.ErrBadRequest, name, err)
@@ -206,7 +206,7 @@ func (h *Handler) times(r *http.Request) (*Answer, error) {
 		return nil, err
 	}
 	if a.StartMs >= a.EndMs {
-		return nil, fmt.Errorf("%w: start must lie before end", keyviz.ErrBadRequest)
+		return nil, fmt.Errorf("%w: start must be before end", keyviz.ErrBadRequest)
 	}
 	return a, nil
 }

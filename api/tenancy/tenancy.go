@@ -114,7 +114,7 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 	switch {
 	case use == None && n > 0:
 		return nil, refuse(http.StatusForbidden, ReasonForbidden,
-			"%q acts for tenant %s; this affects the whole server", p.Name, strings.Join(p.Tenants, "|"))
+			"%q acts for tenant %s; this request affects the whole server", p.Name, strings.Join(p.Tenants, "|"))
 	case use == None, n == 0 && (use == Look || use == NoSeries):
 		return p, nil
 	case n == 0:
@@ -125,7 +125,7 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s %s",
 			p.Name, Header, fault)
 	case use != Read && use != NoSeries && n > 1:
-		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "this is for one tenant, not for %d; name it in the header %s",
+		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "this request is for one tenant, not for %d; name it in the header %s",
 			n, Header)
 	}
 	for _, name := range p.Tenants {

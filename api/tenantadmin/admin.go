@@ -32,13 +32,13 @@ const (
 // ErrDefault means that the default tenant cannot be dropped or added.
 var ErrDefault = errors.New("the default tenant always exists; delete its series with `tsdb delete`")
 
-// Writer knows and drops what tenants have. *ingest.Ingester and *direct.Direct are Writers.
+// Writer knows and drops the data of tenants. *ingest.Ingester and *direct.Direct are Writers.
 type Writer interface {
 	// TenantUses returns what each tenant uses of its limits.
 	TenantUses(others ...string) map[string]tenantlimits.Use
 	// CountTenant counts what DropTenant would remove.
 	CountTenant(ctx context.Context, tenant string) (ingest.TenantContent, error)
-	// DropTenant removes all that a tenant has, and refuses its writes until ReopenTenant.
+	// DropTenant removes all data of a tenant, and refuses its writes until ReopenTenant.
 	DropTenant(ctx context.Context, tenant string) (series int, err error)
 	// ReopenTenant takes writes of a tenant again.
 	ReopenTenant(tenant string)
@@ -179,7 +179,7 @@ func (a *Admin) find(ctx context.Context, name string) (t tenants.Tenant, err er
 	return t, fmt.Errorf("%w: %q", tenants.ErrUnknown, name)
 }
 
-// Drop removes a tenant and all that it has. It waits until nothing is left. If ctx ends or the removal fails, the
+// Drop removes a tenant and all its data. It waits until nothing is left. If ctx ends or the removal fails, the
 // server continues by itself, even after a restart. It returns the number of series.
 func (a *Admin) Drop(ctx context.Context, name string) (series int, err error) {
 	if _, err := a.find(ctx, name); err != nil {
@@ -316,7 +316,7 @@ func (a *Admin) List(ctx context.Context) ([]Usage, error) {
 	return out, nil
 }
 
-// UsageOf returns what one tenant uses, with sizes of this moment. The error may be tenants.ErrUnknown.
+// UsageOf returns the usage of one tenant, and measures its sizes now. The error may be tenants.ErrUnknown.
 func (a *Admin) UsageOf(ctx context.Context, name string) (u Usage, err error) {
 	if name != keyschema.DefaultTenant {
 		if _, err := a.find(ctx, name); err != nil {

@@ -62,7 +62,7 @@ func newFiles(tree fs.FS) (*Files, error) {
 		f.byName[strings.TrimSuffix(strings.TrimPrefix(name, "dist/"), ".gz")] = one
 	}
 	if f.byName[indexName] == nil {
-		return nil, errors.New("ui: dist has no " + indexName + "; npm run build in api/ui makes it")
+		return nil, errors.New("ui: dist has no " + indexName + "; run npm run build in api/ui")
 	}
 	return f, nil
 }

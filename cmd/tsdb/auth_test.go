@@ -188,7 +188,7 @@ func TestLogIn(t *testing.T) {
 		{"POST", "/api/v1/write", "", body, 401, "log in"},
 		{"POST", "/api/v1/write", "wrong", body, 401, "the token is unknown"},
 		{"POST", "/api/v1/write", "boss:wrong", body, 401, "the user or the password is wrong"},
-		{"POST", "/api/v1/write", "read-secret", body, 403, "has the scopes read; this needs write"},
+		{"POST", "/api/v1/write", "read-secret", body, 403, "has the scopes read; this request needs write"},
 		{"POST", "/api/v1/write", "write-secret", body, 204, ""},
 		{"POST", "/api/v1/write", "boss:user-secret", body, 204, ""},
 		{"GET", "/api/v1/query?query=count(secured)", "write-secret", nil, 403, "this needs read"},

@@ -347,7 +347,7 @@ func TestImportFiles(t *testing.T) {
 	piped, err := cmd.CombinedOutput()
 	require.Error(t, err, "a line is bad")
 	require.Contains(t, string(piped), "Standard input can be read once only")
-	require.Contains(t, string(piped), "Rejected 1 samples (malformed_line: 1); first: line 2: not a JSON object")
+	require.Contains(t, string(piped), "Rejected 1 samples (malformed_line: 1); first: line 2: it is not a JSON object")
 	code, a = s.get("/api/v1/query", url.Values{"query": {"last_over_time(piped[2h])"}})
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, string(a.Data), `"1"`)

@@ -46,7 +46,7 @@ func (r *Request) Validate(now time.Time) error {
 	r.Rows, r.Columns = cmp.Or(r.Rows, RowsDefault), cmp.Or(r.Columns, ColumnsDefault)
 	switch {
 	case r.FromMs < 0 || r.FromMs >= r.ToMs:
-		return fmt.Errorf("%w: start must lie before end, and not before 1970", ErrBadRequest)
+		return fmt.Errorf("%w: start must be before end, and not before 1970", ErrBadRequest)
 	case r.End != "" && r.Start >= r.End:
 		return fmt.Errorf("%w: start_key must lie below end_key", ErrBadRequest)
 	case r.Rows < 1 || r.Rows > RowsMax:

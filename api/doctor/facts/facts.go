@@ -20,14 +20,14 @@ import (
 const (
 	// heatWindow is the time whose load is diagnosed. Findings that ended before heatRecent are over.
 	heatWindow, heatRecent = 6 * time.Hour, time.Hour
-	// loadWindow is the time in which the busiest minute of a metric is looked for. An hour's rows are flushed together, so it is
-	// longer than an hour.
+	// loadWindow is the time in which the collector looks for the busiest minute of a metric. It is longer than an hour,
+	// because the rows of an hour are flushed together.
 	loadWindow = 2 * time.Hour
 	// sendersMax, wideMax and metricsMax bound the facts of a kind.
 	sendersMax, wideMax, metricsMax = 1000, 10, 100
 )
 
-// Facts collects the facts of now.
+// Facts collects the current facts.
 func (c *Collector) Facts(ctx context.Context) (*doctor.Facts, error) {
 	values, err := c.sample()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Collector) Facts(ctx context.Context) (*doctor.Facts, error) {
 	return f, nil
 }
 
-// remembered adds what the rings know.
+// remembered adds the facts that the rings hold.
 func (c *Collector) remembered(f *doctor.Facts) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	errNoDeletion = errors.New("only /api/query deletes")
+	errNoDeletion = errors.New("only /api/query can delete")
 	errSeveral    = errors.New("a deletion is for one tenant, not for several")
-	errNoBody     = errors.New("the query is the body of a POST request")
+	errNoBody     = errors.New("a deletion needs the query in the body of a POST request")
 )
 
 // mayDelete returns an error unless the request may delete the samples that it reads.

@@ -77,7 +77,7 @@ func (f timeFormat) parse(text string) (int64, error) {
 	}
 	at, err := time.Parse(layout, text)
 	if err != nil {
-		return 0, errors.New("the timestamp does not have its format")
+		return 0, errors.New("the timestamp does not have the format of its column")
 	}
 	return at.UnixMilli(), nil
 }
@@ -136,7 +136,7 @@ func parseFormat(text string) ([]column, error) {
 		}
 	}
 	if values == 0 {
-		return nil, fmt.Errorf("%q has no column of the kind metric", text)
+		return nil, fmt.Errorf("%q has no column of kind metric", text)
 	}
 	return columns, checkOne(columns)
 }
@@ -144,7 +144,7 @@ func parseFormat(text string) ([]column, error) {
 // parseNames reads the names of columns: __value__, __timestamp__ or __timestamp__:FORMAT, and labels.
 func parseNames(names []string) ([]column, error) {
 	if len(names) > columnsMax {
-		return nil, fmt.Errorf("%d columns, more than %d", len(names), columnsMax)
+		return nil, fmt.Errorf("it has %d columns, more than the limit of %d", len(names), columnsMax)
 	}
 	var columns []column
 	values := 0
@@ -170,7 +170,7 @@ func parseNames(names []string) ([]column, error) {
 		}
 	}
 	if values > 1 {
-		return nil, fmt.Errorf("%d columns %s", values, valueColumn)
+		return nil, fmt.Errorf("%d columns have the name %s", values, valueColumn)
 	}
 	return columns, checkOne(columns)
 }
@@ -190,7 +190,7 @@ func checkOne(columns []column) error {
 		}
 	}
 	if times > 1 {
-		return fmt.Errorf("%d columns have times", times)
+		return fmt.Errorf("%d columns hold timestamps, at most one may", times)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func TestBadRows(t *testing.T) {
 	t.Parallel()
 	format := url.Values{"format": {"1:label:host,2:metric:temp,3:time:unix_ms"}}
 	for _, c := range []struct{ row, fault string }{
-		{"a,1", "line 4: 2 columns, and the format has 3"}, {"a,x,1", "line 4: column 2: the value is not a number"},
+		{"a,1", "line 4: the row has 2 columns, but the format has 3"}, {"a,x,1", "line 4: column 2: the value is not a number"},
 		{"a,1,1.5", "line 4: column 3: the timestamp is not a whole number"}, {"a\"b,1,1", "line 4: bare"},
 	} {
 		got, rejected := parse(t, format, "a,1,1\na,1,2\n", "a,1,3\n"+c.row+"\na,1,5\n")
@@ -90,8 +90,8 @@ func TestBadRows(t *testing.T) {
 	}
 	for _, c := range []struct{ format, fault string }{
 		{"1:label", "not of the form"}, {"0:label:a", "not a number from 1"}, {"1:x:a,2:metric:b", `kind "x" is unknown`},
-		{"1:label:a", "no column of the kind metric"}, {"1:metric:a,1:label:b", "described twice"},
-		{"1:time:x,2:metric:a", `time format "x" is unknown`}, {"1:metric:a,2:time:unix_s,3:time:unix_s", "2 columns have times"},
+		{"1:label:a", "no column of kind metric"}, {"1:metric:a,1:label:b", "described twice"},
+		{"1:time:x,2:metric:a", `time format "x" is unknown`}, {"1:metric:a,2:time:unix_s,3:time:unix_s", "2 columns hold timestamps"},
 		{"1:metric:a,2:label:x,3:label:x", `two columns have the label "x"`},
 	} {
 		require.ErrorContains(t, open(url.Values{"format": {c.format}}).Check(), c.fault, c.format)
@@ -99,7 +99,7 @@ func TestBadRows(t *testing.T) {
 	var b batch.Batch
 	b.Reset(batch.Bounds{ItemsMax: 10})
 	require.ErrorContains(t, open(nil).Parse([]byte("a,,b\n"), &b), "header: a column has no name")
-	require.ErrorContains(t, open(nil).Parse([]byte("__name__,value\nup,1\n"), &b), "header: no column __value__")
+	require.ErrorContains(t, open(nil).Parse([]byte("__name__,value\nup,1\n"), &b), "header: it has no column __value__")
 }
 
 func TestEncoder(t *testing.T) {
@@ -145,7 +145,7 @@ func TestPlainRows(t *testing.T) {
 		require.Equal(t, want, got)
 		require.Equal(t, wantRejected, rejected)
 		require.Len(t, got, 3)
-		require.Contains(t, rejected[0].Detail, "line 6: 3 columns")
+		require.Contains(t, rejected[0].Detail, "line 6: the row has 3 columns")
 	}
 	got, _ := parse(t, replaced, plain)
 	require.Equal(t, []string{"__name__=m,host=z 1@1", "__name__=m,host=z 2@2", "__name__=m,host=z 3@3"}, got)

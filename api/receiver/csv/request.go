@@ -144,7 +144,7 @@ func (x *request) append(row []string, b *batch.Batch) (err error) {
 			return fmt.Errorf("header: %w", err)
 		}
 		if !slices.ContainsFunc(x.columns, func(c column) bool { return c.kind == value }) {
-			return fmt.Errorf("header: no column %s, and the parameter format is missing", valueColumn)
+			return fmt.Errorf("header: it has no column %s, and the parameter format is missing", valueColumn)
 		}
 		x.plan()
 		return nil
@@ -164,7 +164,7 @@ func (x *request) append(row []string, b *batch.Batch) (err error) {
 func (x *request) row(row []string) (tsMs int64, err error) {
 	x.samples, tsMs = x.samples[:0], x.nowMs
 	if len(row) < len(x.columns) {
-		return 0, fmt.Errorf("%d columns, and the format has %d", len(row), len(x.columns))
+		return 0, fmt.Errorf("the row has %d columns, but the format has %d", len(row), len(x.columns))
 	}
 	for _, n := range x.numbers {
 		text, c := row[n], &x.columns[n]

@@ -311,7 +311,7 @@ func (p *Parser) appendFields(dst, key []byte) ([]byte, error) {
 		}
 	}
 	if found, _, _ := parser.Series(); len(found) != len(series) {
-		return dst, fmt.Errorf("%s: more than a series, a value and a time", p.lines.place(series))
+		return dst, fmt.Errorf("%s: more text after the timestamp", p.lines.place(series))
 	}
 	var ls labels.Labels
 	parser.Labels(&ls)

@@ -70,7 +70,7 @@ func TestBadLines(t *testing.T) {
 		{`up 1`, "not a JSON object"},
 		{`{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]`, ""},
 		{`{"metric":{"__name__":"up"},"values":[1],"timestamps":[1]} x`, "text after the JSON object"},
-		{`{"metric":{},"values":[1],"timestamps":[1]}`, "no labels in metric"},
+		{`{"metric":{},"values":[1],"timestamps":[1]}`, "the metric has no labels"},
 		{`{"metric":{"a":1},"values":[1],"timestamps":[1]}`, `the value of label "a" is not a string`},
 		{`{"metric":{"a":"b"},"values":[1,2],"timestamps":[1]}`, "2 values and 1 timestamps"},
 		{`{"metric":{"a":"b"},"values":[],"timestamps":[]}`, "0 values and 0 timestamps"},

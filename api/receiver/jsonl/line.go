@@ -32,7 +32,7 @@ func (l *line) parse(it *jsoniter.Iterator, text []byte) error {
 	it.ResetBytes(text)
 	it.Error = nil
 	if it.WhatIsNext() != jsoniter.ObjectValue {
-		return errors.New("not a JSON object")
+		return errors.New("it is not a JSON object")
 	}
 	it.ReadObjectCB(l.member)
 	if it.Error != nil {
@@ -42,10 +42,10 @@ func (l *line) parse(it *jsoniter.Iterator, text []byte) error {
 		return errors.New("text after the JSON object")
 	}
 	if len(l.labels) == 0 {
-		return errors.New("no labels in metric")
+		return errors.New("the metric has no labels")
 	}
 	if values := len(l.values) + len(l.histograms); len(l.tsMs) == 0 || values != len(l.tsMs) {
-		return fmt.Errorf("%d values and %d timestamps", values, len(l.tsMs))
+		return fmt.Errorf("it has %d values and %d timestamps", values, len(l.tsMs))
 	}
 	return nil
 }

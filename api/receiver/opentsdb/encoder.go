@@ -17,7 +17,7 @@ type Encoder struct {
 	Omitted Omitted
 
 	names  *Names
-	metric []byte // with the space behind it
+	metric []byte // with the space after it
 	tags   []byte // with the space in front of each, and a line feed
 	fault  *int64 // the counter for all samples of the series; nil if the series can be written
 	body   []byte

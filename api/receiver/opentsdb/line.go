@@ -86,7 +86,7 @@ func (l *Lines) parseLine(word, arguments []byte, b *batch.Batch) (err error) {
 	var fault error
 	switch {
 	case len(arguments) > l.bytesMax:
-		fault = argument("line has %d bytes, more than %d", len(arguments), l.bytesMax)
+		fault = argument("the line has %d bytes, more than the limit of %d", len(arguments), l.bytesMax)
 	case word[0] == 'p':
 		fault, err = l.put(arguments, b)
 	case word[0] == 'r':

@@ -130,7 +130,7 @@ func TestBadLines(t *testing.T) {
 			"the group by aggregator of null",
 		"histogram m 1 0 AAA= a=b": "histogram: illegal argument: " + errBinary.Error(),
 		"put m 1 1 a=" + strings.Repeat("b", 5000):// too long
-		"put: illegal argument: line has 5008 bytes, more than 4096",
+		"put: illegal argument: the line has 5008 bytes, more than the limit of 4096",
 	} {
 		got, b, l := parsedLines(t, "put ok 1 1 a=b\n"+line+"\nput ok 1 2 a=b\n")
 		require.Len(t, got, 2, line)
@@ -201,7 +201,7 @@ func TestBadBodies(t *testing.T) {
 		"7":             "The JSON must start as an object or an array",
 		"[]":            "No datapoints found in content",
 		"[{]":           `Unable to parse the given JSON: byte 2: ']' instead of '"'`,
-		"{}}":           "Unable to parse the given JSON: byte 2: more text behind the data points",
+		"{}}":           "Unable to parse the given JSON: byte 2: more text after the data points",
 		`{"metric":"`:   "Unable to parse the given JSON: byte 11: unexpected end in a string",
 		`{"value":[1]}`: "Unable to parse the given JSON: byte 9: a string or number is required here",
 		`{"value":NaN}`: `Unable to parse the given JSON: byte 12: "NaN" is not a value`,

@@ -111,7 +111,7 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 		return &Error{Message: "The JSON must start as an object or an array"}
 	}
 	if s.peek() != 0 || s.at < len(body) {
-		return malformed(s.failf("more text behind the data points"))
+		return malformed(s.failf("more text after the data points"))
 	}
 	return nil
 }

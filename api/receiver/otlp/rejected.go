@@ -119,9 +119,9 @@ func (t *tally) add(points int, detail string) {
 	t.first = cmp.Or(t.first, detail)
 }
 
-// pointCheck removes what has too many attributes before the translation, which compares the attributes of a series in pairs.
-// It also removes what has attributes too long for labels or without a key, metrics without a name, and data points without a
-// time. The translation drops some of them too, but without a count.
+// pointCheck removes data points with too many attributes before the translation, because the translation compares the
+// attributes of a series in pairs. It also removes data points whose attributes have no key or are too long for labels,
+// metrics without a name, and data points without a time. The translation drops some of these too, but does not count them.
 type pointCheck struct {
 	attributesMax                           int
 	large                                   bool // only then can an attribute be too long
@@ -226,7 +226,8 @@ func (c *pointCheck) checkMetric(m pmetric.Metric) bool {
 		return true
 	}
 	if n := len(m.Name()) + len(m.Unit()); c.large && n > textBytesMax {
-		c.long.add(pointsOfMetric(m), fmt.Sprintf("the name and unit of a metric have %d bytes, more than %d", n, textBytesMax))
+		c.long.add(pointsOfMetric(m), fmt.Sprintf("the name and unit of a metric have %d bytes, more than the limit of %d", n,
+			textBytesMax))
 		return true
 	}
 	what := "a data point of metric " + m.Name()
