@@ -21,7 +21,7 @@ import (
 	"halite/storage/principal"
 )
 
-// refusedLogInterval is the least time between two log lines that count the writes refused after the log failed.
+// refusedLogInterval is the minimum time between two log lines that count the writes refused after the log failed.
 const refusedLogInterval = time.Minute
 
 // admission decides whether to accept a write request. Its errors are:
@@ -103,7 +103,8 @@ func (a *admission) enterTenant(
 	return slot, a.overload(resourceTenant, "the tenant has too many requests at once")
 }
 
-// checkRate refuses a request while the samples per second exceed their limit. over is set if the limit has a dry run.
+// checkRate refuses a request while the samples per second exceed their limit. over is set if the request exceeds a limit
+// that is a dry run.
 func (a *admission) checkRate(
 	now time.Time, check func(time.Time) (wait time.Duration, over, dryRun bool),
 ) (over bool, err error) {
@@ -149,8 +150,8 @@ func (a *admission) awaitSlot(ctx context.Context) error {
 	}
 }
 
-// lacks returns the short resource and the reason in words. While a resource is short, the server refuses all writes. Both
-// are "" if nothing is short.
+// lacks returns the resource that is short, and the reason as text. While a resource is short, the server refuses all writes.
+// Both are "" if nothing is short.
 func (a *admission) lacks() (resource, reason string) {
 	if why := a.blocked.Load(); why != nil {
 		return ResourceTables, *why
@@ -159,7 +160,7 @@ func (a *admission) lacks() (resource, reason string) {
 	case a.lowSpace.Load():
 		return resourceSpace, "too little disk space left"
 	case a.logFull.Load():
-		return resourceSize, "the write-ahead log is too long and cannot be shortened"
+		return resourceSize, "the write-ahead log is too large and cannot be truncated"
 	}
 	return a.memory.lacks()
 }
@@ -230,7 +231,7 @@ func (a *admission) setLowSpace(low bool, details ...any) {
 // setLogFull sets whether a full log makes the server refuse writes. It logs when that begins.
 func (a *admission) setLogFull(full bool, sizeBytes, limitBytes int64) {
 	if a.logFull.Swap(full) != full && full {
-		a.logger.Error("refusing writes: the write-ahead log is too long and cannot be shortened", "bytes", sizeBytes,
+		a.logger.Error("refusing writes: the write-ahead log is too large and cannot be truncated", "bytes", sizeBytes,
 			"limit_bytes", limitBytes)
 	}
 }
@@ -278,7 +279,7 @@ type memoryBudget struct {
 	seriesWarn                  float64 // of Limits.SeriesWarn
 }
 
-// lacks returns the kind of memory that is short and the reason in words. Both are "" if nothing is short.
+// lacks returns the kind of memory that is short, and the reason as text. Both are "" if nothing is short.
 func (m *memoryBudget) lacks() (resource, reason string) {
 	switch {
 	case m.headBytesMax == 0:
@@ -309,8 +310,8 @@ func (m *memoryBudget) seriesUse() LimitUse {
 	return use
 }
 
-// rowBytesMax is the memory of rows above which the flusher writes rows early. It is the smaller of HeadOptions.BytesMax and
-// the memory that active series leave of HeadOptions.TotalBytesMax.
+// rowBytesMax is the memory of rows above which the flusher writes rows early. It is the minimum of HeadOptions.BytesMax and
+// the part of HeadOptions.TotalBytesMax that active series do not use.
 func (m *memoryBudget) rowBytesMax() int64 {
 	if m.totalBytesMax == 0 {
 		return m.headBytesMax

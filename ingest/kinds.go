@@ -257,7 +257,7 @@ func exemplarFault(ls labels.Labels) (why rejection) {
 		case why.reason != "":
 			return
 		case l.Name == "":
-			why = rejectf(ReasonEmptyLabelName, "the exemplar's label of value %q has an empty name", shorten(l.Value))
+			why = rejectf(ReasonEmptyLabelName, "the exemplar's label with value %q has an empty name", shorten(l.Value))
 		case !utf8.ValidString(l.Name) || !utf8.ValidString(l.Value):
 			why = rejectf(ReasonInvalidUTF8, "label %q of the exemplar is not valid UTF-8", shorten(l.Name))
 		case l.Name == previous:

@@ -127,10 +127,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		ha: hatracker.NewMetrics(reg),
 		seriesDryRun: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_ingest_series_limit_dry_run_total",
-			Help: "New series accepted beyond a limit with a dry run, by limit.",
+			Help: "New series accepted beyond a limit that is a dry run, by limit.",
 		}, []string{"limit"}),
 		rateDryRun: counter("rate_limit_dry_run_samples_total",
-			"Samples accepted beyond the limit of samples per second, which has a dry run."),
+			"Samples accepted beyond the limit of samples per second, because the limit is a dry run."),
 		requests:    counter("requests_total", "Write requests received."),
 		badRequests: counter("bad_requests_total", "Write requests that were malformed or too large."),
 		overloads: f.NewCounterVec(prometheus.CounterOpts{

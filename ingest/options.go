@@ -163,7 +163,7 @@ type HeadOptions struct {
 	Grace time.Duration
 	// Spread is the time over which the rows of one hour are flushed, partition by partition; default 5 minutes.
 	Spread time.Duration
-	// CheckpointInterval is the least time between two truncations of the log; default 5 minutes.
+	// CheckpointInterval is the minimum time between two truncations of the log; default 5 minutes.
 	CheckpointInterval time.Duration
 	// MaintainInterval is the time between two maintenance runs: compaction of the index, garbage collection of idle series, and
 	// once a day garbage collection of the engine; default 1 h.

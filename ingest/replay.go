@@ -73,10 +73,10 @@ func (p *replay) summarize(stats wal.ReplayStats, took time.Duration) {
 			"samples", p.samples.Load(), "clean", stats.Clean, "duration", took.Round(time.Millisecond))
 	}
 	for _, loss := range stats.Losses {
-		i.opts.Logger.Warn("part of the write-ahead log is lost, as accepted", "damage", loss.Damage.Error())
+		i.opts.Logger.Warn("lost a part of the write-ahead log; the loss was accepted", "damage", loss.Damage.Error())
 	}
 	if p.lost > 0 {
-		i.opts.Logger.Warn("samples lost with the log's series records, as accepted", "samples", p.lost)
+		i.opts.Logger.Warn("lost samples with the log's series records; the loss was accepted", "samples", p.lost)
 	}
 }
 

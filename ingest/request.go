@@ -490,7 +490,8 @@ func (r *Request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejectio
 		return rejectf(ReasonBefore1970, "timestamp %d ms lies before 1970", tsMs), true
 	case tsMs > r.maxMs:
 		return rejectf(ReasonTooFarAhead,
-			"timestamp %d ms is too far ahead: up to %d ms, %d ms ahead of the clock, is allowed", tsMs, r.maxMs, r.aheadMs), true
+			"timestamp %d ms is too far in the future: the maximum is %d ms, which is %d ms ahead of the clock", tsMs, r.maxMs,
+			r.aheadMs), true
 	}
 	beginMs := r.minMs
 	if r.cutoffs != nil {

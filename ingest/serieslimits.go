@@ -27,7 +27,7 @@ const (
 )
 
 const (
-	// limitLogInterval is the least time between two log lines about one event at one kind of limit.
+	// limitLogInterval is the minimum time between two log lines about one event at one kind of limit.
 	limitLogInterval = time.Minute
 	// refusedMetricsMax bounds the metrics with a count of their own.
 	refusedMetricsMax = 1000
@@ -98,7 +98,8 @@ func (l *seriesLimits) check(metric string, samples int) rejection {
 		if l.over(limitMetric, metric, samples, use.LimitUse) {
 			_, name := keyschema.SplitTenant(metric)
 			return l.refuse(metric, samples, rejectf(ReasonMetricSeriesLimit,
-				"metric %s has reached its limit of %d active series, by the rule of pattern %q", printable(name), use.Max, use.Pattern))
+				"metric %s has reached its limit of %d active series, set by the rule with the pattern %q",
+				printable(name), use.Max, use.Pattern))
 		}
 	}
 	if l.tenants == nil {
@@ -208,17 +209,19 @@ func (l *seriesLimits) watch(reg prometheus.Registerer) {
 	gauge := func(name, help string, labels prometheus.Labels, value func() float64) {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: "tsdb_ingest_" + name, Help: help, ConstLabels: labels}, value)
 	}
-	gauge("series_limit", "Most active series; 0 means no limit.", nil, func() float64 { return float64(l.total.Load().Max) })
+	gauge("series_limit", "Maximum number of active series; 0 means no limit.", nil, func() float64 {
+		return float64(l.total.Load().Max)
+	})
 	gauge("series_bytes", "Memory of active series without their samples: labels, registry and open days of the index.", nil,
 		func() float64 { return float64(l.memory.seriesUse().Used) })
-	gauge("series_bytes_limit", "Most memory of active series; 0 means no limit.", nil,
+	gauge("series_bytes_limit", "Maximum memory of active series; 0 means no limit.", nil,
 		func() float64 { return float64(l.memory.seriesUse().Max) })
 	for limit, count := range map[string]func() int{
 		limitSeries: func() int { use := l.all(); return count(use.warns()) },
 		limitMemory: func() int { use := l.memory.seriesUse(); return count(use.warns()) },
 		limitMetric: func() int { return len(l.nearMetrics()) },
 	} {
-		gauge("series_limit_warnings", "Limits of series that have reached their warning, by kind; metric counts metrics.",
+		gauge("series_limit_warnings", "Limits of series that have reached their warning, by kind. The kind metric counts metrics.",
 			prometheus.Labels{"limit": limit}, func() float64 { return float64(count()) })
 		l.metrics.seriesDryRun.WithLabelValues(limit)
 	}

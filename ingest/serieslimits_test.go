@@ -117,7 +117,8 @@ func TestMetricSeriesLimit(t *testing.T) {
 	result := r.send(append(newSeries("pod_a", 0, 30, startMs+1), newSeries("pod_b", 0, 3, startMs)...)...)
 	require.Equal(t, map[string]int{ReasonMetricSeriesLimit: 20}, result.Reasons)
 	require.Equal(t, 13, result.Accepted)
-	require.Contains(t, result.First, `metric pod_a has reached its limit of 10 active series, by the rule of pattern "pod_*"`)
+	require.Contains(t, result.First,
+		`metric pod_a has reached its limit of 10 active series, set by the rule with the pattern "pod_*"`)
 	require.Equal(t, float64(20), r.rejected(ReasonMetricSeriesLimit))
 	status := r.SeriesLimits(10)
 	require.Equal(t, []RefusedSamples{{Metric: "pod_a", Samples: 20}}, status.Refused)

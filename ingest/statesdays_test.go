@@ -128,9 +128,9 @@ func TestDeletedDays(t *testing.T) {
 		"a part of an hour":       {10, 10.5, nil, nil, []int64{2, 20}, rollupstore.Orphans{Days: 2, Partial: 2}},
 		"whole hours":             {9, 11, nil, nil, []int64{2, 20}, rollupstore.Orphans{Days: 2, Partial: 2}},
 		"before the first of one": {0, 2, []int64{2, 10, 20}, nil, []int64{2, 10, 20}, rollupstore.Orphans{Days: 1, Partial: 1}},
-		"behind the last":         {21, 40, []int64{2, 10, 20}, []int64{1, 20}, []int64{2, 10, 20}, rollupstore.Orphans{}},
+		"after the last":          {21, 40, []int64{2, 10, 20}, []int64{1, 20}, []int64{2, 10, 20}, rollupstore.Orphans{}},
 		"from the day before":     {-5, 3, nil, nil, []int64{10, 20}, rollupstore.Orphans{Days: 2, Partial: 2}},
-		"to the day behind":       {20, 30, nil, nil, []int64{2, 10}, rollupstore.Orphans{Days: 2, Partial: 2}},
+		"to the day after":        {20, 30, nil, nil, []int64{2, 10}, rollupstore.Orphans{Days: 2, Partial: 2}},
 		"the whole day":           {0, 24, nil, nil, nil, rollupstore.Orphans{Days: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +152,7 @@ func TestDeletedDays(t *testing.T) {
 			require.NoError(t, r.deleter.CleanIndex(ctx))
 			check("deleted")
 			needed, _ := r.tiers.OldestNeeded(keyschema.Hours)
-			cut := name != "the whole day" && name != "behind the last" // which finds nothing to delete
+			cut := name != "the whole day" && name != "after the last" // which finds nothing to delete
 			require.Equal(t, cut, needed <= r.day, "hours from which the rest of a day is to be computed")
 			_, err = r.CleanTombstones(ctx)
 			require.NoError(t, err)

@@ -38,7 +38,7 @@ func (l *Limits) validate(pairs []prompb.Label, tenantBytes int) ([]prompb.Label
 	for n, p := range pairs {
 		switch {
 		case p.Name == "":
-			return nil, rejectf(ReasonEmptyLabelName, "the label of value %q has an empty name", shorten(p.Value))
+			return nil, rejectf(ReasonEmptyLabelName, "the label with value %q has an empty name", shorten(p.Value))
 		case !utf8.ValidString(p.Name):
 			return nil, rejectf(ReasonInvalidUTF8, "label name %q is not valid UTF-8", p.Name)
 		case !utf8.ValidString(p.Value):
@@ -87,10 +87,10 @@ func (l *Limits) reserved(label, value string) (why rejection, bad bool) {
 	switch {
 	case label == model.MetricNameLabel && value != "" && value[0] == keyschema.TenantMark:
 		if prefix, _ := keyschema.SplitTenant(value); l.Tenants || prefix != "" {
-			return rejectf(ReasonReservedName, "the metric name %q begins with '&', which is for tenants", shorten(value)), true
+			return rejectf(ReasonReservedName, "the metric name %q begins with '&', which is reserved for tenants", shorten(value)), true
 		}
 	case l.Tenants && label == keyschema.TenantLabel:
-		return rejectf(ReasonReservedName, "the label %s is for answers about several tenants", label), true
+		return rejectf(ReasonReservedName, "the label %s is reserved for answers about several tenants", label), true
 	}
 	return rejection{}, false
 }

@@ -121,7 +121,7 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 	l.refused, l.dryRun = newMetricCounts(refusedMetricsMax), newMetricCounts(refusedMetricsMax)
 	w.SetLimits(Limit{}, nil)
 	promauto.With(o.Registerer).NewCounterFunc(prometheus.CounterOpts{
-		Name: "tsdb_ingest_rate_limit_warnings_total", Help: "Seconds in which the samples reached the warning of their limit.",
+		Name: "tsdb_ingest_rate_limit_warnings_total", Help: "Seconds in which the rate of samples reached the warning of its limit.",
 	}, func() float64 { return float64(w.admission.rate.Use(w.now()).Warnings) })
 	return w.metadata.load(ctx)
 }

@@ -40,7 +40,7 @@ func (c *Count) Add(o *Count) {
 	c.Orphans.Partial += o.Orphans.Partial
 }
 
-// Count counts the samples that Delete would delete, and deletes none. It reads all these samples.
+// Count counts the samples that Delete would delete. It deletes nothing, but it reads all these samples.
 func (d *Deleter) Count(ctx context.Context, r Request) (count Count, err error) {
 	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
 		return count, err

@@ -141,7 +141,7 @@ type directWorld struct {
 	book   map[place]*belief
 	acked  int
 	failed int
-	cuts   int // deletions that went well
+	cuts   int // deletions that succeeded
 	clean  int // deletions that were cleaned
 
 	// reach is how far back samples and deletions lie, in milliseconds.

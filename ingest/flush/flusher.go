@@ -48,7 +48,7 @@ type Options struct {
 	Grace, Spread time.Duration
 	// Tick is the time between two runs of the job.
 	Tick time.Duration
-	// CheckpointInterval is the least time between two checkpoints of the job.
+	// CheckpointInterval is the minimum time between two checkpoints of the job.
 	CheckpointInterval time.Duration
 	// LogBytesMax is the size of the log above which rows are flushed early. SegmentBytes is the size of one
 	// segment.

@@ -65,7 +65,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 	f := promauto.With(r)
 	return &Metrics{
 		elections: f.NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_ingest_ha_elections_total", Help: "Replicas elected in place of another one or of none.",
+			Name: "tsdb_ingest_ha_elections_total", Help: "Elections of a replica, with or without an earlier elected one.",
 		}),
 		failures: f.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_ingest_ha_lease_failures_total", Help: "Elections and renewals that failed because table meta did not answer.",

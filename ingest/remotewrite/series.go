@@ -169,8 +169,8 @@ func readExemplar(b []byte, pos, end int, labels func(wire, at, pos int) (next i
 	return e, nil
 }
 
-// exemplarBytesMax bounds the label bytes of an exemplar that are copied. The writer rejects an exemplar with far fewer ones. A
-// request of 2.0 may refer to a long symbol many times.
+// exemplarBytesMax bounds the label bytes of an exemplar that are copied. The writer already rejects exemplars with far fewer
+// bytes. A request of 2.0 may refer to a long symbol many times.
 const exemplarBytesMax = 4096
 
 // beginExemplar begins the labels of an exemplar.

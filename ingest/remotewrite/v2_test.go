@@ -221,7 +221,7 @@ func TestV2EveryTruncation(t *testing.T) {
 	}
 }
 
-// TestV2FieldOrder puts symbols behind series, references outside of a packed list, and unknown fields in between.
+// TestV2FieldOrder puts symbols after series, references outside of a packed list, and unknown fields in between.
 func TestV2FieldOrder(t *testing.T) {
 	req := richV2()
 	symbols, series := &writev2.Request{Symbols: req.Symbols}, &writev2.Request{Timeseries: req.Timeseries}

@@ -17,7 +17,7 @@ import (
 // Each stands for the tenants without limits of their own. No tenant has this name.
 const Each = "*"
 
-// Limits are the limits of a tenant. Max 0 means no limit. Series limits active series with the options of a rate.
+// Limits are the limits of a tenant. Max 0 means no limit. Series limits active series; it uses the options of a rate limit.
 type Limits struct{ SamplesPerSecond, Series ratelimit.Options }
 
 // Control has the state of each tenant that writes. It is safe for concurrent use.
@@ -37,7 +37,8 @@ type Options struct {
 	// SharedMax bounds the concurrent requests while other tenants are active.
 	SharedMax int
 	BytesMax  int64
-	// SharedLogBytesMax bounds the requests that are not durable while other tenants are active. A larger request is alone.
+	// SharedLogBytesMax bounds the requests that are not durable while other tenants are active. A larger request waits until
+	// it is the only one.
 	SharedLogBytesMax int64
 	// EachMetric calls fn with the stored name of each metric and the number of its active series.
 	EachMetric func(fn func(metric string, series int))
@@ -52,7 +53,7 @@ func New(o Options) *Control {
 		opts: o, tenants: map[string]*Tenant{},
 		samples: prometheus.NewDesc("tsdb_tenant_samples_total", "Samples and histograms that a tenant has written.", name, nil),
 		warnings: prometheus.NewDesc("tsdb_tenant_rate_limit_warnings_total",
-			"Seconds in which the samples of a tenant reached the warning of their limit.", name, nil),
+			"Seconds in which a tenant's rate of samples reached the warning of its limit.", name, nil),
 		series: prometheus.NewDesc("tsdb_tenant_series", "Active series of a tenant.", name, nil),
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"halite/storage"
 )
 
-// spareBytesMax is the size of the largest buffer that the log reuses. The log frees larger buffers, which bursts leave.
+// spareBytesMax is the size of the largest buffer that the log reuses. It frees larger buffers, which bursts leave behind.
 const spareBytesMax = 8 << 20
 
 // commitLoop commits when kicked, at most once in CommitDelay unless the group is large. While a commit runs, the next group

@@ -25,8 +25,8 @@ type specimen struct {
 	marked uint64
 }
 
-// newSpecimen makes a log with a checkpoint and several segments. Unless clean is set, the watermark of the last segment lies
-// behind some of its frames, and each frame behind the watermark is a group of its own.
+// newSpecimen makes a log with a checkpoint and several segments. Unless clean is set, some frames of the last segment come
+// after the watermark, and each of them is a group of its own.
 func newSpecimen(t testing.TB, clean bool) *specimen {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
@@ -170,7 +170,7 @@ func TestOneFlippedBit(t *testing.T) {
 				frames, stats, damage, refusal := openDamaged(t, fs)
 				where := fmt.Sprintf("%s byte %d bit %d (frame %d at %d): %v", name, offset, bit, number, at, refusal)
 				if refusal == nil {
-					// Only the very last frame may look torn, and only if it lies behind the watermark.
+					// Only the very last frame may look torn, and only if it lies after the watermark.
 					unmarked++
 					require.Equal(t, last, name, where)
 					require.Equal(t, all[len(all)-1], number, where)
@@ -367,8 +367,8 @@ func TestWatermarkSlots(t *testing.T) {
 	require.Equal(t, "damaged/watermark", stats.Losses[0].Kept)
 }
 
-// TestGarbageBehindTheEnd is a torn tail after a crash and damage after a clean close.
-func TestGarbageBehindTheEnd(t *testing.T) {
+// TestGarbageAfterTheEnd is a torn tail after a crash and damage after a clean close.
+func TestGarbageAfterTheEnd(t *testing.T) {
 	for _, clean := range []bool{false, true} {
 		s := newSpecimen(t, clean)
 		names := s.files(t)

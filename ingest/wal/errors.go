@@ -36,7 +36,7 @@ type DamageError struct {
 	Offset int64
 	// Reason describes the damage in words.
 	Reason string
-	// LostFrames is the least number of lost frames, -1 if unknown.
+	// LostFrames is the minimum number of lost frames, -1 if unknown.
 	LostFrames int64
 	// FirstSeq is the sequence number of the first lost frame, 0 if unknown.
 	FirstSeq uint64

@@ -34,7 +34,7 @@ type Options struct {
 	FS vfs.FS
 	// SegmentBytesMax is the largest size of a segment (128 MiB). A larger frame gets a segment of its own.
 	SegmentBytesMax int64
-	// CommitDelay is the least time between the starts of two commits (2 ms); negative means none. It bounds the rate of
+	// CommitDelay is the minimum time between the starts of two commits (2 ms); negative means none. It bounds the rate of
 	// syncs under many clients. A lone client and the first request after a pause do not wait for it.
 	CommitDelay time.Duration
 	// CommitBytes is the size of the buffer above which a commit ignores CommitDelay (256 KiB).

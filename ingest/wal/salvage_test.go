@@ -80,7 +80,7 @@ func TestForgedFrame(t *testing.T) {
 				var damage *DamageError
 				require.ErrorAs(t, err, &damage, "%s at %d", name, off)
 				require.Equal(t, name, damage.File)
-				require.Equal(t, next, damage.Offset, "the frame behind it notices")
+				require.Equal(t, next, damage.Offset, "the frame after it notices")
 			}
 			off = next
 		}

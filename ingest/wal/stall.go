@@ -10,7 +10,7 @@ import (
 const (
 	// stallRetry is the time between two attempts at an operation that lacks disk space, descriptors or memory.
 	stallRetry = 200 * time.Millisecond
-	// slowLogInterval is the least time between two warnings about a slow disk.
+	// slowLogInterval is the minimum time between two warnings about a slow disk.
 	slowLogInterval = 10 * time.Second
 )
 

@@ -78,7 +78,7 @@ func TestEncodedDamage(t *testing.T) {
 	it := ReadEncoded(more)
 	require.Zero(t, it.Left())
 	require.ErrorIs(t, it.Err(), ErrMalformed)
-	// A length behind the end of the payload, and a series below 0.
+	// A length beyond the end of the payload, and a series below 0.
 	for _, bad := range [][]byte{{1, 0, 0, 0, 2, 0, 2, 'a'}, {1, 0, 0, 0, 1, 0, 0}} {
 		_, err := decodeEncoded(bad)
 		require.ErrorIs(t, err, ErrMalformed)
