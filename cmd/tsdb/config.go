@@ -229,7 +229,7 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		Default("100").IntVar(&c.labelGrowthMax)
 	cmd.Flag("query.cheap-samples", "Maximum estimated number of samples of a cheap query. Larger queries use at most three "+
 		"quarters of --query.max-concurrency, so they do not delay cheap ones.").Default("10000000").Int64Var(&c.cheapSamplesMax)
-	cmd.Flag("query.max-queue", "Maximum number of cheap queries that wait, and of large queries that wait. The server refuses "+
+	cmd.Flag("query.max-queue", "Maximum number of waiting cheap queries, and of waiting large queries. The server refuses "+
 		"further ones with 503.").Default("1000").
 		IntVar(&c.queryQueueMax)
 	cmd.Flag("query.queue-wait", "Maximum time that a query waits. After that, the server refuses it with 503.").Default("30s").
@@ -243,8 +243,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		"--enable-feature=promql-delayed-name-removal.").BoolVar(&c.queryDelayedNames)
 	cmd.Flag("query.use-start-timestamps", "Let rate, irate, increase and resets use the start timestamps of samples, as "+
 		"Prometheus does with --enable-feature=use-start-timestamps.").BoolVar(&c.queryStartTimes)
-	cmd.Flag("query.log-file", "File to append slow queries to, and queries that a crash interrupted, as JSON lines. Empty "+
-		"logs none. SIGHUP and POST /-/reload reopen the file.").StringVar(&c.queryLogFile)
+	cmd.Flag("query.log-file", "File for slow queries and for queries that a crash interrupted. The server appends them "+
+		"as JSON lines. Empty logs none. SIGHUP and POST /-/reload reopen the file.").StringVar(&c.queryLogFile)
 	cmd.Flag("query.log-slower-than", "Minimum time of a query in --query.log-file. 0s logs all.").Default("1s").
 		DurationVar(&c.queryLogSlower)
 	c.addShared(cmd.Flag("query.result-cache-bytes", "Memory for cached results. The default is at most a thirty-second of the "+
@@ -253,8 +253,8 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 	c.addShared(cmd.Flag("query.row-cache-bytes", "Memory for decoded rows and rollups. The default is at most an eighth of "+
 		"the memory limit. 0 switches the cache off.").Default("256MB"),
 		sharedBytes{sizeBytes: &c.rowCacheBytes, part: 8, offHeap: true})
-	cmd.Flag("query.result-cache-recent", "Age up to which the result cache evaluates samples again. 0s relies on the check "+
-		"that each use of a cached result makes for later writes.").Default("0s").DurationVar(&c.resultCacheRecent)
+	cmd.Flag("query.result-cache-recent", "Age up to which the result cache evaluates samples again. With 0s, the cache "+
+		"only checks whether a later write changed a cached result.").Default("0s").DurationVar(&c.resultCacheRecent)
 	cmd.Flag("query.max-points", "Maximum number of points of a series in a range query.").Default("11000").
 		IntVar(&c.queryPointsMax)
 	cmd.Flag("query.max-selectors", "Maximum number of match[] parameters of a request, and of queries in a remote read.").
@@ -302,7 +302,8 @@ func (c *serveConfig) Validate() error {
 		faults = append(faults, err)
 	}
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {
-		faults = append(faults, fmt.Errorf("--storage.retention.raw is %s: at least 1d, the span of a partition, or 0", c.retentionRaw))
+		faults = append(faults, fmt.Errorf("--storage.retention.raw is %s; it must be 0, or at least 1d, the span of a partition",
+			c.retentionRaw))
 	}
 	if err := errors.Join(c.rollups.Validate(time.Duration(c.retentionRaw)), c.alerts.Validate()); err != nil {
 		faults = append(faults, err)
@@ -334,7 +335,7 @@ func (c *serveConfig) keyvizFaults() []error {
 	if c.keyvizBytes == 0 || c.keyvizBytes >= keyviz.MemoryBytesMin {
 		return nil
 	}
-	return []error{fmt.Errorf("--keyviz.max-memory is %d: at least %d bytes, or 0", c.keyvizBytes, keyviz.MemoryBytesMin)}
+	return []error{fmt.Errorf("--keyviz.max-memory is %d; it must be 0, or at least %d bytes", c.keyvizBytes, keyviz.MemoryBytesMin)}
 }
 
 // labelFaults lists the limits of labels and histograms that exceed what rows and the index hold.

@@ -55,7 +55,7 @@ func TestDirectDelete(t *testing.T) {
 		out = c.mustDelete("--clean")
 		return strings.Contains(out, "rows removed: 0, rewritten: 0")
 	}, time.Minute, 300*time.Millisecond, "%s", out)
-	require.Contains(t, out, "rollups that are not computed yet: 2", "the open hour")
+	require.Contains(t, out, "rollups are not computed yet: 2", "the open hour")
 	require.JSONEq(t, `["host-0","host-1","host-2"]`, c.labelValues("instance", 0, now.UnixMilli()))
 	requirePoints(t, b, "gone", now, rest)
 	requirePoints(t, c, "gone", now, rest)

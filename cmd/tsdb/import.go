@@ -204,7 +204,7 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 		file.Influx = settings.InfluxOptions()
 	}
 	if !file.Rereadable() && !c.options.NoVerify {
-		fmt.Fprintln(c.options.Out, "Standard input can be read once only, so the samples are not compared at the end.")
+		fmt.Fprintln(c.options.Out, "Standard input can be read only once, so the samples are not compared at the end.")
 		c.options.NoVerify = true
 	}
 	return file, nil

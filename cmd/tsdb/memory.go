@@ -122,7 +122,7 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	connections := min(wanted, max(free-openTablesMax, free/2))
 	if connections < min(wanted, connectionsMin) {
 		return fmt.Errorf("--web.max-connections: the limit of %d open files (ulimit -n) leaves no room for %d connections "+
-			"beside the log and the tables; it must be %d at least", limit, min(wanted, connectionsMin),
+			"beside the log and the tables; it must be at least %d", limit, min(wanted, connectionsMin),
 			descriptorsReserved+2*connectionsMin)
 	}
 	if connections < wanted {
@@ -133,11 +133,11 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	return nil
 }
 
-// garbageBytesMin is the least garbage before a cycle. Otherwise the collector would run every few queries on a small heap
+// garbageBytesMin is the minimum garbage before a cycle. Otherwise the collector would run every few queries on a small heap
 // and slow them down.
 const garbageBytesMin = 32 << 20
 
-// garbageShare is the least garbage before a cycle, as a part of the live heap: a sixteenth. So the sweep, which visits the
+// garbageShare is the minimum garbage before a cycle, as a part of the live heap: a sixteenth. So the sweep, which visits the
 // whole heap, stays cheap.
 const garbageShare = 16
 

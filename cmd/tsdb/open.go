@@ -457,8 +457,8 @@ func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
 		}
 	}
 	if db.lostFrom(storage.TableMeta) {
-		log.Warn("table meta has lost rows: give the schema rules again with --config.file; deletions that waited for " +
-			"their cleaning are forgotten; metadata of metrics comes again from senders")
+		log.Warn("table meta has lost rows: set the schema rules again with --config.file; deletions that were not " +
+			"cleaned yet are lost; senders send the metadata of metrics again")
 	}
 	if err := db.tables.Sync(ctx); err != nil {
 		return err

@@ -60,8 +60,8 @@ type protocolServer struct {
 }
 
 // TestRealProtocolsCPU sends the same samples by each write protocol to Halite and VictoriaMetrics in turn. It prints a
-// table: CPU seconds of the servers a million samples of known series. VICTORIA_METRICS names the other server's
-// binary, REALWRITE_ROUNDS the samples a series.
+// table: CPU seconds of the servers per million samples of known series. VICTORIA_METRICS names the other server's
+// binary, REALWRITE_ROUNDS the samples per series.
 func TestRealProtocolsCPU(t *testing.T) {
 	rounds := envInt(t, "REALWRITE_ROUNDS", 100)
 	for _, d := range protocols() {
@@ -97,7 +97,7 @@ func startVictoriaFor(t *testing.T, d protocol, path string) *protocolServer {
 	return &protocolServer{cmd: cmd, url: url, put: "http://" + put, telnet: telnet, path: d.victoria, contentType: d.contentType}
 }
 
-// loadProtocol writes new series once, then the samples that count. It returns CPU seconds a million samples of each server.
+// loadProtocol writes new series once, then the samples that count. It returns CPU seconds per million samples of each server.
 func loadProtocol(t *testing.T, d protocol, servers []*protocolServer, rounds int) []float64 {
 	series, random := writeSeries(), rand.New(rand.NewPCG(1, 1))
 	last := make([]float64, len(series))

@@ -33,8 +33,9 @@ const (
 	writeShards         = 8    // requests in flight, as a loaded Prometheus sends
 )
 
-// TestRealWriteCPU sends the same samples by remote write 1.0 and 2.0 and reports the CPU time of the server a million samples.
-// REALWRITE_ROUNDS is the number of samples a series. VICTORIA_METRICS and PROMETHEUS3 name binaries of other servers.
+// TestRealWriteCPU sends the same samples by remote write 1.0 and 2.0 and reports the CPU time of the server per million
+// samples. REALWRITE_ROUNDS is the number of samples per series. VICTORIA_METRICS and PROMETHEUS3 name binaries of other
+// servers.
 func TestRealWriteCPU(t *testing.T) {
 	servers := receivers()
 	rounds := envInt(t, "REALWRITE_ROUNDS", 100)

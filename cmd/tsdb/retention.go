@@ -156,7 +156,7 @@ func (db *database) changeRetention(
 		}
 		err := db.index.ChangeRetention(ctx, next.Longest()[db.seriesTier(c)], func() { db.replaceRetention(next) })
 		if err != nil {
-			return fmt.Errorf("the retention stays as it was, reload again: %w", err)
+			return fmt.Errorf("the retention stays as it was; reload again: %w", err)
 		}
 		return nil
 	})

@@ -17,7 +17,7 @@ const (
 	openRetry = time.Second
 	// openGrace is the time that an interrupted start has to end. A start may be interrupted anywhere.
 	openGrace = 5 * time.Second
-	// openLogInterval is the least time between two log lines about a start that lacks disk space or descriptors.
+	// openLogInterval is the minimum time between two log lines about a start that lacks disk space or descriptors.
 	openLogInterval = time.Minute
 )
 

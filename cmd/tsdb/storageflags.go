@@ -55,8 +55,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		Default("64MB"), sharedBytes{sizeBytes: &c.memtableBytes, part: 32, offHeap: true})
 	cmd.Flag("storage.tablet-bytes", "Size above which the server reports a range of row keys as several tablets in "+
 		"/api/v1/status/tablets and in metrics. No data moves.").Default("1GB").SetValue(program.Bytes(&c.tabletBytes))
-	cmd.Flag("storage.tablet-rows", "Number of rows written and read between two checks above which the server divides a "+
-		"tablet.").
+	cmd.Flag("storage.tablet-rows", "The server splits a tablet if more rows than this were written and read between "+
+		"two checks.").
 		Default("67108864").Int64Var(&c.tabletRows)
 	cmd.Flag("keyviz.max-memory", "Memory of the key heat map, at least 1MB. If it does not suffice, old columns lose detail. "+
 		"0 turns the heat map off.").Default("32MB").SetValue(program.Bytes(&c.keyvizBytes))
@@ -109,10 +109,10 @@ type rollupConfig struct {
 }
 
 func (c *rollupConfig) addFlags(cmd *kingpin.CmdClause) {
-	cmd.Flag("storage.retention.hours", "How long to keep hourly rollups, at least as long as raw samples. 0 keeps them for"+
-		"ever. Default: 400d, or the retention of raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
-	cmd.Flag("storage.retention.days", "How long to keep daily rollups, at least as long as hourly rollups. 0 keeps them for "+
-		"ever.").
+	cmd.Flag("storage.retention.hours", "How long to keep hourly rollups, at least as long as raw samples. 0 keeps them "+
+		"forever. Default: 400d, or the retention of raw samples if that is longer.").IsSetByUser(&c.hoursSet).SetValue(&c.hours)
+	cmd.Flag("storage.retention.days", "How long to keep daily rollups, at least as long as hourly rollups. 0 keeps "+
+		"them forever.").
 		Default("0s").SetValue(&c.days)
 	cmd.Flag("storage.rollups", "Compute rollups of closed days, also of past ones, and answer long windows from them. The "+
 		"default is on with engine pebble and off with engine bigtable.").Default("true").IsSetByUser(&c.set).BoolVar(&c.on)
@@ -141,11 +141,11 @@ func (c *serveConfig) histogramFaults() []error {
 	case age == 0:
 		return nil
 	case age < time.Duration(keyschema.AgeMin):
-		return []error{fmt.Errorf("--storage.retention.histograms is %s: at least 1d, the span of a partition, or 0",
+		return []error{fmt.Errorf("--storage.retention.histograms is %s; it must be 0, or at least 1d, the span of a partition",
 			c.histogramRetention)}
 	case raw != 0 && age > raw:
-		return []error{fmt.Errorf("--storage.retention.histograms is %s, longer than --storage.retention.raw, which is %s: keep it "+
-			"at most as long", c.histogramRetention, c.retentionRaw)}
+		return []error{fmt.Errorf("--storage.retention.histograms is %s; it must not be longer than "+
+			"--storage.retention.raw, which is %s", c.histogramRetention, c.retentionRaw)}
 	}
 	return nil
 }
@@ -174,13 +174,13 @@ func (c *directConfig) addFlags(cmd *kingpin.CmdClause) {
 		"direct: any number of servers without a disk share the tables and store each sample in Bigtable before they "+
 		"acknowledge it.").
 		Default(tables.ModeBuffered).EnumVar(&c.mode, tables.ModeBuffered, tables.ModeDirect)
-	cmd.Flag("bigtable.refresh", "Mode direct: interval in which a server reads what other servers have written.").Default("2s").
+	cmd.Flag("bigtable.refresh", "Mode direct: interval at which a server reads the writes of other servers.").Default("2s").
 		DurationVar(&c.refresh)
 	cmd.Flag("bigtable.pack-delay", "Mode direct: time after the end of an hour before its rows are packed. The clocks of the "+
 		"servers may differ by two thirds of it.").Default("15m").DurationVar(&c.packDelay)
-	cmd.Flag("bigtable.pack-interval", "Mode direct: interval in which the server that packs looks for hours to pack.").
+	cmd.Flag("bigtable.pack-interval", "Mode direct: interval at which the packing server looks for hours to pack.").
 		Default("1m").DurationVar(&c.packEvery)
-	cmd.Flag("bigtable.write-timeout", "Mode direct: maximum time of a write including retries to Bigtable. After that, the "+
+	cmd.Flag("bigtable.write-timeout", "Mode direct: maximum time of a write to Bigtable, retries included. After that, the "+
 		"write gets 503.").Default("20s").DurationVar(&c.writeWait)
 	cmd.Flag("bigtable.lease", "Mode direct: time after which another server takes over the background work of a dead one: "+
 		"packing, compaction, retention and rollups.").Default("90s").DurationVar(&c.lease)

@@ -142,7 +142,7 @@ func (w *sweeping) filled(flags []string) {
 		}
 		s.write(points)
 	}
-	if w.servers > 1 { // packed before they are looked at
+	if w.servers > 1 { // packed before the test reads them
 		require.Eventually(w.t, func() bool {
 			out, err := tsdb(w.t, append([]string{"inspect", "keys", "--table=meta", "--prefix=pack#"}, w.tool...)...)
 			return err == nil && out == ""

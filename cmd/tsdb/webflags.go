@@ -143,13 +143,13 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		"Default: the listen address.").StringVar(&c.externalURL)
 	cmd.Flag("web.route-prefix", "Path below which the server answers. Default: the path of --web.external-url. Set / if a proxy "+
 		"removes that path.").StringVar(&c.routePrefix)
-	cmd.Flag("web.allowed-hosts", "Hosts that requests may name, which stops DNS rebinding: names, addresses, ranges such as "+
-		"10.0.0.0/8, .example.com for all names below it, or * for any. Separate them by commas or repeat the flag. Default: "+
-		"the host of --web.external-url and, on a loopback address, loopback hosts; elsewhere any address, or any host without "+
-		"--web.external-url.").
+	cmd.Flag("web.allowed-hosts", "Hosts that requests may name, as a protection against DNS rebinding: names, "+
+		"addresses, ranges such as 10.0.0.0/8, .example.com for all names below it, or * for any. Separate them by "+
+		"commas or repeat the flag. Default on a loopback address: loopback hosts and the host of --web.external-url. "+
+		"Default elsewhere: any address and the host of --web.external-url, or any host without --web.external-url.").
 		StringsVar(&c.allowedHosts)
-	cmd.Flag("web.max-connections", "Maximum number of open connections. A further client waits; the server closes connections "+
-		"without a request for it.").Default("512").IntVar(&c.connectionsMax)
+	cmd.Flag("web.max-connections", "Maximum number of open connections. Further clients wait. The server closes idle "+
+		"connections to make room for them.").Default("512").IntVar(&c.connectionsMax)
 	cmd.Flag("web.send-timeout", "Time after which the server closes a connection whose client does not read the answer.").
 		Default("30s").DurationVar(&c.sendTimeout)
 	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read answers (CORS). Empty allows none.").
@@ -163,7 +163,7 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		BoolVar(&c.lifecycle)
 	cmd.Flag("web.enable-pprof", "Serve profiles of the Go runtime below /debug/pprof/.").BoolVar(&c.profiles)
 	cmd.Flag("web.self-scrape", "Store the server's own metrics.").Default("true").BoolVar(&c.selfScrape)
-	cmd.Flag("web.self-scrape-interval", "Interval in which the server stores its own metrics.").Default("15s").
+	cmd.Flag("web.self-scrape-interval", "Interval at which the server stores its own metrics.").Default("15s").
 		DurationVar(&c.selfScrapeEvery)
 	cmd.Flag("web.shutdown-timeout", "Maximum time for running requests after SIGTERM.").Default("30s").
 		DurationVar(&c.shutdownTimeout)

@@ -361,8 +361,8 @@ func TestSecretsStayInside(t *testing.T) {
 		location string
 		opts     S3Options
 	}{
-		"no credentials of S3 in the environment":  {location, S3Options{}},
-		"no credentials of S3 can be read from":    {location, S3Options{CredentialsFile: bad}},
+		"no S3 credentials in the environment":     {location, S3Options{}},
+		"no S3 credentials can be read from":       {location, S3Options{CredentialsFile: bad}},
 		"no such file":                             {location, S3Options{CredentialsFile: bad + "none"}},
 		"takes no user, password or port":          {"s3://AKID:" + secret + "@backups/a", S3Options{}},
 		"--s3.endpoint: write a URL without user":  {location, S3Options{Endpoint: "https://AKID:" + secret + "@host"}},

@@ -141,10 +141,10 @@ func (o *S3Options) credentials() (*credentials.Credentials, error) {
 	}
 	value, err := secrets.GetWithContext(nil)
 	if err != nil { // the error of a file may quote a line with a secret
-		return nil, fmt.Errorf("no credentials of S3 can be read from %s", from)
+		return nil, fmt.Errorf("no S3 credentials can be read from %s", from)
 	}
 	if value.AccessKeyID == "" || value.SecretAccessKey == "" {
-		return nil, fmt.Errorf("no credentials of S3 in %s (another way is --s3.credentials-file)", from)
+		return nil, fmt.Errorf("no S3 credentials in %s; set them, or set --s3.credentials-file", from)
 	}
 	return secrets, nil
 }

@@ -43,7 +43,7 @@ func AddCheck(app *kingpin.Application) Commands {
 	c.server.AddFlags(cmd, "A running server to compare the file with. Default: none.", "")
 	commands := Commands{cmd.FullCommand(): c.run}
 	for _, p := range [...]struct{ name, help string }{
-		{"healthy", "Check whether a server works without a restart."}, {"ready", "Check whether a server accepts requests."},
+		{"healthy", "Check whether a server works and needs no restart."}, {"ready", "Check whether a server accepts requests."},
 	} {
 		command, run := addProbe(check, p.name, p.help)
 		commands[command] = run

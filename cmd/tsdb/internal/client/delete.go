@@ -177,8 +177,8 @@ type cleanReport struct {
 func (r cleanReport) printText(w io.Writer) error {
 	fmt.Fprintf(w, "deletions cleaned: %d; rows removed: %d, rewritten: %d\n", r.Tombstones, r.RowsRemoved, r.RowsRewritten)
 	if r.Waiting > 0 {
-		fmt.Fprintf(w, "deletions that are too young, or have rows that are not packed or rollups that are not computed yet: %d; "+
-			"clean once more later\n", r.Waiting)
+		fmt.Fprintf(w, "deletions that are too young, or whose rows are not packed yet, or whose rollups are not "+
+			"computed yet: %d; clean again later\n", r.Waiting)
 	}
 	for _, t := range r.Tables {
 		if _, err := fmt.Fprintf(w, "table %-8s %12d bytes before, %12d after\n", t.Table, t.BytesBefore, t.BytesAfter); err != nil {

@@ -127,7 +127,7 @@ func (c *loadtestCommands) addRunFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("write", "Remote-write URL of the server. Default: --url with /api/v1/write.").StringVar(&c.write)
 	cmd.Flag("pid", "Process id of the server, to measure its CPU time and memory.").IntVar(&c.target.PID)
 	cmd.Flag("dir", "Data directory of the server, to measure its size.").StringVar(&c.target.Dir)
-	cmd.Flag("flush", "URL to POST to before that size is measured.").StringVar(&c.target.FlushURL)
+	cmd.Flag("flush", "URL to POST to before the size of --dir is measured.").StringVar(&c.target.FlushURL)
 	cmd.Flag("rate", "Samples per second. 0 sends as fast as the server accepts.").Float64Var(&c.opts.Load.Rate)
 	cmd.Flag("duration", "Length of a live load.").Default("1m").DurationVar(&c.opts.Load.Duration)
 	cmd.Flag("query-rate", "Dashboard queries per second during the load.").Float64Var(&c.opts.QueryRate)

@@ -23,7 +23,7 @@ type probe struct {
 
 // addProbe declares a command that asks a probe of a running server.
 func addProbe(check *kingpin.CmdClause, name, help string) (command string, run func(io.Writer) error) {
-	cmd := check.Command(name, help+" The exit status is 1 if not. Containers use it as their health check.")
+	cmd := check.Command(name, help+" If not, the exit status is 1. Containers use this command as their health check.")
 	p := &probe{path: "/-/" + name}
 	p.server.AddFlags(cmd, "The server.", DefaultURL)
 	cmd.Flag("timeout", "Maximum time of the answer.").Default("5s").DurationVar(&p.timeout)

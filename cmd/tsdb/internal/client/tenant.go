@@ -36,7 +36,7 @@ func AddTenant(app *kingpin.Application) Commands {
 	c.output.AddFlag(cmd)
 	list := cmd.Command("list", "List the tenants.")
 	usage := cmd.Command("usage", "Show the usage of tenants: series, samples and space on disk.")
-	usage.Arg("tenant", "A tenant, with sizes of this moment. Default: all, with sizes of the last hour.").StringVar(&c.name)
+	usage.Arg("tenant", "Tenant to measure now. Default: all tenants, with sizes measured within the last hour.").StringVar(&c.name)
 	add := cmd.Command("add", "Add a tenant, also if the server runs with --no-tenants.create.")
 	add.Arg("tenant", "The tenant.").Required().StringVar(&c.name)
 	drop := cmd.Command("drop", "Drop a tenant with all its data. Meanwhile the server refuses its requests.")

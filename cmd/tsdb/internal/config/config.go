@@ -108,7 +108,7 @@ func parseDocument(src []byte) (*yaml.Node, error) {
 		if err != nil {
 			return nil, syntaxFault(err)
 		}
-		return nil, &Fault{Line: more.Line, Column: more.Column, Err: errors.New("a second document begins; a file has one")}
+		return nil, &Fault{Line: more.Line, Column: more.Column, Err: errors.New("the file has more than one YAML document")}
 	}
 	root := doc.Content[0]
 	if root.Kind == yaml.ScalarNode && root.Tag == "!!null" {

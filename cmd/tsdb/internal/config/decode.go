@@ -120,7 +120,7 @@ func (d *decoder) texts(n *yaml.Node, field string, v reflect.Value) {
 			continue
 		}
 		if v.MapIndex(reflect.ValueOf(key.Value)).IsValid() {
-			d.fault(at, "the key stands twice")
+			d.fault(at, "the key appears twice")
 			continue
 		}
 		d.decode(n.Content[i+1], at, value)

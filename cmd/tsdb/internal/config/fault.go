@@ -15,7 +15,7 @@ var ErrBytes = fmt.Errorf("the file has more than %d bytes", BytesMax)
 // ErrNodes means that a document has more values than NodesMax, aliases included.
 var ErrNodes = fmt.Errorf("the document has more than %d values, aliases included", NodesMax)
 
-// Fault is something wrong at a place of a file.
+// Fault is an error at a place in a file.
 type Fault struct {
 	File string
 	// Line and Column count from 1. Column is 0 for a document that is not YAML.

@@ -43,6 +43,6 @@ func (i *Influx) validate(fault func(field, format string, args ...any)) {
 		fault("influx.separator", "%q has more than %d bytes", shortened(o.Separator), separatorBytesMax)
 	}
 	if o.SkipSingleField && o.SkipMeasurement {
-		fault("influx.skip_measurement", "without measurement and field nothing names the metric; skip_single_field is set")
+		fault("influx.skip_measurement", "it cannot be combined with skip_single_field: nothing would name the metric")
 	}
 }

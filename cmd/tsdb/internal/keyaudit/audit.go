@@ -49,7 +49,7 @@ type auditor struct {
 	window url.Values
 	// valuesMax bounds the values that are read of each label, metricsMax the metrics that a finding names.
 	valuesMax, metricsMax int
-	// shareMin is the least share of values of a kind. For personal data a single value suffices.
+	// shareMin is the minimum share of values of a kind. For personal data a single value suffices.
 	shareMin float64
 	patterns *patterns
 }

@@ -38,10 +38,10 @@ func AddKeys(app *kingpin.Application) client.Commands {
 	c.server.AddFlags(cmd, "The server.", client.DefaultURL)
 	cmd.Flag("from", "First time: "+program.TimeForms+".").Default("24h").StringVar(&c.from)
 	cmd.Flag("to", "Last time, in the same form.").Default("now").StringVar(&c.to)
-	cmd.Flag("max-values", "Values to read of each label.").Default("100000").IntVar(&c.valuesMax)
-	cmd.Flag("max-metrics", "Metrics to name in a finding.").Default("5").IntVar(&c.metricsMax)
-	cmd.Flag("min-share", "Least share of a label's values that look like an id or a time, from 0 to 1. One value that looks like "+
-		"personal data always suffices.").Default("0.5").Float64Var(&c.shareMin)
+	cmd.Flag("max-values", "Maximum number of values to read of each label.").Default("100000").IntVar(&c.valuesMax)
+	cmd.Flag("max-metrics", "Maximum number of metrics to name in a finding.").Default("5").IntVar(&c.metricsMax)
+	cmd.Flag("min-share", "Minimum share of a label's values that look like an id or a time, from 0 to 1. One value that looks "+
+		"like personal data always suffices.").Default("0.5").Float64Var(&c.shareMin)
 	c.output.AddFlag(cmd)
 	return client.Commands{cmd.FullCommand(): func(w io.Writer) error {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -57,11 +57,11 @@ func (c *flags) audit(ctx context.Context, w io.Writer) error {
 	}
 	switch {
 	case c.valuesMax < 1:
-		return fmt.Errorf("--max-values is %d: at least 1", c.valuesMax)
+		return fmt.Errorf("--max-values is %d; it must be at least 1", c.valuesMax)
 	case c.metricsMax < 1:
-		return fmt.Errorf("--max-metrics is %d: at least 1", c.metricsMax)
+		return fmt.Errorf("--max-metrics is %d; it must be at least 1", c.metricsMax)
 	case c.shareMin < 0 || c.shareMin > 1:
-		return fmt.Errorf("--min-share is %g: from 0 to 1", c.shareMin)
+		return fmt.Errorf("--min-share is %g; it must be from 0 to 1", c.shareMin)
 	}
 	a := &auditor{
 		server: &c.server, valuesMax: c.valuesMax, metricsMax: c.metricsMax, shareMin: c.shareMin, patterns: newPatterns(),

@@ -109,7 +109,7 @@ func isTime(value string) bool {
 	return false
 }
 
-// isCard accepts 13 to 19 digits, possibly in groups, with a right check digit.
+// isCard accepts 13 to 19 digits, possibly in groups, with a correct check digit.
 func isCard(value string) bool {
 	digits := strings.NewReplacer(" ", "", "-", "").Replace(value)
 	if len(digits) < 13 || len(digits) > 19 {
@@ -137,7 +137,7 @@ const (
 	sequenceGap = 8
 )
 
-// sequential returns the number of values that are whole numbers close to each other, possibly behind a common text such as
+// sequential returns the number of values that are whole numbers close to each other, possibly after a common text such as
 // "order-". Numbers below 1,000 may be shards or ports of a small fleet, so most must lie above it.
 func sequential(values []string) int {
 	var numbers []float64

@@ -42,7 +42,7 @@ type appender struct {
 var errNoSamplesOnly = errors.New("rules write samples and histograms only")
 
 // Append adds a float. A stale marker that is not newer than the newest sample of its series is refused, because another rule
-// goes on with the series. A write of it would hide that sample.
+// continues the series. A write of the marker would hide that sample.
 func (a *appender) Append(_ storage.SeriesRef, l labels.Labels, tsMs int64, v float64) (storage.SeriesRef, error) {
 	if value.IsStaleNaN(v) && a.to.last.newestMs(l) >= tsMs {
 		return 0, storage.ErrOutOfOrderSample
@@ -108,7 +108,7 @@ func (a *appender) AppendHistogramSTZeroSample(
 	return 0, errNoSamplesOnly
 }
 
-// lastKept is the time for which lastTimes knows the series at least. Rules write stale markers within two intervals.
+// lastKept is the minimum time for which lastTimes remembers a series. Rules write stale markers within two intervals.
 const lastKept = time.Hour
 
 // lastTimes knows the times of the newest samples of the series that rules wrote within lastKept.

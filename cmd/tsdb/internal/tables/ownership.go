@@ -68,8 +68,9 @@ func Claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 	case err != nil && them.Since.IsZero():
 		return err
 	case them.Mode == ModeDirect:
-		return fmt.Errorf("the tables are shared by servers in mode %s since %s: start this one with --bigtable.mode=%[1]s, or stop "+
-			"all of those and start it with --bigtable.take-over", ModeDirect, them.Since.Format(time.RFC3339))
+		return fmt.Errorf("servers in mode %s have shared the tables since %s: start this server with "+
+			"--bigtable.mode=%[1]s, or stop those servers and start this one with --bigtable.take-over",
+			ModeDirect, them.Since.Format(time.RFC3339))
 	case them.ID != id:
 		return them.taken()
 	}
@@ -78,8 +79,9 @@ func Claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 
 // taken is the error that another server owns the tables.
 func (o *Owner) taken() error {
-	return fmt.Errorf("the tables belong to the server with directory %s on %s since %s, whose log may hold samples that are "+
-		"not in the tables yet: stop that server (it flushes when it stops), then start this one with --bigtable.take-over",
+	return fmt.Errorf("the tables belong to the server with directory %s on %s since %s. Its log may hold samples that "+
+		"are not in the tables yet: stop that server (it flushes when it stops), then start this one with "+
+		"--bigtable.take-over",
 		o.Path, o.Host, o.Since.Format(time.RFC3339))
 }
 

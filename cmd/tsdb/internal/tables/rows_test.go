@@ -60,7 +60,7 @@ func FuzzOwner(f *testing.F) {
 			}
 		case them.Mode == ModeDirect:
 			require.NoError(t, shared)
-			require.ErrorContains(t, alone, "shared by servers in mode direct")
+			require.ErrorContains(t, alone, "servers in mode direct have shared the tables")
 		default:
 			require.ErrorContains(t, shared, "belong to the server with directory")
 			require.ErrorContains(t, alone, "belong to the server with directory")

@@ -84,7 +84,7 @@ func (c *SchemaChange) Apply(ctx context.Context, wanted []keyschema.Rule, nowHo
 	}
 	// Store the rules first. After a restart without the rules, the server could not find rows keyed by them.
 	if err := WriteRules(ctx, meta, rules); err != nil {
-		return fmt.Errorf("store the rules, which stay as they were: %w", err)
+		return fmt.Errorf("cannot store the rules; they stay as they were: %w", err)
 	}
 	if err := c.Schema.Replace(next, nowHour); err != nil {
 		return err

@@ -99,7 +99,7 @@ func TestRulesWithoutAnHour(t *testing.T) {
 		{"no file", testHour + 20, nil, map[int64]int{testHour: 16, testHour + 12: 4, testHour + 13: 8}},
 		{"an hour in the file", testHour + 20, rulesFrom(testHour+1, 4, testHour+13, 8),
 			map[int64]int{testHour + 12: 4, testHour + 13: 8}},
-		{"a rule behind them", testHour + 20, rulesFrom(testHour+1, 4, testHour+13, 8, next, 32),
+		{"a rule after them", testHour + 20, rulesFrom(testHour+1, 4, testHour+13, 8, next, 32),
 			map[int64]int{testHour + 13: 8, testHour + 20: 8, testHour + 21: 32}},
 	} {
 		schema, err := start(t, store, c.wanted, c.hour)

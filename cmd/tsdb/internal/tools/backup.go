@@ -49,10 +49,10 @@ func AddBackup(app *kingpin.Application) Commands {
 	}
 	c.output.AddFlag(add("list", "List the backups, oldest first.", c.list))
 	verify := add("verify", "Read every file of the backups and compare it with its checksum.", c.verify)
-	verify.Arg("name", "Backup; default: all.").StringVar(&c.name)
+	verify.Arg("name", "Name of a backup. Default: all backups.").StringVar(&c.name)
 	restore := add("restore", "Copy a backup into a new directory for --storage.path.", c.restore)
 	restore.Flag("to", "The new directory.").Required().StringVar(&c.to)
-	restore.Arg("name", "Backup; default: the newest.").StringVar(&c.name)
+	restore.Arg("name", "Name of the backup. Default: the newest one.").StringVar(&c.name)
 	prune := add("prune", "Remove old backups.", c.prune)
 	prune.Flag("keep", "Number of backups to keep, the newest ones.").Required().IntVar(&c.keep)
 	return commands

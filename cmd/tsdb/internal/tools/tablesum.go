@@ -67,7 +67,7 @@ func (m *migration) verifyTable(ctx context.Context, name string) error {
 	}
 	for _, r := range ranges {
 		var sums [2]rangeSum
-		done := [2]*backup.Progress{m.verified, nil} // both sides have the same rows, so one counts
+		done := [2]*backup.Progress{m.verified, nil} // both sides have the same rows, so only one side counts
 		group, groupCtx := errgroup.WithContext(ctx)
 		for i, table := range []storage.Table{from, to} {
 			group.Go(func() (err error) {

@@ -185,9 +185,9 @@ func effectOf(d fault.Damage) string {
 	case storage.TableSeries, storage.TableLabels:
 		return "Look-ups of these days may fail. tsdb verify --repair index rebuilds them."
 	case storage.TableRollup:
-		return "Queries with long windows over these days fail. " + accept + " computes them again from samples."
+		return "Queries with long windows over these days fail. " + accept + " recomputes the rollups from samples."
 	case storage.TableMeta:
-		return "The server may not start. " + accept + " gives up schema rules, deletions under way and metadata of metrics."
+		return "The server may not start. " + accept + " gives up schema rules, unfinished deletions and metadata of metrics."
 	case "":
 		return "The server may not start. You can accept the loss of files without rows, except the manifest."
 	}

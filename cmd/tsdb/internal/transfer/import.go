@@ -88,7 +88,7 @@ type importer struct {
 	state    State
 	progress *backup.Progress
 	done     int64         // of the source
-	written  map[int]*Part // durable parts behind a part that is not durable, by sequence
+	written  map[int]*Part // durable parts after a part that is not durable, by sequence
 	next     int           // sequence of the first part that is not durable
 	saved    time.Time
 }

@@ -58,7 +58,7 @@ func (r *Remote) CheckRetention(ctx context.Context, s Size) error {
 		Costs []retention.Cost `json:"costs"`
 	}
 	if err := r.server.Call(ctx, http.MethodGet, "/api/v1/status/retention", nil, &answer); err != nil {
-		return fmt.Errorf("ask for the retention, which --skip-expired leaves out: %w", err)
+		return fmt.Errorf("ask the server for its retention (--skip-expired omits this check): %w", err)
 	}
 	var ages keyschema.RetentionByTier
 	for _, cost := range answer.Costs {

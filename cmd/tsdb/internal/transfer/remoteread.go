@@ -248,7 +248,7 @@ func OpenRemoteRead(server *client.Server, r Range, window time.Duration, partSa
 	}
 	r.ToMs = min(r.ToMs, now.UnixMilli())
 	if r.FromMs <= 0 || r.FromMs > r.ToMs {
-		return nil, errors.New("--from must name the first time to read, before --to, or without --to at least a minute before now")
+		return nil, errors.New("--from is required and must be before --to; without --to, it must be at least a minute before now")
 	}
 	return &RemoteSource{reader: reader, bounds: r, window: window, partSamples: partSamples}, nil
 }

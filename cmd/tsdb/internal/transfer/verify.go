@@ -52,7 +52,7 @@ func Verify(ctx context.Context, from Source, to Reader, state *State, out io.Wr
 	case v.missing > rejected:
 		return fmt.Errorf("%w: %d samples are missing, and %d were rejected; first: %s", ErrDiffers, v.missing, rejected, v.first)
 	case v.missing > 0:
-		fmt.Fprintf(out, "%d samples are missing, as %d were rejected.\n", v.missing, rejected)
+		fmt.Fprintf(out, "%d samples are missing; %d were rejected.\n", v.missing, rejected)
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func parseCounter(text string) (*rateOptions, error) {
 
 // downsampling takes N and FUNCTION. N without a unit is in milliseconds, as in OpenTSDB's sources.
 func (w *words) downsampling() (string, error) {
-	interval, err := w.next("the interval behind downsample")
+	interval, err := w.next("the interval after downsample")
 	if err != nil {
 		return "", err
 	}
@@ -176,7 +176,7 @@ func (w *words) downsampling() (string, error) {
 	if _, _, err := request.ParseDuration(strings.TrimSuffix(interval, "c")); err != nil {
 		return "", fmt.Errorf("downsample: %w", err)
 	}
-	function, err := w.function("the function behind downsample")
+	function, err := w.function("the function after downsample")
 	if err == nil && function == "none" {
 		err = fmt.Errorf("downsample: the function none cannot downsample")
 	}

@@ -27,7 +27,7 @@ func addSearch(add adder) {
 	addServer(cmd, &c.server)
 	cmd.Flag("use-data-table", "Has no effect: there is only one index of series.").BoolVar(&c.dataTable)
 	cmd.Arg("COMMAND", "The search: lookup.").Required().EnumVar(&c.command, "lookup")
-	cmd.Arg("QUERY", "[METRIC] [TAG=VALUE...]. host= stands for any value, and =web01 for any tag.").Required().
+	cmd.Arg("QUERY", "[METRIC] [TAG=VALUE...]. host= stands for any value, and =web01 for any tag with that value.").Required().
 		StringsVar(&c.args)
 }
 
@@ -78,7 +78,7 @@ func (c *search) run(ctx context.Context, w io.Writer) error {
 	return out.Flush()
 }
 
-// printFound prints the series of an answer one by one: tsuid, metric and tags, with a space behind each.
+// printFound prints the series of an answer one by one: tsuid, metric and tags, with a space after each.
 func printFound(d *json.Decoder, w *bufio.Writer) error {
 	if err := enter(d, '{'); err != nil {
 		return err

@@ -41,5 +41,5 @@ func addServer(cmd *kingpin.CmdClause, s *client.Server) {
 
 // argumentsHelp describes the arguments of scan and query.
 const argumentsHelp = "START [END] AGGREGATOR [rate [counter,MAX,RESET]] [downsample N FUNCTION] METRIC [TAG=VALUE...], and " +
-	"perhaps more queries from AGGREGATOR on. Times are 1h-ago, 2020/01/31, 2020/01/31-23:59:00 in the time zone of this " +
-	"machine, or seconds since 1970. N is in milliseconds, or has a unit as 5m."
+	"optionally more queries, each from AGGREGATOR on. Times are 1h-ago, 2020/01/31, 2020/01/31-23:59:00 in the time zone of this " +
+	"machine, or seconds since 1970. N is in milliseconds, or has a unit, as in 5m."

@@ -56,7 +56,7 @@ func TestArguments(t *testing.T) {
 		"1h-ago sum downsample 0 avg m":   "downsample: Zero or negative duration",
 		"1h-ago sum downsample 5q avg m":  "downsample: Invalid duration",
 		"1h-ago sum downsample 5m none m": "none cannot downsample",
-		"1h-ago sum downsample 5m":        "the function behind downsample is missing",
+		"1h-ago sum downsample 5m":        "the function after downsample is missing",
 		"1h-ago sum m h=1 h=2":            `"h=2" is not TAG=VALUE`,
 		"1h-ago sum m h=":                 `"h=" is not TAG=VALUE`,
 		"1h-ago sum m sum":                "METRIC is missing",

@@ -60,7 +60,7 @@ func (c *translate) run(_ context.Context, w io.Writer) error {
 	})
 }
 
-// printTranslation prints a translation and what belongs to it, as comments of PromQL.
+// printTranslation prints a translation, with its name, times and notes as comments of PromQL.
 func printTranslation(w io.Writer, t *translation.Translation) error {
 	fmt.Fprintf(w, "# %s\n", t.Name)
 	if t.Reason != "" {
