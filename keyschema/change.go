@@ -67,7 +67,7 @@ func (r *Rule) isDefault() bool {
 	return r.FromHour == 0 && r.Pattern == "*" && r.sameLayout(new(DefaultRule()))
 }
 
-// Limits returns those rules that do not concern keys: retention and limits of series.
+// Limits returns the rules that do not affect keys: retention and limits of series.
 func Limits(rules []Rule) []Rule {
 	return slices.DeleteFunc(slices.Clone(rules), func(r Rule) bool { return !r.keyless() })
 }
@@ -96,8 +96,8 @@ func (s *Schema) Layout() []Rule {
 }
 
 // CheckChange reports whether next may replace s at nowHour. Rows are never rewritten. So every rule in force must stay
-// unchanged and every new rule must start after nowHour. Otherwise reads would no longer find stored rows. Retention
-// and limits of series may always change. The error names each offending rule and wraps [ErrBadRules].
+// unchanged and every new rule must start after nowHour. Otherwise reads would not find stored rows. Retention and
+// limits of series may always change. The error names each offending rule and wraps [ErrBadRules].
 func (s *Schema) CheckChange(next *Schema, nowHour int64) error {
 	return s.set.Load().checkChange(next.set.Load(), nowHour)
 }
@@ -121,14 +121,16 @@ func (s *ruleSet) checkChange(next *ruleSet, nowHour int64) error {
 	var faults []error
 	for i := range s.rules {
 		if old := &s.rules[i]; !old.keyless() && old.FromHour <= nowHour && !next.has(old) {
-			faults = append(faults, fmt.Errorf("%w: %q from hour %d already holds and must stay; a rule for the same pattern "+
-				"without from_hour may follow it", ErrBadRules, old.Pattern, old.FromHour))
+			faults = append(faults,
+				fmt.Errorf("%w: the rule %q from hour %d is in force and must stay unchanged; a rule for the same pattern "+
+					"without from_hour may follow it", ErrBadRules, old.Pattern, old.FromHour))
 		}
 	}
 	for i := range next.rules {
 		if r := &next.rules[i]; !r.keyless() && r.FromHour <= nowHour && !s.has(r) {
-			faults = append(faults, fmt.Errorf("%w: %q from hour %d is new and must start after hour %d; without from_hour it "+
-				"begins with the next hour", ErrBadRules, r.Pattern, r.FromHour, nowHour))
+			faults = append(faults,
+				fmt.Errorf("%w: the rule %q from hour %d is new and must start after hour %d; without from_hour it "+
+					"begins with the next hour", ErrBadRules, r.Pattern, r.FromHour, nowHour))
 		}
 	}
 	return errors.Join(faults...)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Retention holds the retention in force. It is safe for concurrent use. A reload replaces it, and later
+// Retention holds the current retention. It is safe for concurrent use. A reload replaces it, and later
 // calls see the new ages at once.
 type Retention struct {
 	current atomic.Pointer[RetentionByMetric]
@@ -18,13 +18,13 @@ func NewRetention(ages *RetentionByMetric) *Retention {
 	return r
 }
 
-// Load returns the ages in force. They do not change.
+// Load returns the current ages. The result does not follow later changes.
 func (r *Retention) Load() *RetentionByMetric { return r.current.Load() }
 
 // Replace sets other ages.
 func (r *Retention) Replace(next *RetentionByMetric) { r.current.Store(next) }
 
-// Tier returns the retention of one tier, which changes with the ages in force.
+// Tier returns the retention of one tier. It follows later changes of the ages.
 func (r *Retention) Tier(t Tier) *TierRetention { return &TierRetention{r, t} }
 
 // Tier returns the retention of one tier.
@@ -49,7 +49,7 @@ func (r *TierRetention) Tier(t Tier) *TierRetention {
 	return r.retention.Tier(t)
 }
 
-// Load returns the ages of all tiers in force. They do not change.
+// Load returns the current ages of all tiers. The result does not follow later changes.
 func (r *TierRetention) Load() *RetentionByMetric {
 	if r == nil {
 		return Uniform(RetentionByTier{})
@@ -57,7 +57,7 @@ func (r *TierRetention) Load() *RetentionByMetric {
 	return r.retention.Load()
 }
 
-// Snapshot returns the retention in force, which does not change. It returns nil for a nil receiver.
+// Snapshot returns the current retention. The result does not follow later changes. It returns nil for a nil receiver.
 func (r *TierRetention) Snapshot() *TierRetention {
 	if r == nil {
 		return nil

@@ -6,7 +6,7 @@ import "fmt"
 // and b, the escaped forms compare like a and b.
 //
 // Bytes 0x2D..0x7D ('-' to '}') stand for themselves except '<' and '='. Every other byte becomes three characters: a lead
-// and two upper-case hexadecimal digits. Each lead sorts like the bytes that it stands for: '!' below every literal, '<' in
+// and two upper-case hexadecimal digits. Each lead sorts like the bytes that it replaces: '!' below every literal, '<' in
 // its own place, '~' above every literal.
 const (
 	leadLow  = '!' // 0x00..0x2C: control bytes, space and !"#$%&'()*+,
@@ -16,7 +16,7 @@ const (
 	hexUpper = "0123456789ABCDEF"
 )
 
-// literal reports whether b stands for itself.
+// literal reports whether b is written as itself.
 func literal(b byte) bool { return b >= '-' && b < '~' && b|1 != '=' }
 
 // leadOf returns the lead of a byte that is not literal.
@@ -70,12 +70,12 @@ func unescapeFrom(s string, plain int) (string, error) {
 			continue
 		}
 		if i+3 > len(s) {
-			return "", fmt.Errorf("%w: byte 0x%02x at %d starts no escape", ErrBadEscape, s[i], i)
+			return "", fmt.Errorf("%w: byte 0x%02x at index %d is not the start of an escape sequence", ErrBadEscape, s[i], i)
 		}
 		high, low := unhex(s[i+1]), unhex(s[i+2])
 		b := high<<4 | low
 		if high > 15 || low > 15 || literal(b) || leadOf(b) != s[i] {
-			return "", fmt.Errorf("%w: %q at %d", ErrBadEscape, s[i:i+3], i)
+			return "", fmt.Errorf("%w: %q at index %d", ErrBadEscape, s[i:i+3], i)
 		}
 		out = append(out, b)
 		i += 3

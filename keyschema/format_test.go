@@ -13,7 +13,7 @@ import (
 	"halite/keyschema/chunktest"
 )
 
-// TestFormat pins the bytes of keys and qualifiers and checks that FORMAT.md shows each example as it is.
+// TestFormat pins the bytes of keys and qualifiers and checks that FORMAT.md shows each example exactly.
 func TestFormat(t *testing.T) {
 	chunktest.CheckFormat(t, "FORMAT.md", example)
 }

@@ -51,9 +51,9 @@ const (
 	tagsHashDigits = 2 * tagsHashBytes
 )
 
-// appendTagsHash appends the content hash of tags as 40 hexadecimal digits. It hashes each name and value in turn, each
-// preceded by its length as a uvarint, and keeps the first 20 bytes of the SHA-256. Tags are sorted by name. The hash is
-// cryptographic because equal hashes would merge two series for good.
+// appendTagsHash appends the content hash of tags as 40 hexadecimal digits. It hashes all names and values in order,
+// each preceded by its length as a uvarint. It keeps the first 20 bytes of the SHA-256. Tags are sorted by name. The
+// hash is cryptographic, because equal hashes would merge two series permanently.
 func appendTagsHash(dst []byte, tags []Tag) []byte {
 	start := len(dst)
 	for i := range tags {

@@ -71,7 +71,7 @@ func ParseQualifier(q []byte) (Qualifier, error) {
 	seq := uint32(0)
 	if len(q) == laterBytes && q[0] == byte(KindSample) {
 		if seq = binary.BigEndian.Uint32(q[qualifierBytes:]); seq == 0 {
-			return Qualifier{}, fmt.Errorf("%w: a sample after deletion 0", ErrBadQualifier)
+			return Qualifier{}, fmt.Errorf("%w: a sample cannot follow deletion 0", ErrBadQualifier)
 		}
 		q = q[:qualifierBytes]
 	}

@@ -20,7 +20,7 @@ func SeriesRange(prefix []byte, fromHour, toHour int64) (start, end []byte) {
 }
 
 // MetricRange returns the range [start, end) of all rows of a metric in one salt of this rule. No other key lies in
-// it.
+// the range.
 func (r *Rule) MetricRange(metric string, salt int) (start, end []byte) {
 	start = r.appendSalted(nil, metric, salt)
 	end = append([]byte(nil), start...)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Tier is a kind of data with a retention of its own. The numbers are not stored.
+// Tier is a kind of data with its own retention. The numbers are not stored.
 type Tier uint8
 
 // The tiers. Hours are kept at least as long as raw samples, and days at least as long as hours. Native histograms are kept at
@@ -32,7 +32,8 @@ func (t Tier) Check(age Age) error {
 	if age >= AgeMin || age == 0 {
 		return nil
 	}
-	return fmt.Errorf("retention.%s is %s: at least %s, the span of a partition, or 0 to keep data forever", t, age, AgeMin)
+	return fmt.Errorf("retention.%s is %s; it must be at least %s, the span of a partition, or 0 to keep data forever", t, age,
+		AgeMin)
 }
 
 // CheckBeside returns an error if the age of a tier is shorter than the age of the previous tier. The receiver is Hours or
@@ -287,7 +288,7 @@ func inTenants(text string) bool {
 }
 
 // MetricRows returns the range [start, end) of the row keys of a metric, in all tables whose keys begin with it. No other
-// key lies in it.
+// key lies in the range.
 func MetricRows(metric string) (start, end []byte) {
 	start = append(appendMetric(nil, metric), fieldSep)
 	end = slices.Clone(start)

@@ -145,7 +145,7 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 		`[{"pattern": "a", "basis": "promoted", "retention": {"raw": "7d"}}]`: {`"a"`, "salts 0"},
 		`[{"pattern": "a", "salts": 3}, {"pattern": "b"}]`:                    {`"b"`, "salts 0"},
 		`[{"pattern": "a", "salts": 3, "retention": {"raw": "7d"}}, {"pattern": "a", "retention": {"raw": "8d"}}]`: {
-			`"a"`, "two rules with a retention"},
+			`"a"`, "have a retention"},
 		`[{"pattern": "a", "retention": {"raw": "7 days"}}]`: {`"7 days"`},
 		`[{"pattern": "a", "retention": {"raw": 7}}]`:        {"retention.raw"},
 	} {
@@ -169,7 +169,7 @@ func TestRetentionFaultsNameRuleAndField(t *testing.T) {
 	}
 }
 
-// TestKeyRangeHoldsMetrics checks that the range of a pattern holds all metrics that the pattern matches, and that the range
+// TestKeyRangeHoldsMetrics checks two ranges. The range of a pattern holds all metrics that the pattern matches. The range
 // of a metric holds no other metric.
 func TestKeyRangeHoldsMetrics(t *testing.T) {
 	r := newRand(t)

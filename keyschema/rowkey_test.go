@@ -39,8 +39,8 @@ func TestRowKeyRoundTrip(t *testing.T) {
 	}
 }
 
-// letters spells a key's fields in an alphabet in which the separators have places of their own: '#' and ',' between
-// the contents ',' and '-', and '=' behind the content '='. It is the order that keys are documented to have.
+// letters writes a key's fields in an alphabet in which the separators are separate letters: '#' and ',' between the
+// contents ',' and '-', and '=' behind the content '='. It is the order that keys are documented to have.
 func letters(r *Rule, s series, hour int64) []int {
 	const comma, equals = 4*',' + 2, 4*'=' + 1
 	const hash = 4*',' + 1

@@ -34,7 +34,7 @@ func (b Basis) MarshalText() ([]byte, error) {
 	}
 }
 
-// UnmarshalText accepts what MarshalText returns.
+// UnmarshalText is the inverse of MarshalText.
 func (b *Basis) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "tags":
@@ -49,20 +49,21 @@ func (b *Basis) UnmarshalText(text []byte) error {
 
 // Rule defines the row keys of some metrics from an hour on. Callers do not change a Rule of a [Schema].
 type Rule struct {
-	// Pattern selects metrics: '*' stands for any bytes, '?' for exactly one byte, everything else for itself. A pattern that
-	// begins with '&' is for stored names, "&tenant&metric". Any other pattern is for the names without their tenants.
+	// Pattern selects metrics: '*' matches any bytes, '?' matches exactly one byte, and every other byte matches itself. A
+	// pattern that begins with '&' is for stored names, "&tenant&metric". Any other pattern is for the names without their
+	// tenants.
 	Pattern string `json:"pattern"`
 	// FromHour is the first hour (since 1970) whose rows follow the rule.
 	FromHour int64 `json:"from_hour"`
 	// Salts is the number of key ranges over which a metric's series spread, 1 to SaltsMax. A rule with only Retention
 	// or MaxSeries has 0: other rules define the keys of its metrics.
 	Salts int `json:"salts"`
-	// Promoted tags stand first in the key, in this order, so that a query on them reads one range.
+	// Promoted tags come first in the key, in this order, so that a query on them reads one range.
 	Promoted []string `json:"promoted,omitempty"`
 	// Basis says which tags decide the salt. BasisPromoted needs promoted tags.
 	Basis Basis `json:"basis"`
 	// SaltTags is the number of leading promoted tags that decide the salt with BasisPromoted; 0 means all. Rows with
-	// equal values of these tags have one salt and lie in the order of the other promoted tags. So a range of values of
+	// equal values of these tags have one salt. The other promoted tags determine their order. So a range of values of
 	// the next promoted tag is one range of keys.
 	SaltTags int `json:"salt_tags,omitempty"`
 	// ReversedDomains are tags whose value is stored with its domain labels in reverse order.
@@ -124,7 +125,8 @@ func (r *Rule) Validate() error {
 	}
 	if r.keyless() {
 		if r.FromHour != 0 {
-			fault("from_hour", "from_hour is %d, but a rule without salts does not concern keys and applies at once: leave it out",
+			fault("from_hour",
+				"from_hour is %d, but a rule without salts does not change keys and applies at once: omit from_hour",
 				r.FromHour)
 		}
 		return errors.Join(faults...)
@@ -145,7 +147,8 @@ func (r *Rule) checkLayout(fault func(field, format string, args ...any)) {
 		fault("basis", "basis \"promoted\" needs promoted tags")
 	}
 	if r.SaltTags < 0 || r.SaltTags > len(r.Promoted) || r.SaltTags > 0 && r.Basis != BasisPromoted {
-		fault("salt_tags", "salt_tags %d: at most the number of promoted tags, and with basis \"promoted\" only", r.SaltTags)
+		fault("salt_tags", "salt_tags is %d; it needs basis \"promoted\" and must not exceed the number of promoted tags",
+			r.SaltTags)
 	}
 	for _, tags := range []struct {
 		field string

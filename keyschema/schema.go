@@ -58,13 +58,13 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 				continue
 			}
 			if s.rules[j].Retention != nil && r.Retention != nil {
-				faults = append(faults, fmt.Errorf("%w: %q: two rules with a retention", ErrBadRules, r.Pattern))
+				faults = append(faults, fmt.Errorf("%w: two rules for %q have a retention", ErrBadRules, r.Pattern))
 			}
 			if s.rules[j].MaxSeries != nil && r.MaxSeries != nil {
-				faults = append(faults, fmt.Errorf("%w: %q: two rules with max_series", ErrBadRules, r.Pattern))
+				faults = append(faults, fmt.Errorf("%w: two rules for %q have max_series", ErrBadRules, r.Pattern))
 			}
 			if s.rules[j].FromHour == r.FromHour && !r.keyless() && !s.rules[j].keyless() {
-				err := fmt.Errorf("%w: %q: two rules from hour %d", ErrBadRules, r.Pattern, r.FromHour)
+				err := fmt.Errorf("%w: two rules for %q start at hour %d", ErrBadRules, r.Pattern, r.FromHour)
 				faults = append(faults, err)
 			}
 		}
@@ -92,7 +92,7 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 	return s, nil
 }
 
-// Rules returns a copy of the rules as they were given, followed by the default rule if it was added.
+// Rules returns a copy of the given rules, followed by the default rule if the schema has added it.
 func (s *Schema) Rules() []Rule {
 	rules := s.set.Load().rules
 	out := make([]Rule, len(rules))

@@ -67,8 +67,8 @@ func TestSeriesLimitFaultsNameTheRule(t *testing.T) {
 		`[{"pattern": "a", "max_series": 5, "max_series_warn": -0.5}]`:           "max_series_warn is -0.5",
 		`[{"pattern": "a", "salts": 4, "max_series_warn": 0.5}]`:                 "need max_series",
 		`[{"pattern": "a", "salts": 4, "max_series_dry_run": true}]`:             "need max_series",
-		`[{"pattern": "a", "max_series": 5, "from_hour": 3}]`:                    "leave it out",
-		`[{"pattern": "a", "max_series": 5}, {"pattern": "a", "max_series": 6}]`: "two rules with max_series",
+		`[{"pattern": "a", "max_series": 5, "from_hour": 3}]`:                    "omit from_hour",
+		`[{"pattern": "a", "max_series": 5}, {"pattern": "a", "max_series": 6}]`: `two rules for "a" have max_series`,
 	} {
 		_, err := NewSchema(parsedRules(t, src))
 		if !errors.Is(err, ErrBadRules) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), `"a"`) {

@@ -11,7 +11,7 @@ const (
 	DefaultTenant = "default"
 	// TenantBytesMax is the longest name of a tenant.
 	TenantBytesMax = 64
-	// TenantLabel holds the tenant of a series in an answer for several tenants. No stored series has it.
+	// TenantLabel holds the tenant of a series in a result for several tenants. No stored series has it.
 	TenantLabel = "__tenant_id__"
 	// TenantMark encloses the tenant's name in front of a metric's name.
 	TenantMark = '&'
@@ -72,14 +72,14 @@ func TenantOf(prefix string) string {
 	return prefix[1 : len(prefix)-1]
 }
 
-// TenantRows returns the range [start, end) of all row keys of a tenant other than DefaultTenant, in all tables whose keys begin
-// with the metric. No other key lies in it.
+// TenantRows returns the range [start, end) of all row keys of a tenant other than DefaultTenant, in all tables whose keys
+// begin with the metric. No other key lies in the range.
 func TenantRows(tenant string) (start, end []byte) {
 	prefix := []byte(TenantPrefix(tenant))
 	return prefix, after(prefix)
 }
 
-// appendMetric appends a stored metric name in the form of row keys. It escapes all but the tenant prefix.
+// appendMetric appends a stored metric name in the form of row keys. It escapes everything except the tenant prefix.
 func appendMetric(dst []byte, metric string) []byte {
 	prefix, name := SplitTenant(metric)
 	return AppendEscaped(append(dst, prefix...), name)

@@ -253,7 +253,7 @@ func TestReloadRefuses(t *testing.T) {
 	g.putRules(growLater, hour)
 	refused("must start after hour")
 	g.putRules("schema_rules: []")
-	refused("already holds")
+	refused("is in force")
 	g.putRules("[")
 	refused("line 1")
 	require.NoError(t, os.Remove(g.config.configFile))

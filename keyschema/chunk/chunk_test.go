@@ -71,7 +71,7 @@ func TestFullestHour(t *testing.T) {
 	checkRoundTrip(t, 0, tsMs, values)
 }
 
-// TestSizes holds what the codec promises about simple hours of 240 samples, in bytes.
+// TestSizes checks the codec's promised sizes of simple hours of 240 samples, in bytes.
 func TestSizes(t *testing.T) {
 	fill := func(f func(i int) float64) []float64 {
 		values := make([]float64, 240)

@@ -73,7 +73,7 @@ func grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
 func (d *Decoder) decodeLastValues(src []byte, h *header, values []float64) ([]float64, error) {
 	values, rest, err := d.decodeValues(src, h.first&flagExceptions != 0, h.count, values)
 	if err == nil && len(rest) != 0 {
-		return nil, column.Corrupt("%d bytes too many", len(rest))
+		return nil, column.Corrupt("%d trailing bytes", len(rest))
 	}
 	return values, err
 }
@@ -96,7 +96,7 @@ func (d *Decoder) decodeValues(src []byte, exceptions bool, count int, values []
 		return values, src, nil
 	}
 	if len(src) == 0 {
-		return nil, nil, column.Corrupt("no values")
+		return nil, nil, column.Corrupt("the value column is missing")
 	}
 	kind, scale := src[0], int(src[0]>>scaleShift&scaleMask)
 	raw, near := scale == scaleRaw, scale == scaleNear

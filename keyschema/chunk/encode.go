@@ -54,7 +54,8 @@ func (e *Encoder) Append(dst []byte, hourStartMs int64, tsMs []int64, values []f
 func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	n := len(tsMs)
 	if first, last := tsMs[0], tsMs[n-1]; first < hourStartMs || uint64(last)-uint64(hourStartMs) >= keyschema.HourMs {
-		return false, fmt.Errorf("%w: %d..%d is outside the hour from %d", ErrBadColumns, first, last, hourStartMs)
+		return false, fmt.Errorf("%w: timestamps %d..%d are outside the hour that starts at %d", ErrBadColumns, first, last,
+			hourStartMs)
 	}
 	if n == 1 {
 		return true, nil
@@ -64,7 +65,7 @@ func checkTimes(hourStartMs int64, tsMs []int64) (regular bool, err error) {
 	before := tsMs[0]
 	for i, ts := range tsMs[1:] {
 		if ts <= before {
-			return false, fmt.Errorf("%w: timestamp %d of sample %d is not later than the one before it", ErrBadColumns, ts, i+1)
+			return false, fmt.Errorf("%w: timestamp %d of sample %d is not above its predecessor", ErrBadColumns, ts, i+1)
 		}
 		same = same && ts-before == interval
 		before = ts
@@ -122,7 +123,7 @@ func (e *Encoder) appendConst(dst []byte, v float64) []byte {
 }
 
 // ordered maps a bit pattern to a whole number: the magnitude, then the sign in the lowest bit. So values of similar
-// magnitude are near each other, whatever their sign. Values of one sign differ by even numbers.
+// magnitude are near each other, even if their signs differ. Values of one sign differ by even numbers.
 func ordered(v float64) int64 {
 	return int64(bits.RotateLeft64(math.Float64bits(v), 1) ^ 1<<63)
 }

@@ -99,12 +99,12 @@ func (d *Decoder) readExceptions(src []byte, n int) (rest []byte, listed int, er
 		head, rest, ok2 := column.CutUvarint(rest)
 		code, more := head&(1<<codeBits-1), head>>codeBits
 		if !ok1 || !ok2 || code > exceptionZero || gap >= free || more >= free-gap {
-			return nil, 0, column.Corrupt("run of exception values")
+			return nil, 0, column.Corrupt("bad run of exception values")
 		}
 		s := run{gap: int(gap), length: int(more) + 1, pattern: exceptionPatterns[code]}
 		if code == exceptionBits {
 			if len(rest) < 8 {
-				return nil, 0, column.Corrupt("exception value is cut off")
+				return nil, 0, column.Corrupt("exception value is truncated")
 			}
 			s.pattern, rest = binary.LittleEndian.Uint64(rest), rest[8:]
 		}

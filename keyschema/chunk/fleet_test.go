@@ -6,7 +6,7 @@ import (
 	"halite/keyschema/chunktest"
 )
 
-// fleetSizes are the rows that TestFleetSizes looks at: the first hour of a series in two halves, whole hours, and
+// fleetSizes are the rows that TestFleetSizes checks: the first hour of a series in two halves, whole hours, and
 // hours of a slow scrape.
 var fleetSizes = []struct {
 	n, rows    int

@@ -12,7 +12,7 @@ import (
 	"halite/keyschema/column"
 )
 
-// TestFormat pins the bytes of chunks and checks that FORMAT.md shows each example as it is. The first line of an
+// TestFormat pins the bytes of chunks and checks that FORMAT.md shows each example exactly. The first line of an
 // example has the timestamps: offsets in the hour, or "every A from B"; the others have the values.
 func TestFormat(t *testing.T) {
 	chunktest.CheckFormat(t, "../FORMAT.md", func(t *testing.T, d *datadriven.TestData) string {

@@ -54,7 +54,7 @@ func appendRegular(dst []byte, hourStartMs int64, tsMs []int64) []byte {
 // parseHeader reads the bytes before the exception values or the column of irregular timestamps.
 func parseHeader(src []byte) (h header, rest []byte, err error) {
 	if len(src) == 0 {
-		return h, nil, column.Corrupt("no bytes")
+		return h, nil, column.Corrupt("the chunk is empty")
 	}
 	h.first, src = src[0], src[1:]
 	if h.first&versionMask != version {
@@ -65,7 +65,7 @@ func parseHeader(src []byte) (h header, rest []byte, err error) {
 	}
 	count, src, ok := column.CutUvarint(src)
 	if !ok || count == 0 || count > countMax || h.first&(flagPartial|intervalMask) != 0 {
-		return h, nil, column.Corrupt("count %d", count)
+		return h, nil, column.Corrupt("bad sample count %d", count)
 	}
 	h.count = int(count)
 	return h, src, nil
@@ -77,13 +77,13 @@ func (h header) parseRegular(src []byte) (header, []byte, error) {
 	if h.intervalMs == 0 {
 		interval, rest, ok := column.CutUvarint(src)
 		if !ok || interval == 0 || interval >= keyschema.HourMs {
-			return h, nil, column.Corrupt("interval")
+			return h, nil, column.Corrupt("bad interval")
 		}
 		h.intervalMs, src = int64(interval), rest
 	}
 	size := phaseBytes(h.intervalMs)
 	if len(src) < size {
-		return h, nil, column.Corrupt("first timestamp is cut off")
+		return h, nil, column.Corrupt("first timestamp is truncated")
 	}
 	phase := int64(0)
 	for i, b := range src[:size] {
@@ -91,7 +91,7 @@ func (h header) parseRegular(src []byte) (header, []byte, error) {
 	}
 	src = src[size:]
 	if phase >= h.intervalMs {
-		return h, nil, column.Corrupt("phase %d of %d ms", phase, h.intervalMs)
+		return h, nil, column.Corrupt("phase %d ms is not below the interval %d ms", phase, h.intervalMs)
 	}
 	count := uint64(gridCount(phase, h.intervalMs))
 	h.offsetMs = phase
@@ -99,7 +99,8 @@ func (h header) parseRegular(src []byte) (header, []byte, error) {
 		before, rest, ok1 := column.CutUvarint(src)
 		after, rest, ok2 := column.CutUvarint(rest)
 		if !ok1 || !ok2 || before >= count || after >= count-before || before+after == 0 {
-			return h, nil, column.Corrupt("%d samples of an hour's %d are missing before and %d after", before, count, after)
+			return h, nil, column.Corrupt("%d of the %d samples of an hour are missing at the start and %d at the end", before,
+				count, after)
 		}
 		h.offsetMs += int64(before) * h.intervalMs
 		count, src = count-before-after, rest

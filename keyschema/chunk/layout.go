@@ -56,7 +56,7 @@ func (t *TimeHeader) AppendPartial(dst []byte, before, after uint64) []byte {
 func CutTimeHeader(src []byte) (t TimeHeader, rest []byte, err error) {
 	if len(src) > 0 && src[0]&flagIrregular != 0 {
 		if src[0]&versionMask != version || src[0]&(flagPartial|intervalMask) != 0 {
-			return t, nil, column.Corrupt("irregular timestamps")
+			return t, nil, column.Corrupt("bad flags of irregular timestamps")
 		}
 		return TimeHeader{Bytes: src[:1], header: header{first: src[0]}}, src[1:], nil
 	}

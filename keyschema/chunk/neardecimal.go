@@ -79,7 +79,7 @@ func maybeNear(patterns []int64, power float64) (near, fits bool) {
 func (d *Decoder) decodeUlps(values []float64) error {
 	src := d.columns.Rest()
 	if len(src) == 0 || src[0]&^(column.ModeMask|column.FlagStep) != 0 {
-		return column.Corrupt("byte of the column of distances")
+		return column.Corrupt("bad kind of the column of distances")
 	}
 	c, err := d.columns.Open(src[1:], src[0], false, len(values))
 	if err != nil {

@@ -59,7 +59,7 @@ func (r *Row) Add(qualifier, value []byte) error {
 	case keyschema.KindSample:
 		v, err := ParseSampleValue(value)
 		if err != nil {
-			return fmt.Errorf("sample %d ms after the hour: %w", q.OffsetMs, err)
+			return fmt.Errorf("sample at offset %d ms: %w", q.OffsetMs, err)
 		}
 		r.singles = append(r.singles, single{q.OffsetMs, q.Seq, v})
 		return nil

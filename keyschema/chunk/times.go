@@ -114,7 +114,7 @@ func (e *Encoder) appendJumps(dst []byte) []byte {
 // decodeIrregular reads timestamps that are a column.
 func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs []int64) ([]int64, []byte, error) {
 	if len(src) == 0 || src[0]&^(column.ModeMask|column.FlagStep|flagGrid) != 0 {
-		return nil, nil, column.Corrupt("byte of the timestamp column")
+		return nil, nil, column.Corrupt("bad kind of the timestamp column")
 	}
 	kind := src[0]
 	src = src[1:]
@@ -142,7 +142,7 @@ func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs
 	before := int64(-1)
 	for i, offset := range offsets {
 		if offset <= before || offset >= keyschema.HourMs {
-			return nil, nil, column.Corrupt("timestamp %d is not later than the one before it, or outside the hour", i)
+			return nil, nil, column.Corrupt("timestamp %d is not above its predecessor or is outside the hour", i)
 		}
 		before = offset
 		offsets[i] = hourStartMs + offset
@@ -154,7 +154,7 @@ func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs
 func parseGrid(src []byte, count int) (interval uint64, jumps, rest []byte, err error) {
 	interval, src, ok := column.CutUvarint(src)
 	if !ok || interval == 0 || interval >= keyschema.HourMs {
-		return 0, nil, nil, column.Corrupt("interval %d", interval)
+		return 0, nil, nil, column.Corrupt("bad interval %d", interval)
 	}
 	number, src, ok := column.CutUvarint(src)
 	if !ok || number > uint64(len(src))/2 {
@@ -165,7 +165,7 @@ func parseGrid(src []byte, count int) (interval uint64, jumps, rest []byte, err 
 		gap, next, ok1 := column.CutUvarint(src)
 		_, next, ok2 := column.CutVarint(next)
 		if index += gap; !ok1 || !ok2 || gap == 0 || gap >= uint64(count) || index >= uint64(count) {
-			return 0, nil, nil, column.Corrupt("jump of the timestamps")
+			return 0, nil, nil, column.Corrupt("bad jump of the timestamps")
 		}
 		src = next
 	}

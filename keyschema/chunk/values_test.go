@@ -8,7 +8,7 @@ import (
 	"halite/keyschema/chunktest"
 )
 
-// TestValuesRoundTrip encodes random values without timestamps one after the other, and decodes them.
+// TestValuesRoundTrip encodes several lists of random values without timestamps, and decodes them.
 func TestValuesRoundTrip(t *testing.T) {
 	r := chunktest.NewRand(t)
 	var e Encoder

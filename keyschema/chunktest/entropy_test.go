@@ -15,8 +15,8 @@ type fleetProfile struct {
 var fleetProfiles = []fleetProfile{{"main", 15_000, 3_600_000}, {"long", 60_000, 2 * 86_400_000}}
 
 // TestFleetEntropy computes the entropy of a fleet's values from the rules that draw them. No lossless store takes
-// less. The first figure is for a store that codes each series by itself. The second is for a store that knows that one
-// number of requests determines all buckets and the count of a host, and part of the sum. With -v it prints both.
+// less. The first figure is for a store that encodes each series separately. The second is for a store that knows that
+// one number of requests determines all buckets and the count of a host, and part of the sum. With -v it prints both.
 func TestFleetEntropy(t *testing.T) {
 	for _, p := range fleetProfiles {
 		alone, joint := 0.0, 0.0

@@ -32,7 +32,7 @@ func scanInt(t testing.TB, word string) int64 {
 	return n
 }
 
-// ScanValues reads numbers (0x1.8p-3 too), bit patterns in hexadecimal, and "stale". A count may follow each of them.
+// ScanValues reads numbers (0x1.8p-3 too), bit patterns in hexadecimal, and "stale". A count may follow each item.
 func ScanValues(t testing.TB, words []string) []float64 {
 	var values []float64
 	for _, word := range words {

@@ -39,7 +39,7 @@ func AppendPacked(dst []byte, u []uint64, w uint) []byte {
 const unpackSlack = 8
 
 // unpack is the inverse of AppendPacked for len(out) values. src holds at least PackedBytes(len(out), w)+unpackSlack bytes.
-// One load of eight bytes serves as many values as it fully covers.
+// One load of eight bytes yields all values that it fully covers.
 func unpack(out []uint64, src []byte, w uint) {
 	mask := ^uint64(0) >> (64 - w)
 	n := len(out)

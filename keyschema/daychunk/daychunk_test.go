@@ -245,7 +245,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestFormat pins the bytes of day chunks and checks that FORMAT.md shows each example as it is. Each line of an
+// TestFormat pins the bytes of day chunks and checks that FORMAT.md shows each example exactly. Each line of an
 // example is a chunk, newest first: "every A from B", a colon and values.
 func TestFormat(t *testing.T) {
 	chunktest.CheckFormat(t, "../FORMAT.md", func(t *testing.T, d *datadriven.TestData) string {

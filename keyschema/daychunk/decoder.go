@@ -33,7 +33,7 @@ func (d *Decoder) Open(blob []byte, count int) error {
 	d.counts = slices.Grow(d.counts[:0], count)[:count]
 	clear(d.parts)
 	if len(blob) == 0 {
-		return column.Corrupt("day chunk of no bytes")
+		return column.Corrupt("day chunk is empty")
 	}
 	flags, src := blob[0], blob[1:]
 	if flags == flagPlain {
@@ -64,7 +64,7 @@ func (d *Decoder) Open(blob []byte, count int) error {
 			return err
 		}
 	} else if flags&^flagVerbatim != 0 {
-		return column.Corrupt("flags %#x of a day chunk without chunks", flags)
+		return column.Corrupt("day chunk without chunks has flags %#x", flags)
 	}
 	return d.findBodies(src, flags)
 }
@@ -73,7 +73,7 @@ func (d *Decoder) Open(blob []byte, count int) error {
 func (d *Decoder) plain(src []byte) error {
 	n := len(d.parts)
 	if n == 0 && len(src) > 0 {
-		return column.Corrupt("day chunk of no values")
+		return column.Corrupt("day chunk has bytes but no values")
 	}
 	sum := 0
 	for i := range d.parts {
@@ -83,7 +83,7 @@ func (d *Decoder) plain(src []byte) error {
 		}
 		size, rest, ok := column.CutUvarint(src)
 		if !ok || size > uint64(len(rest)) {
-			return column.Corrupt("length of a value")
+			return column.Corrupt("bad length of a value")
 		}
 		d.parts[i].to = int(size)
 		sum += int(size)
@@ -113,7 +113,7 @@ func (d *Decoder) findBodies(src []byte, flags byte) error {
 		}
 		size, rest, ok := column.CutUvarint(src)
 		if !ok || size > uint64(len(rest)) {
-			return column.Corrupt("length of a value")
+			return column.Corrupt("bad length of a value")
 		}
 		d.counts[i], src = int(size), rest
 	}
@@ -133,7 +133,7 @@ func (d *Decoder) findBodies(src []byte, flags byte) error {
 		v := &d.valueHeaders[p.valueHeader]
 		body, ok := d.chunks.FindBody(d.blob[from:], &d.timeHeaders[p.timeHeader], &v.ValueHeader, p.width, p.exceptions)
 		if !ok {
-			return column.Corrupt("body %d of a day chunk", i)
+			return column.Corrupt("bad body %d of a day chunk", i)
 		}
 		p.middle = from + body.FrontBytes
 		from += body.Bytes
@@ -149,7 +149,7 @@ func (d *Decoder) findBodies(src []byte, flags byte) error {
 		at++
 	}
 	if from != len(d.blob) {
-		return column.Corrupt("%d bytes too many in a day chunk", len(d.blob)-from)
+		return column.Corrupt("day chunk has %d trailing bytes", len(d.blob)-from)
 	}
 	return nil
 }

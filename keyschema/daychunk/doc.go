@@ -1,9 +1,9 @@
 // Package daychunk packs the chunks of one series and day into one value. The chunks of consecutive hours have nearly the
 // same headers. So a day chunk stores the headers as columns, and each body unchanged.
 //
-// [Append] packs values. [Decoder] returns any of them, byte for byte. Values may be any bytes: a value that is not a chunk is
-// stored verbatim. FORMAT.md of package keyschema describes the bytes in section 4. Package chunk splits chunks into headers
-// and bodies; package column packs the columns of headers.
+// [Append] packs values. [Decoder] returns the exact bytes of any value. Values may be any bytes: a value that is not a
+// chunk is stored verbatim. FORMAT.md of package keyschema describes the bytes in section 4. Package chunk splits chunks
+// into headers and bodies; package column packs the columns of headers.
 //
 // # Invariants
 //

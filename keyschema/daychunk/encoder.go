@@ -309,7 +309,7 @@ func (e *encoder) collectSlopes() (numbered bool) {
 	return numbered
 }
 
-// appendSlopes appends the slopes or their numbers, whichever is smaller.
+// appendSlopes appends the smaller of two forms: the slopes or their numbers.
 func (e *encoder) appendSlopes(dst []byte) (_ []byte, kind, flag byte) {
 	numbered := e.collectSlopes()
 	if len(e.x) == 0 {
@@ -327,8 +327,8 @@ func (e *encoder) appendSlopes(dst []byte) (_ []byte, kind, flag byte) {
 	return c.Append(dst), nibble(c), flag
 }
 
-// appendReferences appends the references or their distances from the predictions, whichever is smaller. They are in common
-// units if possible.
+// appendReferences appends the smaller of two forms: the references or their distances from the predictions. They are in
+// common units if possible.
 func (e *encoder) appendReferences(dst []byte) (_ []byte, kind, flags byte) {
 	if len(e.valueHeaders) > 1 && setUnits(e.valueHeaders, true) && e.fitUnits() {
 		flags = flagScaled

@@ -62,7 +62,7 @@ func (d *Decoder) cutHeaders(src []byte, flags byte) ([]byte, error) {
 	for range n {
 		v, rest, ok := chunk.CutValueHeader(src)
 		if !ok {
-			return nil, column.Corrupt("value header")
+			return nil, column.Corrupt("bad value header")
 		}
 		d.valueHeaders = append(d.valueHeaders, valueHeader{ValueHeader: v})
 		src = rest
@@ -76,7 +76,7 @@ func headerCount(src []byte, several bool) (n int, rest []byte, err error) {
 		return 1, src, nil
 	}
 	if len(src) == 0 || src[0] < 2 {
-		return 0, nil, column.Corrupt("number of headers")
+		return 0, nil, column.Corrupt("bad number of headers")
 	}
 	return int(src[0]), src[1:], nil
 }
@@ -112,7 +112,7 @@ func (d *Decoder) choices(src []byte, n int, set func(p *part, choice uint8)) ([
 			continue
 		}
 		if d.words[at] >= uint64(n) {
-			return nil, column.Corrupt("choice %d of %d", d.words[at], n)
+			return nil, column.Corrupt("choice %d is not below %d", d.words[at], n)
 		}
 		set(p, uint8(d.words[at]))
 		at++
@@ -149,7 +149,7 @@ func (d *Decoder) column(src []byte, nibble byte, n int) ([]byte, error) {
 
 func (d *Decoder) widths(src []byte, kind byte) ([]byte, error) {
 	if kind > 0x0f {
-		return nil, column.Corrupt("kind of the widths")
+		return nil, column.Corrupt("bad kind of the widths")
 	}
 	n := 0
 	for i := range d.parts {
@@ -158,7 +158,7 @@ func (d *Decoder) widths(src []byte, kind byte) ([]byte, error) {
 		}
 	}
 	if n == 0 {
-		return nil, column.Corrupt("header without a chunk")
+		return nil, column.Corrupt("no chunk uses the headers")
 	}
 	src, err := d.column(src, kind, n)
 	if err != nil {
@@ -176,7 +176,7 @@ func (d *Decoder) setWidths() error {
 			continue
 		}
 		if p.width, ok = column.WidthOfNumber(d.numbers[at]); !ok || p.exceptions && p.width.Low == 64 {
-			return column.Corrupt("width %d", d.numbers[at])
+			return column.Corrupt("bad width %d", d.numbers[at])
 		}
 		at++
 	}
@@ -211,7 +211,7 @@ func (d *Decoder) setSlopes(numbered bool) error {
 		p.slope = d.numbers[at]
 		if numbered {
 			if p.slope, ok = column.SlopeOfNumber(p.slope); !ok {
-				return column.Corrupt("slope %d", d.numbers[at])
+				return column.Corrupt("bad slope %d", d.numbers[at])
 			}
 		}
 		at++

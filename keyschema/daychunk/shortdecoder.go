@@ -12,7 +12,7 @@ import (
 func (d *Decoder) short(src []byte, flags byte) ([]byte, error) {
 	n := len(d.parts)
 	if flags&^shortFlags != shortForm || n == 0 || n > shortChunksMax {
-		return nil, column.Corrupt("flags %#x of a day chunk of %d values", flags, n)
+		return nil, column.Corrupt("bad flags %#x of a day chunk with %d values", flags, n)
 	}
 	d.chunkCount = n
 	src, err := d.shortTimeHeaders(src, flags)
@@ -34,7 +34,7 @@ func (d *Decoder) short(src []byte, flags byte) ([]byte, error) {
 		if v.Mode != column.ModeConst {
 			widths++
 		} else if d.parts[i].exceptions {
-			return nil, column.Corrupt("exceptions of a constant")
+			return nil, column.Corrupt("a constant has exceptions")
 		}
 		if v.HasSlope() {
 			slopes++
@@ -63,7 +63,7 @@ func (d *Decoder) shortValueHeaders(src []byte, flags byte) ([]byte, error) {
 		}
 		v, rest, ok := chunk.CutValueHeader(src)
 		if !ok || i > 0 && v.Raw != d.valueHeaders[0].Raw {
-			return nil, column.Corrupt("value header")
+			return nil, column.Corrupt("bad value header")
 		}
 		d.parts[i].valueHeader = uint8(i)
 		d.valueHeaders = append(d.valueHeaders, valueHeader{ValueHeader: v})
@@ -79,7 +79,7 @@ func (d *Decoder) shortReferences(src []byte, flags byte) ([]byte, error) {
 		return d.list(src, len(d.parts), 0)
 	}
 	if len(src) < 8 || flags&flagPredicted != 0 {
-		return nil, column.Corrupt("references of bit patterns")
+		return nil, column.Corrupt("bad references of bit patterns")
 	}
 	first := int64(binary.LittleEndian.Uint64(src))
 	src, err := d.list(src[8:], len(d.parts)-1, first)
@@ -94,7 +94,7 @@ func (d *Decoder) shortTimeHeaders(src []byte, flags byte) ([]byte, error) {
 		return nil, err
 	}
 	if full.Irregular() || full.Partial() {
-		return nil, column.Corrupt("time header of a day chunk")
+		return nil, column.Corrupt("bad time header of a day chunk")
 	}
 	d.timeHeaders = append(d.timeHeaders[:0], full)
 	var found edges
@@ -107,7 +107,7 @@ func (d *Decoder) shortTimeHeaders(src []byte, flags byte) ([]byte, error) {
 			continue
 		}
 		if *edge.missing, rest, ok = column.CutUvarint(rest); !ok || *edge.missing == 0 {
-			return nil, column.Corrupt("number of missing samples")
+			return nil, column.Corrupt("bad number of missing samples")
 		}
 	}
 	d.edgeHeaders = d.edgeHeaders[:0]
@@ -130,7 +130,7 @@ func (d *Decoder) addEdge(full *chunk.TimeHeader, i int, missing edges) error {
 	d.edgeHeaders = full.AppendPartial(d.edgeHeaders, missing.before, missing.after)
 	t, rest, err := chunk.CutTimeHeader(d.edgeHeaders[from:len(d.edgeHeaders):len(d.edgeHeaders)])
 	if err != nil || len(rest) > 0 {
-		return column.Corrupt("number of missing samples")
+		return column.Corrupt("bad number of missing samples")
 	}
 	d.parts[i].timeHeader = uint8(len(d.timeHeaders))
 	d.timeHeaders = append(d.timeHeaders, t)

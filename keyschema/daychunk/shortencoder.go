@@ -84,7 +84,7 @@ func (e *encoder) findEdges() (found edges, ok bool) {
 	return found, true
 }
 
-// appendShortSlopes appends the slopes or their numbers, whichever is smaller.
+// appendShortSlopes appends the smaller of two forms: the slopes or their numbers.
 func (e *encoder) appendShortSlopes(dst []byte) (_ []byte, flag byte) {
 	if numbered := e.collectSlopes(); numbered && listBytes(e.y) < listBytes(e.x) {
 		return appendList(dst, e.y), flagSlopeNumbers
@@ -92,8 +92,8 @@ func (e *encoder) appendShortSlopes(dst []byte) (_ []byte, flag byte) {
 	return appendList(dst, e.x), 0
 }
 
-// appendShortReferences appends the references or their distances from the predictions, whichever is smaller. The first
-// reference of bit patterns takes 8 bytes.
+// appendShortReferences appends the smaller of two forms: the references or their distances from the predictions. The
+// first reference of bit patterns takes 8 bytes.
 func (e *encoder) appendShortReferences(dst []byte) (_ []byte, flag byte) {
 	setUnits(e.valueHeaders, false)
 	e.collectReferences()

@@ -43,7 +43,7 @@ func DecodeRecord(b []byte) (e Exemplar, rest []byte, err error) {
 	r := reader{src: b, size: len(b)}
 	e.TsMs = protowire.DecodeZigZag(r.uvarint("time"))
 	if len(r.src) < 8 {
-		r.fail("value is cut off")
+		r.fail("value is truncated")
 		return Exemplar{}, nil, r.err
 	}
 	e.Value = math.Float64frombits(binary.LittleEndian.Uint64(r.src))
@@ -140,20 +140,20 @@ func (r *reader) text(what string) string {
 	head := r.uvarint(what)
 	size := head >> 1
 	if size > uint64(len(r.src)) {
-		r.fail("%s of %d bytes in %d", what, size, len(r.src))
+		r.fail("%s needs %d bytes, only %d follow", what, size, len(r.src))
 		return ""
 	}
 	part := r.src[:size]
 	if head&textHex == 0 {
 		if isHex(string(part)) {
-			r.fail("%s of hexadecimal digits has one byte for each digit instead of one for two", what)
+			r.fail("%s has only hexadecimal digits but does not pack two into a byte", what)
 			return ""
 		}
 		r.src = r.src[size:]
 		return string(part)
 	}
 	if size == 0 {
-		r.fail("%s of no digits", what)
+		r.fail("%s has no digits", what)
 		return ""
 	}
 	r.src = r.src[size:]

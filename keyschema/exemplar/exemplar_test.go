@@ -112,7 +112,7 @@ func TestDamaged(t *testing.T) {
 			check(err)
 		}
 		_, err = d.Decode(append(encoded, 0), 0, nil)
-		require.ErrorContains(t, err, "1 bytes too many")
+		require.ErrorContains(t, err, "1 trailing bytes")
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"halite/keyschema/chunktest"
 )
 
-// TestFormat pins the bytes of records and lists and checks that FORMAT.md shows each example as it is. A line of an example
+// TestFormat pins the bytes of records and lists and checks that FORMAT.md shows each example exactly. A line of an example
 // is the time, the value, and the labels.
 func TestFormat(t *testing.T) {
 	chunktest.CheckFormat(t, "FORMAT.md", func(t *testing.T, d *datadriven.TestData) string {

@@ -77,7 +77,7 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, dst []Exemplar) ([]Exemp
 	for i := range d.tsMs {
 		tsMs := hourStartMs + d.tsMs[i]
 		if i > 0 && tsMs < dst[len(dst)-1].TsMs {
-			r.fail("exemplar %d is not later than the one before it", i)
+			r.fail("exemplar %d is earlier than its predecessor", i)
 		}
 		ls := r.labels(&d.builder)
 		if r.err != nil {
@@ -86,7 +86,7 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, dst []Exemplar) ([]Exemp
 		dst = append(dst, Exemplar{TsMs: tsMs, Value: d.values[i], Labels: ls})
 	}
 	if len(r.src) != 0 {
-		r.fail("%d bytes too many", len(r.src))
+		r.fail("%d trailing bytes", len(r.src))
 		return dst[:start], r.err
 	}
 	return dst, nil
@@ -97,14 +97,14 @@ func (d *Decoder) readColumns(r *reader, n int) error {
 	d.tsMs = slices.Grow(d.tsMs[:0], n)[:n]
 	tag, rest, err := d.columns.Decode(d.tsMs, r.src)
 	if err == nil && tag != 0 {
-		err = column.Corrupt("kind of the column")
+		err = column.Corrupt("bad kind of the column")
 	}
 	if err != nil {
-		return fmt.Errorf("times from byte %d on: %w", r.size-len(r.src), err)
+		return fmt.Errorf("times at byte %d: %w", r.size-len(r.src), err)
 	}
 	r.src = rest
 	if d.values, rest, err = d.chunks.DecodeValues(r.src, n, d.values[:0]); err != nil {
-		return fmt.Errorf("values from byte %d on: %w", r.size-len(r.src), err)
+		return fmt.Errorf("values at byte %d: %w", r.size-len(r.src), err)
 	}
 	r.src = rest
 	return nil

@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/prometheus/model/value"
 )
 
-// Continues reports whether a histogram certainly continues the one before without a reset. Both have the same kind and
-// layout, and no bucket counts less. Reset hints do not matter.
+// Continues reports whether a histogram certainly continues its predecessor without a reset. Both have the same kind
+// and layout, and no bucket counts less. Reset hints do not matter.
 func Continues(before, s *Sample) bool {
 	switch {
 	case before.H != nil && s.H != nil:

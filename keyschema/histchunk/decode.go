@@ -43,7 +43,7 @@ func (d *Decoder) Decode(src []byte, hourStartMs int64, dst []Sample) ([]Sample,
 		}
 	}
 	if len(r.src) != 0 {
-		r.fail("%d bytes too many", len(r.src))
+		r.fail("%d trailing bytes", len(r.src))
 	}
 	if r.err != nil {
 		return dst[:start], r.err
@@ -70,7 +70,7 @@ func (d *Decoder) timesPart(r *reader) []byte {
 	}
 	size := r.uvarint("size of the times")
 	if size > uint64(len(r.src)) {
-		r.fail("times of %d bytes in %d", size, len(r.src))
+		r.fail("times need %d bytes, only %d follow", size, len(r.src))
 		return nil
 	}
 	return r.src[:size]
@@ -103,7 +103,7 @@ func (d *Decoder) readGroup(r *reader, n int) {
 	g := &d.group
 	first := r.byte("flags of a group")
 	if first&recordFlags != 0 {
-		r.fail("flags %#x of a group", first)
+		r.fail("bad flags %#x of a group", first)
 		return
 	}
 	g.shape = r.shape(first)
@@ -129,7 +129,7 @@ func (d *Decoder) readGroup(r *reader, n int) {
 	for left := g.samples; left > 0; {
 		h := r.uvarint("reset hints")
 		if r.err != nil || h>>hintBits >= uint64(left) {
-			r.fail("reset hints of too many samples")
+			r.fail("reset hints cover too many samples")
 			return
 		}
 		length := int(h>>hintBits) + 1
@@ -146,13 +146,13 @@ func (d *Decoder) readGroup(r *reader, n int) {
 func (r *reader) run(out *run, before *layout, n int) {
 	head := r.uvarint("run of samples")
 	if r.err != nil || head>>runShift >= uint64(n) {
-		r.fail("run of too many samples")
+		r.fail("run has too many samples")
 		return
 	}
 	out.length = int(head>>runShift) + 1
 	if head&runStale != 0 {
 		if out.stale = true; head&(runPositive|runNegative) != 0 {
-			r.fail("spans of stale markers")
+			r.fail("a run of stale markers has spans")
 		}
 		return
 	}
@@ -176,15 +176,15 @@ func (r *reader) run(out *run, before *layout, n int) {
 
 // edit reads spans that are stored as a difference from the previous spans.
 func (r *reader) edit(before []histogram.Span) []histogram.Span {
-	head, tail := r.uvarint("spans kept"), r.uvarint("spans kept")
+	head, tail := r.uvarint("number of kept spans"), r.uvarint("number of kept spans")
 	if n := uint64(len(before)); r.err != nil || head > n || tail > n-head {
-		r.fail("more than all %d spans are kept", n)
+		r.fail("more spans are kept than the %d that exist", n)
 		return nil
 	}
 	middle := r.count("spans", 2)
 	total := int(head+tail) + middle
 	if r.err != nil || total > BucketsMax {
-		r.fail("%d spans", total)
+		r.fail("too many spans: %d", total)
 		return nil
 	}
 	spans := make([]histogram.Span, total)
@@ -204,7 +204,7 @@ func (d *Decoder) integerColumn(r *reader, out []int64) {
 	case err != nil:
 		r.wrap("column", err)
 	case tag != 0:
-		r.fail("kind of a column")
+		r.fail("bad kind of a column")
 	default:
 		r.src = rest
 	}

@@ -16,7 +16,7 @@ import (
 	"halite/keyschema/chunktest"
 )
 
-// TestFormat pins the bytes of records and chunks and checks that FORMAT.md shows each example as it is.
+// TestFormat pins the bytes of records and chunks and checks that FORMAT.md shows each example exactly.
 func TestFormat(t *testing.T) {
 	chunktest.CheckFormat(t, "FORMAT.md", func(t *testing.T, d *datadriven.TestData) string {
 		var samples []Sample

@@ -86,7 +86,7 @@ func (g *group) reset(v *view) {
 func (g *group) plan(samples []Sample) error {
 	for i := range samples {
 		if (samples[i].H == nil) == (samples[i].FH == nil) {
-			return fmt.Errorf("%w: sample %d needs either an integer or a float histogram", ErrBadSamples, i)
+			return fmt.Errorf("%w: sample %d must have exactly one histogram", ErrBadSamples, i)
 		}
 		v := viewOf(&samples[i])
 		if i == 0 {

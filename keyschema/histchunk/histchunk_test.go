@@ -99,7 +99,7 @@ func TestDamaged(t *testing.T) {
 			check(err)
 		}
 		_, err = d.Decode(append(encoded, 0), 0, nil)
-		require.ErrorContains(t, err, "1 bytes too many")
+		require.ErrorContains(t, err, "1 trailing bytes")
 	}
 	_, err := d.Decode([]byte{2}, 0, nil)
 	require.EqualError(t, err, "corrupt encoding: byte 0: version 2 is unknown")
@@ -115,10 +115,10 @@ func TestBadSamples(t *testing.T) {
 		err     string
 	}{
 		"none":       {nil, "0 timestamps"},
-		"no kind":    {[]Sample{{}}, "sample 0 needs either an integer or a float histogram"},
-		"both kinds": {[]Sample{{H: one, FH: &histogram.FloatHistogram{}}}, "sample 0 needs either an integer or a float histogram"},
+		"no kind":    {[]Sample{{}}, "sample 0 must have exactly one histogram"},
+		"both kinds": {[]Sample{{H: one, FH: &histogram.FloatHistogram{}}}, "sample 0 must have exactly one histogram"},
 		"hour":       {[]Sample{{TsMs: 3_600_000, H: one}}, "outside the hour"},
-		"order":      {[]Sample{{TsMs: 5, H: one}, {TsMs: 5, H: one}}, "is not later than the one before it"},
+		"order":      {[]Sample{{TsMs: 5, H: one}, {TsMs: 5, H: one}}, "is not above its predecessor"},
 		"schema":     {[]Sample{{H: &histogram.Histogram{Schema: 53}}}, "got schema 53"},
 		"hint":       {[]Sample{{H: &histogram.Histogram{CounterResetHint: 4}}}, "counter reset hint 4"},
 		"buckets":    {[]Sample{{H: &histogram.Histogram{PositiveBuckets: []int64{1}}}}, "spans need 0 buckets, have 1"},
@@ -163,7 +163,7 @@ func TestLimits(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-// TestValidate compares with Prometheus's rules, and checks what the errors name.
+// TestValidate compares Validate with Prometheus's rules, and checks the contents of the errors.
 func TestValidate(t *testing.T) {
 	r := chunktest.NewRand(t)
 	accepted := 0

@@ -31,7 +31,7 @@ func (r *reader) fail(format string, args ...any) {
 // wrap keeps the error of a part that begins at the next byte.
 func (r *reader) wrap(part string, err error) {
 	if r.err == nil {
-		r.err = fmt.Errorf("%s from byte %d on: %w", part, r.size-len(r.src), err)
+		r.err = fmt.Errorf("%s at byte %d: %w", part, r.size-len(r.src), err)
 	}
 	r.src = nil
 }
@@ -79,7 +79,7 @@ func (r *reader) count(what string, size int) int {
 // bits reads a bit pattern of eight bytes.
 func (r *reader) bits(what string) uint64 {
 	if len(r.src) < 8 {
-		r.fail("%s is cut off", what)
+		r.fail("%s is truncated", what)
 		return 0
 	}
 	x := binary.LittleEndian.Uint64(r.src)

@@ -104,7 +104,7 @@ func DecodeRecord(b []byte) (s Sample, rest []byte, err error) {
 	if first&flagStale != 0 {
 		s.setStale(first, hint)
 		if rest := first &^ (flagFloat | hintMask<<hintShift); rest != flagStale|thresholdZero<<thresholdShift {
-			r.fail("flags %#x of a stale marker", first)
+			r.fail("bad flags %#x of a stale marker", first)
 		}
 		return s, r.src, r.err
 	}
@@ -135,7 +135,7 @@ func DecodeRecord(b []byte) (s Sample, rest []byte, err error) {
 		s.H = &histogram.Histogram{CounterResetHint: hint, Schema: sh.schema, ZeroThreshold: sh.threshold, Sum: sum,
 			PositiveSpans: sides[0], NegativeSpans: sides[1], CustomValues: sh.custom}
 		if first&flagWhole != 0 {
-			r.fail("flags %#x of an integer histogram", first)
+			r.fail("bad flags %#x of an integer histogram", first)
 		}
 		r.integers(s.H, positives, negatives)
 	}

@@ -26,8 +26,8 @@ const (
 var (
 	// ErrCorrupt means that this version cannot have written the bytes as a chunk or record. No retry helps.
 	ErrCorrupt = column.ErrCorrupt
-	// ErrBadSamples means that the samples cannot be a chunk. They are empty, do not ascend strictly or leave the hour, or
-	// [Validate] refuses one of them.
+	// ErrBadSamples means that the samples cannot be a chunk. They are empty, do not ascend strictly or are outside the
+	// hour, or [Validate] refuses one of them.
 	ErrBadSamples = errors.New("bad histograms")
 	// ErrTooLarge means that the samples exceed NumbersMax. The caller has to split them into several chunks.
 	ErrTooLarge = errors.New("histograms too large for a chunk")
@@ -105,13 +105,13 @@ func (v *view) check() error {
 		return fmt.Errorf("counter reset hint %d is unknown", v.hint)
 	}
 	if n := v.positives + v.negatives; n > BucketsMax {
-		return fmt.Errorf("%d buckets, at most %d", n, BucketsMax)
+		return fmt.Errorf("%d buckets, at most %d are allowed", n, BucketsMax)
 	}
 	if n := len(v.positive) + len(v.negative); n > BucketsMax {
-		return fmt.Errorf("%d spans, at most %d", n, BucketsMax)
+		return fmt.Errorf("%d spans, at most %d are allowed", n, BucketsMax)
 	}
 	if len(v.custom) > BucketsMax {
-		return fmt.Errorf("%d custom bounds, at most %d", len(v.custom), BucketsMax)
+		return fmt.Errorf("%d custom bounds, at most %d are allowed", len(v.custom), BucketsMax)
 	}
 	if err := checkSpans(v.positive, v.positives); err != nil {
 		return fmt.Errorf("positive side: %w", err)
@@ -143,7 +143,7 @@ func checkSpans(spans []histogram.Span, buckets int) error {
 // reads, −9 … 52. The error names the invalid schema, span, count or bound.
 func Validate(s Sample) error {
 	if (s.H == nil) == (s.FH == nil) {
-		return errors.New("a sample is either an integer or a float histogram")
+		return errors.New("a sample must have either an integer or a float histogram")
 	}
 	v := viewOf(&s)
 	if err := v.check(); err != nil {

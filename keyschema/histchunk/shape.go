@@ -98,7 +98,7 @@ func (r *reader) shape(first byte) (s shape) {
 	case thresholdBits:
 		s.threshold = r.float("zero threshold")
 	default:
-		r.fail("code of the zero threshold")
+		r.fail("bad code of the zero threshold")
 	}
 	if first&flagCustom == 0 {
 		return s

@@ -19,7 +19,7 @@ const Width = 8
 // UID identifies a name among the names of its kind.
 type UID [Width]byte
 
-// Kind says what a name identifies: a metric, a tag key or a tag value.
+// Kind is the kind of object that a name identifies: a metric, a tag key or a tag value.
 type Kind uint64
 
 // The kinds of names. They are seeds of a hash, so they never change.

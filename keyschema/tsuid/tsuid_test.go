@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParseSeries: what parses is a tsuid with as many tags as its length says.
+// FuzzParseSeries: a text that parses is a tsuid whose length matches the number of its tags.
 func FuzzParseSeries(f *testing.F) {
 	f.Add(Text(labels.FromStrings("__name__", "m", "a", "1")))
 	f.Fuzz(func(t *testing.T, text string) {

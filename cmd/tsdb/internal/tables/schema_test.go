@@ -74,7 +74,7 @@ func TestSchemaIsRememberedAndOnlyGrows(t *testing.T) {
 	putRow(t, store)
 	require.Equal(t, []int{4, 64}, salts(rulesFrom(0, 4, 500_000, 64), testHour, 500_000))
 	refused("must start after hour 490000", rulesFrom(0, 4, 400_000, 64))
-	refused(`"a*" from hour 0 already holds`, rulesFrom())
+	refused(`"a*" from hour 0 is in force`, rulesFrom())
 	refused("salts -1", rulesFrom(600_000, -1))
 	require.Equal(t, []int{4, 64}, salts(nil, testHour, 500_000), "a refused rule changes nothing")
 }
