@@ -149,7 +149,7 @@ func (s State) Canonical() State {
 	return s
 }
 
-// ExpectedMean computes the mean from count, sum and extremes. A canonical Mean equals it wherever it is a number.
+// ExpectedMean computes the mean from count, sum and extremes. A canonical Mean equals it if it is a number.
 func (s *State) ExpectedMean() float64 {
 	if s.Min == s.Max {
 		return s.Min

@@ -39,7 +39,7 @@ func functionNames() [functionsAll]string {
 	}
 }
 
-// ParseFunc finds a function by its name in PromQL. Callers answer absent_over_time by present_over_time. All other
+// ParseFunc finds a function by its name in PromQL. Callers derive absent_over_time from present_over_time. All other
 // functions need the samples: sorted (quantile_over_time, mad_over_time), in order (double_exponential_smoothing), with
 // their times (deriv, predict_linear), or the last two (irate, idelta).
 func ParseFunc(name string) (Func, bool) {
@@ -82,9 +82,9 @@ func (f Func) Fields() Fields {
 }
 
 // Eval evaluates the function over the window (startMs, endMs], whose samples have the state s. It returns the value of
-// Prometheus's engine, up to the order of additions and, for stddev and stdvar, up to the rounding of Mean and M2. has
-// is false if there is no value. exact is false if a sum is infinite: whether a sum overflows depends on the order of
-// additions, so the caller must use the samples.
+// Prometheus's engine. It differs only by the order of additions and, for stddev and stdvar, by the rounding of Mean
+// and M2. has is false if there is no value. exact is false if a sum is infinite: whether a sum overflows depends on
+// the order of additions, so the caller must use the samples.
 func (f Func) Eval(s *State, startMs, endMs int64) (v float64, has, exact bool) {
 	if s.Count == 0 {
 		return 0, false, true

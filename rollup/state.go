@@ -19,7 +19,7 @@ type State struct {
 	Correction float64
 	// Resets counts samples smaller than their predecessor. Changes counts samples unequal to it; NaN equals NaN.
 	Resets, Changes int64
-	// Sum and SumLow add up to the sum of all values. SumLow collects what rounding removes from Sum. See Total.
+	// Sum and SumLow add up to the sum of all values. SumLow collects the rounding errors of Sum. See Total.
 	Sum, SumLow float64
 	// Min and Max ignore NaN unless all values are NaN.
 	Min, Max float64

@@ -23,7 +23,7 @@ func (d *Decoder) Decode(
 	c *rollup.Columns, row, qualifier, cell []byte, fromMs int64, n int,
 ) (stored rollup.Fields, err error) {
 	if n < 1 || n > BucketsMax {
-		return 0, corrupt("%d buckets", n)
+		return 0, corrupt("bad number of buckets: %d", n)
 	}
 	src, err := d.parse(row, qualifier, cell, n)
 	if err != nil {
@@ -39,7 +39,7 @@ func (d *Decoder) Decode(
 	if d.table.rows > 0 {
 		err = d.readColumns(src, wanted)
 	} else if wanted = 0; len(src) != 0 {
-		err = corrupt("%d bytes of columns without samples", len(src))
+		err = corrupt("the cell has no samples but %d bytes of columns", len(src))
 	}
 	if err != nil {
 		return 0, err
@@ -52,10 +52,10 @@ func (d *Decoder) Decode(
 func (d *Decoder) parse(row, qualifier, cell []byte, n int) (src []byte, err error) {
 	end := len(cell) - checksumBytes
 	if end < 1 {
-		return nil, corrupt("%d bytes", len(cell))
+		return nil, corrupt("the cell has only %d bytes", len(cell))
 	}
 	if got := binary.LittleEndian.Uint32(cell[end:]); got != checksum(row, qualifier, cell[:end]) {
-		return nil, corrupt("checksum does not match")
+		return nil, corrupt("checksum mismatch")
 	}
 	t, head := &d.table, cell[0]
 	if head&versionMask != version {
@@ -65,7 +65,7 @@ func (d *Decoder) parse(row, qualifier, cell []byte, n int) (src []byte, err err
 	d.stored, d.stale, t.buckets, t.rows, t.exponent = rollup.FieldsAll, 0, n, 0, -1
 	if head&flagFields != 0 {
 		if len(src) < 2 {
-			return nil, corrupt("fields are cut off")
+			return nil, corrupt("fields are truncated")
 		}
 		if d.stored = rollup.Fields(binary.LittleEndian.Uint16(src)); d.stored&^rollup.FieldsAll != 0 {
 			return nil, corrupt("fields %#x are unknown", uint16(d.stored))
@@ -112,7 +112,7 @@ func cutBitmap(src []byte, n int) (bitmap uint32, rest []byte, ok bool) {
 // readColumns reads the columns up to the last requested one.
 func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 	if len(src) < 2 {
-		return corrupt("mask of columns is cut off")
+		return corrupt("mask of columns is truncated")
 	}
 	mask, src := binary.LittleEndian.Uint16(src), src[2:]
 	fieldOf := columnFields()
@@ -123,7 +123,7 @@ func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 		isStored := mask>>c&1 != 0
 		if !d.stored.Has(fieldOf[c]) {
 			if isStored {
-				return corrupt("column %d without its field", c)
+				return corrupt("column %d is stored, but its field is not", c)
 			}
 			d.clear(c)
 			continue
@@ -139,7 +139,7 @@ func (d *Decoder) readColumns(src []byte, wanted uint16) error {
 		}
 	}
 	if len(src) != 0 {
-		return corrupt("%d bytes after the columns", len(src))
+		return corrupt("%d trailing bytes after the columns", len(src))
 	}
 	return nil
 }
@@ -165,7 +165,7 @@ func (d *Decoder) readColumn(c columnID, isStored bool, src []byte) ([]byte, err
 		src, second = rest, tag&tagSecond != 0
 		e := encoding(tag>>tagEncoding) & encodingsMask
 		if tag&tagUnused != 0 || second && !c.hasSecondPrediction() || !t.permits(c, e) {
-			return nil, corrupt("column %d: tag %#x", c, tag)
+			return nil, corrupt("column %d: bad tag %#x", c, tag)
 		}
 		t.encodings[c] = e
 	} else {
@@ -197,7 +197,7 @@ func (d *Decoder) checkTimes() error {
 	for i := range d.table.rows {
 		count, first, last := n[colCount][i], n[colFirstMs][i], n[colLastMs][i]
 		if count < 1 || first < 0 || last < first || last >= d.table.bucketMs || count > last-first+1 {
-			return corrupt("bucket %d: %d samples from %d to %d", d.table.bucketOf[i], count, first, last)
+			return corrupt("bucket %d cannot have %d samples from %d to %d ms", d.table.bucketOf[i], count, first, last)
 		}
 	}
 	return nil

@@ -25,7 +25,7 @@ func (e *Encoder) Append(
 	dst, row, qualifier []byte, fromMs, bucketMs int64, fields rollup.Fields, states []rollup.State,
 ) ([]byte, error) {
 	if len(states) == 0 || len(states) > BucketsMax || fields&^rollup.FieldsAll != 0 {
-		return dst, fmt.Errorf("%w: %d buckets with fields %#x", ErrInvalidStates, len(states), uint16(fields))
+		return dst, fmt.Errorf("%w: bad number of buckets %d or bad fields %#x", ErrInvalidStates, len(states), uint16(fields))
 	}
 	present, stale, err := e.load(fromMs, bucketMs, fields, states)
 	if err != nil {
@@ -58,7 +58,8 @@ func (e *Encoder) load(
 		first, last := s.FirstMs-from, s.LastMs-from
 		if s.Count < 0 || first < 0 || last < first || last >= bucketMs || s.Count > last-first+1 ||
 			min(s.NaNs, s.Resets, s.Changes) < 0 || max(s.NaNs, s.Resets, s.Changes) > s.Count {
-			return 0, 0, fmt.Errorf("%w: bucket %d: %d samples from %d to %d", ErrInvalidStates, b, s.Count, first, last)
+			return 0, 0, fmt.Errorf("%w: bucket %d cannot have %d samples from %d to %d ms", ErrInvalidStates, b, s.Count, first,
+				last)
 		}
 		present |= 1 << b
 		i := t.rows

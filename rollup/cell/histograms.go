@@ -33,7 +33,8 @@ func (e *HistogramEncoder) Append(
 	for i := range e.samples {
 		offset := samples[i].TsMs - dayStartMs
 		if offset <= before || offset >= keyschema.DayMs {
-			return dst, fmt.Errorf("%w: histogram at %d after %d in the day from %d on", ErrInvalidStates, samples[i].TsMs,
+			return dst, fmt.Errorf("%w: histogram at %d ms follows %d ms in the day that starts at %d ms", ErrInvalidStates,
+				samples[i].TsMs,
 				dayStartMs+before, dayStartMs)
 		}
 		before = offset
@@ -58,23 +59,23 @@ type HistogramDecoder struct {
 }
 
 // Decode appends the histograms of a cell to dst. They share memory, see [histchunk.Decoder.Decode]. An error wraps
-// [ErrCorrupt] and leaves dst as it was.
+// [ErrCorrupt] and leaves dst unchanged.
 func (d *HistogramDecoder) Decode(
 	row, qualifier, cell []byte, dayStartMs int64, dst []histchunk.Sample,
 ) ([]histchunk.Sample, error) {
 	end := len(cell) - checksumBytes
 	if end < 1 {
-		return dst, corrupt("%d bytes", len(cell))
+		return dst, corrupt("the cell has only %d bytes", len(cell))
 	}
 	if got := binary.LittleEndian.Uint32(cell[end:]); got != checksum(row, qualifier, cell[:end]) {
-		return dst, corrupt("checksum does not match")
+		return dst, corrupt("checksum mismatch")
 	}
 	if cell[0] != histogramsVersion {
 		return dst, corrupt("version %d of histograms is unknown", cell[0])
 	}
 	size, src, ok := column.CutUvarint(cell[1:end])
 	if !ok || size > uint64(len(src)) {
-		return dst, corrupt("chunk of %d bytes in %d", size, len(src))
+		return dst, corrupt("the chunk needs %d bytes, only %d follow", size, len(src))
 	}
 	start := len(dst)
 	dst, err := d.chunks.Decode(src[:size], 0, dst)
@@ -88,7 +89,7 @@ func (d *HistogramDecoder) Decode(
 	return dst, nil
 }
 
-// setTimes replaces the times of the chunk, which number the histograms, by those in src.
+// In the chunk, the times are the numbers of the histograms. setTimes replaces them by the times in src.
 func (d *HistogramDecoder) setTimes(samples []histchunk.Sample, src []byte, dayStartMs int64) error {
 	d.offsets = append(d.offsets[:0], make([]int64, len(samples))...)
 	_, rest, err := d.times.Decode(d.offsets, src)
@@ -96,7 +97,7 @@ func (d *HistogramDecoder) setTimes(samples []histchunk.Sample, src []byte, dayS
 		return fmt.Errorf("times: %w", err)
 	}
 	if len(rest) > 0 {
-		return fmt.Errorf("%d bytes too many", len(rest))
+		return fmt.Errorf("%d trailing bytes", len(rest))
 	}
 	before := int64(-1)
 	for i, offset := range d.offsets {

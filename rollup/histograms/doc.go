@@ -6,9 +6,9 @@
 //
 // # Counter resets
 //
-// The engine finds a reset where a bucket counts less than before. A kept histogram may be larger than the previous kept one
-// although the counter was reset between them. Then it has the hint that it follows a reset. All other kept counters have no
-// hint, so the engine compares them, even after a deletion of one of them.
+// The engine finds a reset where a bucket counts less than before. A kept histogram may be larger than the previous kept
+// one although the counter was reset between them. Then it has the hint that it follows a reset. All other kept counters
+// have no hint. So the engine compares their counts, even after a deletion of one of them.
 //
 // The package holds pure functions, which are safe for concurrent use.
 package histograms

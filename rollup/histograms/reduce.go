@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// SchemaMax is the finest schema of exponential buckets in a state: each bound is 1.41 times the one before.
+	// SchemaMax is the finest schema of exponential buckets in a state: each bound is 1.41 times the previous bound.
 	SchemaMax = 1
 	// ResetsMax is the number of counter resets in an hour for which the histogram before the reset is kept. After more
 	// resets, an increase lacks the values that the counter reached before them.
@@ -21,12 +21,12 @@ const (
 // Hour holds the reduced histograms of an hour. The zero value has none.
 type Hour struct {
 	samples []histchunk.Sample // kept ones, ascending
-	// first and last are the first and last histogram at full resolution, without stale markers. They are nil if there is
-	// none or if they are no longer available.
+	// first and last are the first and last histogram at full resolution, without stale markers. They are nil if the hour
+	// has none, or if only the kept ones are available.
 	first, last *histchunk.Sample
 }
 
-// Stored returns an hour whose other histograms are gone: samples are the histograms in its state.
+// Stored returns an hour from the histograms in its state; all others are unavailable.
 func Stored(samples []histchunk.Sample) Hour { return Hour{samples: samples} }
 
 // Reduce reduces the histograms of an hour, which have ascending times. It keeps copies only.
@@ -77,8 +77,8 @@ func (h *Hour) append(s *histchunk.Sample, after bool) error {
 	return nil
 }
 
-// Join returns the kept histograms of consecutive hours, ascending. If the histogram before the first one of a counter is
-// gone, Join adds the first one, so the engine finds a reset between the two.
+// Join returns the kept histograms of consecutive hours, ascending. If the predecessor of a counter's first histogram is
+// missing, Join adds the first one, so the engine finds a reset between the two.
 func Join(hours []Hour) (out []histchunk.Sample, err error) {
 	var last, kept *histchunk.Sample // the last histogram of the hours before, and its reduced form
 	for i := range hours {

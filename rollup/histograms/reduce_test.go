@@ -90,7 +90,7 @@ func TestResetsAreBounded(t *testing.T) {
 	require.Equal(t, histogram.CounterReset, out[len(out)-1].H.CounterResetHint)
 }
 
-// TestStoredHours: the hour after one whose samples are gone keeps its first histogram.
+// TestStoredHours: if the previous hour has lost its samples, an hour keeps its first histogram.
 func TestStoredHours(t *testing.T) {
 	first := join(t, []histchunk.Sample{counter(1, 5, 5), counter(2, 6, 6)})
 	second, err := Reduce([]histchunk.Sample{counter(11, 7, 7), counter(12, 8, 8)})

@@ -129,7 +129,7 @@ func (b *batch) apply(ctx context.Context, writes, removals []storage.RowMutatio
 	return errors.Join(store.ApplyAll(ctx, table, removals), store.ApplyAll(ctx, table, writes))
 }
 
-// errSlow means that the states may be too old to be written.
+// errSlow means that the computed states may be too old to write.
 var errSlow = errors.New("the pass was too slow or suspended; it starts again")
 
 // checkAwake records that the pass is running. It fails if the pass was suspended for long, because its input may be

@@ -133,7 +133,7 @@ func (p *dayPass) computeSeries(ctx context.Context, it storage.RowIter, dirty [
 	})
 }
 
-// merge joins samples and stored states by series. Both come in key order; it is the scan of the stored states.
+// merge joins samples and stored states by series. Both are in key order; it is the scan of the stored states.
 func (p *dayPass) merge(
 	ctx context.Context, samples *sampleScan, it storage.RowIter, nextStored func() *storedDay,
 ) error {

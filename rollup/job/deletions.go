@@ -12,7 +12,8 @@ import (
 	"halite/storage/tombstone"
 )
 
-// deletionsDue reports whether states must reflect more deletions, and the last deletion was made some time ago.
+// deletionsDue reports whether to apply the pending deletions now. It waits until the last one is older than Settle, at
+// most twelve times as long after the first one.
 func (j *Job) deletionsDue() bool {
 	if j.shared != nil {
 		return j.settledDeletionsDue()
@@ -133,8 +134,8 @@ func (p *deletionPass) compute(ctx context.Context) error {
 	return nil
 }
 
-// computeDay computes the hours of a day. It repeats that until it has omitted no series because of new
-// samples.
+// computeDay computes the hours of a day. It repeats the computation until it omits no series because
+// of new samples.
 func (p *deletionPass) computeDay(ctx context.Context, day int64) error {
 	for {
 		manifest := p.j.store.Manifest

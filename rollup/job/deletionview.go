@@ -8,8 +8,8 @@ import (
 )
 
 // deletionView returns the deletions that the states of a pass will reflect; nil if nothing can be deleted. All of them
-// are durable, so no state reflects a deletion that a crash undoes. Every running query sees them. The caller releases
-// the view.
+// are durable, so no state reflects a deletion that a crash can undo. Every running query sees them. The caller
+// releases the view.
 func (j *Job) deletionView(ctx context.Context) (*tombstone.View, error) {
 	set := j.store.Options().Deletions
 	if set == nil {
@@ -23,7 +23,7 @@ func (j *Job) deletionView(ctx context.Context) (*tombstone.View, error) {
 		return nil, fmt.Errorf("wait for deletions: %w", err)
 	}
 	if last := view.LastID(); last > j.durableHorizon {
-		// Their numbers must stay in use even if the log, which also has them, is lost.
+		// Their numbers must stay reserved even if the log, which also records them, is lost.
 		if err = set.Save(ctx); err == nil {
 			err = j.store.Options().Tables.Sync(ctx)
 		}

@@ -1,9 +1,9 @@
 // Package job computes the rollup states that package store keeps.
 //
-// Once a day has closed, [Job] computes the states of its hours from the rows of the data table, and writes them over the
-// stored ones. Once a month has closed, it joins hours to days. It computes states again if late samples mark them dirty
-// or deletions invalidate them ([Job.ApplyDeletions]). [Job.Verify] compares states with their samples, [Job.Rebuild]
-// computes them again. The package knows row keys but not labels, and does not see samples in memory.
+// After a day has closed, [Job] computes the states of its hours from the rows of the data table. It overwrites the
+// stored states. Once a month has closed, it joins hours to days. It computes states again if late samples mark them
+// dirty or deletions invalidate them ([Job.ApplyDeletions]). [Job.Verify] compares states with their samples,
+// [Job.Rebuild] computes them again. The package knows row keys but not labels, and does not see samples in memory.
 //
 // # Deletions
 //

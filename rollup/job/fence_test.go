@@ -104,9 +104,9 @@ func (p *process) state(t *testing.T) (s rollup.State, known bool) {
 	return s, known
 }
 
-// TestSuspendedProcessIsFenced suspends a process in the middle of a write of states that do not reflect a deletion. Another
-// process takes over. It waits until the write must have ended, and computes the written states again. Only then the
-// deletion may be forgotten. Further writes of the suspended process fail.
+// TestSuspendedProcessIsFenced suspends a process in the middle of a write of states that do not reflect a deletion.
+// Another process takes over. It waits until the write must have ended, and computes the written states again. Only then
+// may the deletion be removed. Further writes of the suspended process fail.
 func TestSuspendedProcessIsFenced(t *testing.T) {
 	clock := newClock(firstDay + 2)
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }

@@ -92,8 +92,8 @@ func (p *dayPass) appendHistograms(
 	return append(entries, p.setCell(p.histograms.qualifier, value)), nil
 }
 
-// compareHistograms compares the stored histograms of a day with the histograms computed from its rows. The caller leaves out
-// days with dirty hours, whose neighbours will change too.
+// compareHistograms compares the stored histograms of a day with the histograms computed from its rows. The caller omits
+// days with dirty hours, because their neighbours will also change.
 func (v *verifier) compareHistograms(day int64, key []byte, sampled *sampledDay, stored *storedDay) error {
 	report := func(h int, err error) error {
 		v.out.Different++

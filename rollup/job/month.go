@@ -157,8 +157,8 @@ func (p *monthPass) addSeries(ctx context.Context, row storage.Row) error {
 	s := &p.current
 	unknown, empty := s.unknown|s.outdated, true
 	for day := range p.days {
-		// Hours expire before days, and an earlier retention may have been shorter. So a stored state stays if its hours are
-		// gone, unless it contains deleted samples.
+		// Hours expire before days, and an earlier retention may have been shorter. So a stored state stays after its hours
+		// have been dropped, unless it contains deleted samples.
 		if s.hasHours>>day&1 == 0 && p.stored.Known[day] {
 			if orphan := p.stored.State(day); !p.invalidated.Covers(&orphan, s.horizon) {
 				s.states[day] = orphan

@@ -21,7 +21,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// plannedJob is the job of TestPlan, with what it has logged.
+// plannedJob is the job of TestPlan together with its log.
 type plannedJob struct {
 	*rig
 	t         *testing.T
@@ -30,7 +30,7 @@ type plannedJob struct {
 	log       strings.Builder
 }
 
-// TestPlan shows the steps of the job: which work it does in which order, and what it leaves for later. Times are in UTC.
+// TestPlan shows the steps of the job: the order of its work, and the work that it leaves for later. Times are in UTC.
 func TestPlan(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		p := newPlannedJob(t)
@@ -112,7 +112,7 @@ func (p *plannedJob) delete(t *testing.T, fromMs, toMs int64) {
 	p.deletions.Confirm(tomb.ID)
 }
 
-// step does one step and returns what it logged.
+// step does one step and returns the new log lines.
 func (p *plannedJob) step() string {
 	p.log.Reset()
 	worked, err := p.Step(context.Background())

@@ -11,8 +11,8 @@ import (
 	"halite/rollup/store"
 )
 
-// TestStatesStayWhenRetentionGrows lets samples expire by a short retention, opens with a longer one and computes again. The
-// states of expired samples stay, whatever the retention is now.
+// TestStatesStayWhenRetentionGrows lets samples expire by a short retention, opens with a longer one and computes again.
+// The states of expired samples stay, even if the current retention would keep the samples.
 func TestStatesStayWhenRetentionGrows(t *testing.T) {
 	for _, of := range []string{"single series", "the whole day", "a series during a pass"} {
 		t.Run(of, func(t *testing.T) { statesStay(t, of) })

@@ -44,8 +44,8 @@ type Verification struct {
 }
 
 // Verify computes the states of the days from first to last again and compares them with the stored ones, bit by bit. It
-// calls report for each difference and stops at an error of report. Samples must not change meanwhile, unless several
-// processes write them.
+// calls report for each difference and stops at an error of report. Samples must not change during the call, unless
+// several processes write them.
 func (j *Job) Verify(ctx context.Context, first, last int64, report func(Difference) error) (Verification, error) {
 	j.pass.Lock()
 	defer j.pass.Unlock()

@@ -28,7 +28,7 @@ func (v *verifier) refresh(ctx context.Context) (err error) {
 	return err
 }
 
-// differs runs a comparison and returns whether it found a difference. It neither reports nor counts the difference.
+// differs runs a comparison and returns whether it found a difference. It does not report or count the difference.
 func (v *verifier) differs(compare func() error) (differs bool, err error) {
 	report, out := v.report, v.out
 	v.report = func(Difference) error {
@@ -115,8 +115,8 @@ func (v *verifier) readSampled(ctx context.Context, day int64, prefix []byte) (s
 	return sampled, nil
 }
 
-// verifyMonthShared compares a month's days with the hours, which are in one row. If rows differ, it compares them again, because
-// its copy of the manifest, which says whether the days are valid, may have been older.
+// verifyMonthShared compares a month's days with the hours, which are in one row. If rows differ, it compares them again.
+// Its copy of the manifest shows which days are valid, and the copy may have been older than the rows.
 func (v *verifier) verifyMonthShared(ctx context.Context, month int64) error {
 	var suspects [][]byte
 	p := v.j.newMonthPass(month, v.view, v.j.opts.Share)

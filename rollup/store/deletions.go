@@ -51,7 +51,7 @@ func (s *Store) SettledDeletions() *tombstone.View {
 }
 
 // AppendHorizon adds the cell with the deletion horizon of states if it is new. One of several processes always adds it,
-// because another one may have stored a different horizon meanwhile.
+// because another process may have stored a different horizon since then.
 func (s *Store) AppendHorizon(entries []storage.Entry, cell storage.Entry, horizon, before uint64) []storage.Entry {
 	switch {
 	case s.opts.Shared == nil && horizon <= before:
@@ -62,7 +62,7 @@ func (s *Store) AppendHorizon(entries []storage.Entry, cell storage.Entry, horiz
 	return append(entries, cell)
 }
 
-// During runs a change of what reads return for times from fromMs to toMs, such as a deletion, and counts it as a change of their
+// During runs a change that affects reads of times from fromMs to toMs, such as a deletion. It counts as a change of their
 // states.
 func (s *Store) During(fromMs, toMs int64, change func() error) error {
 	first, last := DayOf(fromMs), DayOf(toMs)

@@ -5,20 +5,21 @@
 // through the contract of package storage. They use row keys but not labels, do not see samples in memory, and evaluate
 // no queries.
 //
-// # What a reader may rely on
+// # Guarantees to readers
 //
 // A state that Read returns equals the rows of the data table. All writes to the data table go through the store that
 // [Store.Invalidating] returns. It first marks the hours that have states as dirty, and then writes the rows. The marks
 // are in the row of the states, so a reader sees both together. The manifest records a day with many dirty series, or
 // without states, as a whole. Readers see dirty hours as unknown until the job has computed them again.
 //
-// If a row disappeared without a mark, retention dropped it, whatever the current retention. Its state stays until the
-// state itself is too old. So every other removal of rows goes through the invalidating store or is a deletion.
+// If a row has disappeared without a mark, retention has dropped it, even if the current retention would keep it. Its
+// state stays until the state itself is too old. So every other removal of rows goes through the invalidating store or
+// is a deletion.
 //
 // A reader that also reads samples in memory reads these first. It does not use the state of an hour with samples there.
 //
 // Readers may cache states together with the versions of [Store.AppendVersions]. Every mark, every cell and every change
-// of the manifest gives its days and months new versions, before readers can see it and once more afterwards.
+// of the manifest gives its days and months new versions, before readers can see it and again afterwards.
 //
 // # Deletions
 //

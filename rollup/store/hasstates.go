@@ -11,7 +11,7 @@ import (
 	"halite/rollup"
 )
 
-// HoursQuery asks which hours of a series have a state with samples. Series with several prefixes may share Hours.
+// HoursQuery selects the hours of a series that have a state with samples. Series with several prefixes may share Hours.
 type HoursQuery struct {
 	Prefix []byte
 	Hours  map[int64]bool

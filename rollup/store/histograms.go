@@ -15,13 +15,13 @@ import (
 // prefixes. It passes the histograms within the hours from From to To, ascending, without deleted ones. It stops at an error
 // of visit and returns it. A damaged cell is an error that wraps [storage.ErrCorrupt].
 //
-// Unlike states of floats, it also passes histograms of dirty hours: a caller reads samples wherever retention has kept
-// them.
+// Unlike states of floats, it also passes histograms of dirty hours: a caller reads samples for all times for which
+// retention has kept them.
 func (s *Store) ReadHistograms(
 	ctx context.Context, req Request, visit func(i int, samples []histchunk.Sample) error,
 ) error {
 	if req.Unit != Hours {
-		return fmt.Errorf("%w: only hours keep histograms", ErrBadRequest)
+		return fmt.Errorf("%w: only hourly states have histograms", ErrBadRequest)
 	}
 	return s.read(ctx, &req, func(r *reader, it storage.RowIter) error {
 		var h histogramReader
@@ -37,7 +37,7 @@ type histogramReader struct {
 	samples []histchunk.Sample // of the current series
 }
 
-// addRow adds the histograms of a row. Rows of a series come with the newest month first.
+// addRow adds the histograms of a row. The rows of a series start with the newest month.
 func (h *histogramReader) addRow(r *reader, row storage.Row, month int64) (err error) {
 	horizons, start := horizonsOf(row), MonthStart(month)
 	gone := map[int64]bool{} // hours

@@ -89,9 +89,10 @@ func (o Options) withDefaults() Options {
 //
 // A writer marks states before it writes late rows, as in a single process. But it decides by the clock which days are
 // closed, and each of its marks is a separate cell with the time. It also records the dirty day in the manifest's row. The
-// job removes only marks and records that are older than Margin when it begins. The rows of these marks are written by then,
-// because a writer fails if it has not written them a sixth of Margin after the mark. The job writes states within the same
-// time after it has read the rows, so it never replaces newer states. The clocks may differ by two thirds of Margin.
+// job removes only marks and records that are older than Margin when it begins. By then the writers have written the rows
+// of these marks. A writer fails if it has not written its rows a sixth of Margin after the mark. The job writes states
+// within the same time after it has read the rows, so it never replaces newer states. The clocks may differ by two thirds
+// of Margin.
 //
 // A reader reads the manifest before it begins ([Store.Refresh]) and finds states and marks in one row. So it uses a state
 // only if the state contains all samples that were acknowledged before the reader began.
@@ -102,7 +103,7 @@ type Shared struct {
 	Margin time.Duration
 	// Tick is a clock that measures durations; nil is time.Now.
 	Tick func() time.Time
-	// Fresh returns once reads of rows apply all deletions made before the call.
+	// Fresh returns after reads of rows apply all deletions that were made before the call.
 	Fresh func(ctx context.Context) error
 }
 

@@ -8,11 +8,11 @@ import (
 	"halite/rollup"
 )
 
-// Orphans counts states that a deletion removes for good, because retention has dropped their samples.
+// Orphans counts states that a deletion removes permanently, because retention has dropped their samples.
 type Orphans struct {
 	// Hours counts states of hours. Days counts states of days that have no states of hours left.
 	Hours, Days int64
-	// Partial counts orphans that may have samples outside the deletion, which are lost too.
+	// Partial counts orphans that may have samples outside the deletion. These samples are also lost.
 	Partial int64
 }
 
@@ -47,8 +47,8 @@ func (h histogramHours) add(samples []histchunk.Sample) {
 }
 
 // CountOrphans counts the orphans of a deletion from fromMs to toMs, among the states of series from day first to day last.
-// Prefixes are as in a Request. has reports whether series i has a row of an hour. The rows show what retention has dropped,
-// because an earlier retention may have been shorter.
+// Prefixes are as in a Request. has reports whether series i has a row of an hour. Only the rows show which samples
+// retention has dropped, because an earlier retention may have been shorter.
 func (s *Store) CountOrphans(
 	ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64, has func(i int, hour int64) bool,
 ) (Orphans, error) {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// CloseDays makes day the last closed one and plans to compute days. It returns once every write that saw one of them as
-// open is in the table.
+// CloseDays makes day the last closed one and plans to compute days. It returns after every write that saw one of them
+// as open has reached the table.
 func (m *Manifest) CloseDays(ctx context.Context, day int64, days []int64) error {
 	m.writers.Lock()
 	defer m.writers.Unlock()

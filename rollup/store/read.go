@@ -44,7 +44,7 @@ type Request struct {
 	From, To int64
 	// Fields are the columns to read.
 	Fields rollup.Fields
-	// Deletions are the deletions that states must reflect; nil means the deletions in force.
+	// Deletions are the deletions that states must reflect; nil means the current deletions.
 	Deletions *tombstone.View
 
 	// stored asks for all stored states, including dirty and expired ones, except those that contain deleted samples.
@@ -57,7 +57,8 @@ const requestBucketsMax = 100 * 366 * keyschema.DayHours
 // check returns an error about an invalid request.
 func (r *Request) check() error {
 	if r.Unit > Days || r.From < 0 || r.To < r.From || r.To-r.From >= requestBucketsMax || r.Fields&^rollup.FieldsAll != 0 {
-		return fmt.Errorf("%w: buckets %d to %d, unit %d, fields %#x", ErrBadRequest, r.From, r.To, r.Unit, uint16(r.Fields))
+		return fmt.Errorf("%w: bad buckets %d to %d, unit %d or fields %#x", ErrBadRequest, r.From, r.To, r.Unit,
+			uint16(r.Fields))
 	}
 	for i := 1; i < len(r.Prefixes); i++ {
 		if bytes.Compare(r.Prefixes[i-1], r.Prefixes[i]) >= 0 {
@@ -71,7 +72,7 @@ func (r *Request) check() error {
 // caller reads the samples of buckets that are not Known. A bucket is unknown if it is open, dirty, damaged, expired, not
 // stored, or lacks a field. The columns are valid until visit returns. Read stops at an error of visit and returns it.
 //
-// The caller has read the samples in memory before, and does not use states of hours with such samples.
+// The caller has already read the samples in memory. It does not use states of hours with such samples.
 func (s *Store) Read(ctx context.Context, req Request, visit func(i int, c *rollup.Columns) error) error {
 	return s.read(ctx, &req, func(r *reader, it storage.RowIter) error { return r.readSeries(ctx, it, visit) })
 }
@@ -95,8 +96,8 @@ func (s *Store) read(ctx context.Context, req *Request, use func(r *reader, it s
 	return errors.Join(err, it.Close())
 }
 
-// reader is a running Read. It loads the record before it reads the table. Later marks concern samples that the caller has
-// read in memory, or that arrived later.
+// reader is a running Read. It loads the record before it reads the table. Later marks are about samples that the caller
+// has read in memory, or that arrived later.
 type reader struct {
 	store             *Store
 	req               *Request

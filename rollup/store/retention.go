@@ -30,7 +30,7 @@ func (s *Store) OldestNeeded(tier keyschema.Tier) (day int64, ok bool) {
 }
 
 // firstPartial returns the first day with a bucket that a pending deletion removes in part. The job computes the state
-// of what remains.
+// of the remaining samples.
 func (s *Store) firstPartial(unitMs int64) (day int64) {
 	day = dayMax
 	for _, d := range s.PendingDeletions() {

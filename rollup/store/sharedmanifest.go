@@ -195,15 +195,15 @@ func (s *sharedManifest) reset(ctx context.Context) error {
 	return s.m.save(ctx)
 }
 
-// One of several processes computes. It may be suspended, and continue after another process has taken over. The fence token
-// in the manifest's row separates them. A process that takes over replaces the token. No process writes states unless the
-// token is its own, which it checks within Shared.Limit of the write. So twice that time after a process has taken over, the
-// table has all states of other processes, and gets no more while the token stays.
+// One of several processes computes. It may be suspended, and continue after another process has taken over. The fence
+// token in the manifest's row separates them. A process that takes over replaces the token. No process writes states unless
+// the token is its own, which it checks within Shared.Limit of the write. So after twice that time, the table has all
+// states of other processes. It gets no more of them while the token stays.
 //
 // Deletions wait for that moment. Then the process computes the states that a deletion invalidates. It changes the deletion
 // horizon in the manifest if the token is still its own. Afterwards all states reflect the deletion. Later processes read
-// the manifest first and the deletions second. So they compute states that reflect this deletion, or read rows that it was
-// cleaned from.
+// the manifest first and the deletions second. So they compute states that reflect this deletion, or they read rows from
+// which cleaning has removed its samples.
 
 // TakeOver gives the computation to this process unless it already has it. tick is a clock.
 func (m *Manifest) TakeOver(ctx context.Context, tick func() time.Time) error {
