@@ -204,7 +204,7 @@ func TestAliasesAreRenames(t *testing.T) {
 	}
 }
 
-// TestAliasesAndResultCache: the next answer reflects an added or removed alias, and EXPLAIN names the stored
+// TestAliasesAndResultCache: the next result reflects an added or removed alias, and EXPLAIN names the stored
 // selectors.
 func TestAliasesAndResultCache(t *testing.T) {
 	rng := newRandOf(t)
@@ -304,7 +304,7 @@ func TestAliasedLookUps(t *testing.T) {
 	}
 }
 
-// TestTiersOfAliases: answers from states of several stored series equal answers from their samples.
+// TestTiersOfAliases: results from states of several stored series equal results from their samples.
 func TestTiersOfAliases(t *testing.T) {
 	first := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	var functions []string

@@ -145,7 +145,7 @@ func inOrder(v any) promengine.Matrix {
 	return m
 }
 
-// compare asks a question with and without the cache. Prometheus's engine adds some sums in the order of a map. compare
+// compare sends a query with and without the cache. Prometheus's engine adds some sums in the order of a map. compare
 // ignores a difference if the answer also differs when the engine repeats the query.
 func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	t.Helper()

@@ -21,7 +21,7 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// vanishing deletes series one after the other while queries read them.
+// vanishing deletes the series one by one while queries read them.
 type vanishing struct {
 	t *testing.T
 	*stack
@@ -71,7 +71,7 @@ func (v *vanishing) ended() bool {
 	}
 }
 
-// runQuery counts the samples of all series repeatedly, until all series are deleted and once more.
+// ask counts the samples of all series repeatedly until all series are deleted, and then one more time.
 func (v *vanishing) runQuery(e *query.Engine, p query.Params) {
 	for ended := false; !ended; {
 		ended = v.ended()
@@ -107,9 +107,9 @@ func (v *vanishing) writeOthers() {
 	}
 }
 
-// TestDeletionsAreSeenWhole queries series repeatedly, with and without caches. Meanwhile it deletes them one after the other,
-// writes and flushes other series, and cleans tombstones. Each answer has all samples of a series or none, and none after the
-// deletion has returned.
+// TestDeletionsAreSeenWhole queries series repeatedly, with and without caches. At the same time it deletes them one by
+// one, writes and flushes other series, and cleans tombstones. Each answer has all samples of a series or none, and none
+// after the deletion has returned.
 func TestDeletionsAreSeenWhole(t *testing.T) {
 	v := newVanishing(t)
 	defer func() { require.NoError(t, v.Close()) }()
@@ -153,9 +153,9 @@ func countSamples(e *query.Engine, text string, atMs int64, p query.Params) (map
 	return out, nil
 }
 
-// TestDeletionHidesCachedRowsAtOnce queries between the two new versions of the rows that a deletion changes, before and after
-// it takes effect. A query may wait there. If it answers after the deletion has taken effect, it must not find rows that an
-// earlier query has cached.
+// TestDeletionHidesCachedRowsAtOnce queries between the two new versions of the rows that a deletion changes, before and
+// after it takes effect. A query may wait there. If it returns after the deletion has taken effect, it must not find rows
+// that an earlier query has cached.
 func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 	clock := new(atomic.Int64)
 	clock.Store(tieredFrom + 4*dayMs)

@@ -32,7 +32,7 @@ type SelectorSpan struct {
 	Stored []string
 }
 
-// widener returns the selectors of stored series that stand for a selector.
+// widener returns the selectors of stored series that replace a selector.
 type widener func(fromMs, toMs int64, matchers []*labels.Matcher) []string
 
 // describe lists the selectors of a request, and the parts of it that only Prometheus's engine evaluates.

@@ -132,8 +132,9 @@ func compareAll(t *testing.T, g exprs, ours, theirs *query.Engine, cases int) {
 	require.LessOrEqual(t, ambiguous, cases/50, "the generator writes expressions that have one answer")
 }
 
-// repeatsMax is how often a query whose answer depends on the order of a hash map is repeated to see another answer. Go visits
-// a map of two elements in the less likely order one time in eight: 20 repeats would miss it in 7 % of cases.
+// repeatsMax bounds the repetitions of a query whose result depends on the order of a hash map. A repetition may return
+// another result. Go visits a map of two elements in the less likely order one time in eight: 20 repeats would miss it in 7
+// % of cases.
 const repeatsMax = 200
 
 // disagrees reports whether Prometheus answers a repeated query differently. It adds series in the order of a hash map, which

@@ -73,7 +73,7 @@ func (d *dispatcher) engineQuery(
 	return d.engine.NewInstantQuery(ctx, q, opts, text, s.Start)
 }
 
-// newQuery makes a query that operators evaluate as far as they can. Prometheus's engine evaluates the rest.
+// newQuery makes a query. Operators evaluate the parts of it that they support. Prometheus's engine evaluates the rest.
 func (d *dispatcher) newQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
 ) (promql.Query, error) {

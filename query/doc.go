@@ -10,10 +10,11 @@
 // errors are those that Prometheus's engine would return. [Params.Columnar] and [Options.Columnar] turn the operators off.
 // [Params.Explain] describes the evaluation.
 //
-// Package resultcache keeps results. It returns a result only if the samples of the result have not changed since. The write
-// path reports changes through [resultcache.Changes]. The engine evaluates steps near a change and steps that the cache lacks,
-// and joins them to the cached steps. It reuses a part of a result only if each value depends, to the last bit, on the samples
-// around its step and not on the range of the query. Other results answer only the same query for the same range.
+// Package resultcache keeps results. It returns a result only if the samples of the result have not changed since. The
+// write path reports changes through [resultcache.Changes]. The engine evaluates steps near a change and steps that the
+// cache lacks, and joins them to the cached steps. It reuses a part of a result only if each value depends, to the last
+// bit, on the samples around its step and not on the range of the query. Any other result is reused only for the same query
+// and the same range.
 //
 // The package does not depend on tables, heads or HTTP. Package query/read below it reads samples.
 //

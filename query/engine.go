@@ -203,7 +203,8 @@ func (e *Engine) record(ctx context.Context, q request, began time.Time, used co
 	e.opts.Top.Add(q.costs(ctx, began, outcome), func() (text, fingerprint string) { return e.normalise(q) })
 }
 
-// answer evaluates a request, or takes its answer from the result cache. It adds the work and memory of the request to used.
+// answer evaluates a request, or takes the result from the result cache. It adds the work and memory of the request to
+// used.
 func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result, error) {
 	if q.fault != nil {
 		return nil, q.fault
@@ -283,7 +284,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	return r, nil
 }
 
-// checkWork refuses subqueries and label functions with too much work, because they cannot be stopped once they run.
+// checkWork refuses subqueries and label functions with too much work, because nothing can stop them while they run.
 func (e *Engine) checkWork(q request, subqueryStepMs int64) error {
 	_, ranges, _ := strings.Cut(q.Text, "[")
 	if !strings.Contains(ranges, ":") && !strings.Contains(q.Text, "label_") {

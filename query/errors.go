@@ -27,7 +27,7 @@ const (
 	ErrorExecution ErrorType = "execution"
 	// ErrorInternal means that the storage failed (500).
 	ErrorInternal ErrorType = "internal"
-	// ErrorUnavailable means that too many queries are running, or the storage does not answer; retry later (503).
+	// ErrorUnavailable means that too many queries are running or that the storage does not respond; retry later (503).
 	ErrorUnavailable ErrorType = "unavailable"
 )
 
@@ -103,7 +103,7 @@ func classify(ctx context.Context, err error) *Error {
 func (o Options) samplesText() string {
 	text := fmt.Sprintf("%d (query.max-samples)", o.SamplesMax)
 	if o.EngineSamplesMax < o.SamplesMax {
-		text += fmt.Sprintf(", where Prometheus's engine evaluates it %d (query.max-engine-samples)", o.EngineSamplesMax)
+		text += fmt.Sprintf(", or %d in Prometheus's engine (query.max-engine-samples)", o.EngineSamplesMax)
 	}
 	return text
 }

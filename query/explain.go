@@ -15,9 +15,9 @@ import (
 // Explain describes how a query was evaluated and what it cost. Reading counts the reads of columnar operators. Result.Stats
 // counts the reads of Prometheus's engine.
 type Explain struct {
-	// Operators is the tree of operators, one per line, indented by two spaces per level. "engine" stands for everything
-	// that Prometheus's engine evaluates. Columnar operators evaluated the parts below it for the engine. Operators is empty
-	// if the cache had the whole result.
+	// Operators is the tree of operators, one per line, indented by two spaces per level. "engine" is everything that
+	// Prometheus's engine evaluates. Columnar operators evaluated the parts below it for the engine. Operators is empty if
+	// the cache had the whole result.
 	Operators []string
 	// Undecided means that columnar operators gave up, and the engine evaluated the whole query.
 	Undecided bool

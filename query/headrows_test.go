@@ -56,8 +56,8 @@ func (w *headRowWriter) again() {
 	w.write([]ingest.Sample{last})
 }
 
-// TestHeadRows sends the same queries with and without the row cache while the hour is open, samples arrive late or
-// again, and hours are flushed or deleted.
+// TestHeadRows sends the same queries with and without the row cache. During this time the hour is open, samples
+// arrive late or again, and hours are flushed or deleted.
 func TestHeadRows(t *testing.T) {
 	w := &headRowWriter{Rand: newRandOf(t), nowMs: dataFrom}
 	w.stack = openStackWith(t, vfs.NewMem(), stackOptions{clock: new(atomic.Int64)})

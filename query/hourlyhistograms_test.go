@@ -70,7 +70,7 @@ func TestHourlyHistogramsAgainstPrometheus(t *testing.T) {
 	compareHourly(t, rng, newQueryEngine(t, s, query.On), theirs, all)
 }
 
-// hourlySamples makes series of histograms, one after the other.
+// hourlySamples makes series of histograms in sequence.
 func hourlySamples(rng *rand.Rand) (list []ingest.Sample) {
 	for i, metric := range []string{"hi", "hi", "hf", "hf", "hg", "hc"} {
 		source := histogramSource{Rand: rng, metric: metric}

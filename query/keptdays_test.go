@@ -55,8 +55,8 @@ func dayByDay(rng *rand.Rand, days int64) (tsMs []int64, values []float64) {
 	return tsMs, values
 }
 
-// TestKeptDays queries several days that the row cache has day by day, most of them pinned, with and without samples in the
-// head. The answers equal answers from the table alone, bit for bit.
+// TestKeptDays queries several days that the row cache holds as separate days. Most of them are pinned. The head may have
+// samples or not. The answers equal answers from the table alone, bit for bit.
 func TestKeptDays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")

@@ -41,8 +41,8 @@ type Options struct {
 	Timeout time.Duration
 	// SamplesMax is the number of samples a query may hold in memory at once; 50,000,000.
 	SamplesMax int
-	// EngineSamplesMax replaces SamplesMax for Prometheus's engine, which needs 16 bytes for each sample besides the read ones;
-	// SamplesMax.
+	// EngineSamplesMax replaces SamplesMax in Prometheus's engine. The engine needs 16 bytes per sample in addition to
+	// the read samples; SamplesMax.
 	EngineSamplesMax int
 	// ConcurrencyMax is the number of queries evaluated at once; twice the number of CPUs, at least 4. More queries would compete
 	// for the CPUs and hold their memory longer.
@@ -81,9 +81,10 @@ type Options struct {
 	SubqueryStep time.Duration
 	// Columnar turns the columnar operators off; they are on by default. A request may decide otherwise.
 	Columnar Switch
-	// Tiers turns answers from rollup states off; they are on by default if Rollups is set. A request may decide otherwise.
+	// Tiers controls whether rollup states may replace samples; they are on by default if Rollups is set. A request may
+	// decide otherwise.
 	Tiers Switch
-	// Rollups answers selectors with long windows from states of hours and days; nil without rollups.
+	// Rollups evaluates selectors with long windows from states of hours and days; nil without rollups.
 	Rollups *rollups.Reader
 	// Changes reports changed samples; without it no results are cached.
 	Changes resultcache.Changes
@@ -108,7 +109,7 @@ type Options struct {
 
 	// Log records running and slow queries; nil records none.
 	Log *querylog.Log
-	// Top counts what queries cost; nil counts nothing.
+	// Top counts the cost of queries; nil counts nothing.
 	Top *topqueries.Tracker
 
 	Now        func() time.Time      // time.Now

@@ -73,7 +73,7 @@ func (q request) record(began time.Time) querylog.Query {
 	}
 }
 
-// costs returns what an ended request cost.
+// costs returns the cost of a finished request.
 func (q request) costs(ctx context.Context, began time.Time, o querylog.Outcome) topqueries.Run {
 	run := topqueries.Run{
 		Kind: q.kind, Text: q.Text, StartMs: q.Start.UnixMilli(), EndMs: q.End.UnixMilli(), StepMs: q.Step.Milliseconds(),
@@ -95,11 +95,11 @@ func (o Options) checkQuery(query string, p Params) error {
 	}
 	switch {
 	case p.Timeout < 0:
-		return badParam("timeout", "it is %s; it must not be negative", p.Timeout)
+		return badParam("timeout", "must not be negative, got %s", p.Timeout)
 	case p.Lookback < 0:
-		return badParam("lookback_delta", "it is %s; it must not be negative", p.Lookback)
+		return badParam("lookback_delta", "must not be negative, got %s", p.Lookback)
 	case p.Limit < 0:
-		return badParam("limit", "limit must be non-negative, is %d", p.Limit)
+		return badParam("limit", "limit must be non-negative, got %d", p.Limit)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (o Options) checkRange(r RangeRequest) error {
 			"zero or negative query resolution step widths are not accepted. Try a positive integer")
 	}
 	if r.Step < time.Millisecond {
-		return badParam("step", "the step is %s; it must be at least one millisecond", r.Step)
+		return badParam("step", "step must be at least one millisecond, got %s", r.Step)
 	}
 	if err := CheckPoints(r.End.Sub(r.Start), r.Step, o.PointsMax); err != nil {
 		return &Error{Type: ErrorBadData, Err: err}

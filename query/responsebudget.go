@@ -40,7 +40,7 @@ func (r *Result) reserve(ctx context.Context, o Options) error {
 	return nil
 }
 
-// Memory of a series and of a sample in a result, besides labels and points.
+// Memory of a series and of a sample in a result, without labels and points.
 const (
 	resultSeriesBytes = 80
 	resultSampleBytes = 48

@@ -15,7 +15,7 @@ import (
 // errTruncated is the warning about a result that Params.Limit has shortened, in Prometheus's words.
 var errTruncated = errors.New("results truncated due to limit")
 
-// Result is the value of a query. The caller calls Close after it has written the result, because its points lie in pooled
+// Result is the value of a query. The caller calls Close after it has written the result, because its points are in pooled
 // memory.
 type Result struct {
 	// Value is a promql.Vector, promql.Matrix, promql.Scalar or promql.String.

@@ -14,17 +14,18 @@ import (
 	"halite/storage/principal"
 )
 
-// slots admits a fixed number of queries at once. Cheap and large queries have separate queues, so that neither kind delays
-// the other for long:
+// slots admits a fixed number of queries at once. Cheap and large queries have separate queues, so that no kind delays the
+// other for long:
 //
 //   - A quarter of the slots is closed to large queries. A cheap query only waits for cheap queries.
 //   - While large queries hold less than a quarter of the slots, a free slot goes to a large query first.
 //
 // With a single slot, queries run in the order of their arrival.
 //
-// On a server with tenants, a free slot goes to the tenant that holds the fewest, and a tenant leaves a quarter of the
-// slots to others. So one tenant cannot fill the slots or the queues. While several tenants are active, each of them
-// holds fewer slots than there are CPUs, and each query uses one CPU. So one CPU stays free for other tenants.
+// On a server with tenants, a free slot goes to the tenant that holds the fewest slots. A tenant leaves a quarter of
+// the slots to other tenants. So one tenant cannot fill the slots or the queues. While several tenants are active,
+// each of them holds fewer slots than there are CPUs, and each query uses one CPU. So one CPU stays free for other
+// tenants.
 type slots struct {
 	total    int
 	shared   int // slots that a tenant may hold while others are active

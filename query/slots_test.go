@@ -82,7 +82,7 @@ func TestLargeQueriesDoNotStarve(t *testing.T) {
 	}
 }
 
-// TestSingleSlotIsFirstComeFirstServed checks that neither kind has priority with one slot.
+// TestSingleSlotIsFirstComeFirstServed checks that with one slot, no kind of query has priority.
 func TestSingleSlotIsFirstComeFirstServed(t *testing.T) {
 	g := newTestSlots(t, 1, 1000)
 	var waiters []*waiter

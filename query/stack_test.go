@@ -41,7 +41,7 @@ type stack struct {
 	clock    *atomic.Int64 // ms
 }
 
-// source is a Queryable with rollups beside it.
+// source is a Queryable together with rollups.
 type source struct {
 	*promadapter.Queryable
 	rollups *rollups.Reader

@@ -18,8 +18,8 @@ type tierQuestion struct {
 	step       time.Duration
 }
 
-// BenchmarkTierRanges reports the CPU time for each series of sliding and of long windows: from states and from rows, read or
-// cached. As with scrapes, no sample lies on the bound of an hour.
+// BenchmarkTierRanges reports the CPU time for each series of sliding and of long windows: from states and from rows, read
+// or cached. As with scrapes, no sample is exactly at the start of an hour.
 func BenchmarkTierRanges(b *testing.B) {
 	const series, offsetMs = 20, 3_217
 	for _, world := range []struct {

@@ -66,7 +66,7 @@ func (e *Engine) Do(ctx context.Context, w Work, compute func(context.Context, *
 	return &Result{held: b}, nil
 }
 
-// work waits for a slot and runs a computation. The budget that it returns holds the answer. The error is an *Error.
+// work waits for a slot and runs a computation. The returned budget accounts for the answer. The error is an *Error.
 func (ev *evaluation) work(
 	ctx context.Context, w Work, compute func(context.Context, *Reading) (int64, error),
 ) (*budget.Budget, error) {

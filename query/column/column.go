@@ -9,8 +9,8 @@ import (
 // SampleBytes is the memory of one sample in a column.
 const SampleBytes = 16
 
-// Column is the samples of one series, or a time slice of them. Callers neither change them nor use them after the batch is
-// released.
+// Column is the samples of one series, or a time slice of them. Callers do not change them, and do not use them after the
+// batch is released.
 type Column struct {
 	Labels labels.Labels
 	// Series gives access to all labels. Labels may be projected: then Group identifies the projected label set.

@@ -7,8 +7,8 @@ import (
 )
 
 // SetHints sets the counter reset hints of histograms like Prometheus's storage. Gauges stay gauges. A histogram that
-// continues the one before is not a reset; all others are unknown. floats are the times of float samples of the series: a
-// histogram after a float is unknown.
+// continues its predecessor is not a reset; all others are unknown. floats are the times of float samples of the series:
+// a histogram after a float is unknown.
 func SetHints(samples []histchunk.Sample, floats []int64) {
 	at := 0
 	for i := range samples {

@@ -27,7 +27,7 @@ const (
 	exemplarBytes  = 64  // without labels
 )
 
-// HistogramBytes returns the memory of histograms. It counts shared memory for each of them.
+// HistogramBytes returns the memory of histograms. Memory that several histograms share counts for each of them.
 func HistogramBytes(samples []histchunk.Sample) (sizeBytes int64) {
 	for i := range samples {
 		numbers := 0

@@ -33,8 +33,8 @@ type delegatedPart struct {
 	grid   grid.Grid
 }
 
-// Build plans a preprocessed expression, which the caller no longer uses. It returns nil if only the engine
-// can evaluate it.
+// Build plans a preprocessed expression. The caller must not use the expression afterwards. It returns nil
+// if only the engine can evaluate it.
 func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 	c := operator.NewCompiler(opts, g)
 	p := &Plan{grid: g, opts: opts, compiler: c, delegated: map[*labels.Matcher]*delegatedPart{}}
@@ -48,7 +48,7 @@ func Build(e parser.Expr, g grid.Grid, opts operator.Options) *Plan {
 		return p
 	}
 	if opts.DelayedNames {
-		// The engine cannot know which series lose their names at the end.
+		// The engine cannot know the series that lose their names at the end.
 		return nil
 	}
 	p.rest = p.rewrite(e, false)

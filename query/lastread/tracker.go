@@ -60,8 +60,8 @@ func (t *Tracker) Read(prefix, metric string) {
 	t.lastMs[metric] = nowMs
 }
 
-// forget drops the metrics with the oldest reads. Afterwards a metric without a time may have been read before the newest
-// dropped time.
+// forget drops the metrics whose last read is the oldest. Afterwards a metric without a time may have been read before
+// the newest dropped time.
 func (t *Tracker) forget() {
 	times := make([]int64, 0, len(t.lastMs))
 	for _, ms := range t.lastMs {

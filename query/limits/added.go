@@ -49,7 +49,8 @@ func (r *Rule) check() error {
 	}
 	switch {
 	case given > 1 || given == 0 && r.Token == "":
-		return fmt.Errorf("%w: it has %d of query, regexp and fingerprint, want one; with token, none is needed", ErrBadRule, given)
+		return fmt.Errorf("%w: it sets %d of query, regexp and fingerprint; it must set exactly one, or only token", ErrBadRule,
+			given)
 	case r.Fingerprint != "" && !IsFingerprint(r.Fingerprint):
 		return fmt.Errorf("%w: %q is not a fingerprint: want 16 hexadecimal digits", ErrBadRule, r.Fingerprint)
 	case r.Reason == "":
@@ -81,7 +82,7 @@ func (c *Control) AddRule(r Rule) (id string, err error) {
 		return "", fmt.Errorf("%w: the limit is %d", ErrTooManyRules, most)
 	}
 	if most, bytes := cmp.Or(o.AddedRuleBytesMax, addedRuleBytesDefault), r.sizeBytes(); bytes > most {
-		return "", fmt.Errorf("%w: its texts have %d bytes, the limit is %d", ErrBadRule, bytes, most)
+		return "", fmt.Errorf("%w: its strings have %d bytes, the limit is %d", ErrBadRule, bytes, most)
 	}
 	for r.ID = ""; r.ID == "" || c.rules[r.ID] != nil; {
 		c.lastAdded++

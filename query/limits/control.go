@@ -54,8 +54,8 @@ type Options struct {
 	Bytes Limit
 	// Concurrency is the number of running and waiting queries.
 	Concurrency Limit
-	// Tenants holds additional limits by tenant. The name EachTenant stands for tenants without an entry. Only TimeMs, Bytes and
-	// Concurrency are used.
+	// Tenants holds additional limits by tenant. The entry EachTenant applies to tenants without their own entry. Only
+	// TimeMs, Bytes and Concurrency are used.
 	Tenants map[string]*Options
 	// Rules are tried in order; the first matching rule decides.
 	Rules []Rule
@@ -72,7 +72,7 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("the query is refused by the query rule %q: %s", e.ID, e.Reason)
 }
 
-// EachTenant stands for the tenants without limits of their own. No tenant has this name.
+// EachTenant is the entry of all tenants without their own limits. No tenant has this name.
 const EachTenant = "*"
 
 // ErrConcurrency means that the limit of concurrent queries is reached. ErrSlowLane means that the slow lane did not become free
@@ -176,7 +176,8 @@ func (o *Options) forTenant(tenant string) *Options {
 	return o.Tenants[EachTenant]
 }
 
-// appendConcerned appends the limits that hold for a principal: the limits of all queries, and the limits of each of its tenants.
+// appendConcerned appends the limits that apply to a principal: the limits of all queries, and the limits of each of its
+// tenants.
 func (c *Control) appendConcerned(ctx context.Context, out []*Options) []*Options {
 	o := c.opts.Load()
 	out = append(out, o)
@@ -233,7 +234,7 @@ func (c *Control) count(r *Rule, change func(n *ruleCounts)) {
 }
 
 // Enter admits a query that a rule of Match may send through the slow lane. The caller calls leave at its end. The error is
-// ErrSlowLane after too long a wait, ErrConcurrency, or the error of ctx.
+// ErrSlowLane if the wait is too long, ErrConcurrency, or the error of ctx.
 func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave func(), err error) {
 	leaveLane := func() {}
 	if r != nil {

@@ -148,7 +148,7 @@ func as(t *testing.T, token string, tenants ...string) context.Context {
 	return principal.With(t.Context(), &principal.Principal{Name: token, Tenants: tenants})
 }
 
-// TestRulesOfTokens: a rule with a token concerns the queries of that token only.
+// TestRulesOfTokens: a rule with a token applies only to queries with this token.
 func TestRulesOfTokens(t *testing.T) {
 	c := New(nil)
 	c.Set(Options{Rules: []Rule{
@@ -216,8 +216,8 @@ func TestAddedRules(t *testing.T) {
 		return err.Error()
 	}
 	for reason, r := range map[string]Rule{
-		"it has 0 of":           {Reason: "x"},
-		"it has 2 of":           {Reason: "x", Text: "a", Fingerprint: "0123456789abcdef"},
+		"it sets 0 of":          {Reason: "x"},
+		"it sets 2 of":          {Reason: "x", Text: "a", Fingerprint: "0123456789abcdef"},
 		"is not a fingerprint":  {Reason: "x", Fingerprint: "0123456789ABCDEF"},
 		"the reason is missing": {Text: "up"},
 		"the limit is 40":       {Text: "up", Reason: strings.Repeat("x", 40)},

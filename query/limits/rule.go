@@ -18,7 +18,7 @@ import (
 type Action uint8
 
 const (
-	// Refuse answers with an error.
+	// Refuse ends the query with an error.
 	Refuse Action = iota
 	// SlowLane sends queries through the slow lane, which evaluates one query at a time.
 	SlowLane
@@ -35,7 +35,7 @@ func (a Action) MarshalText() ([]byte, error) {
 	return nil, fmt.Errorf("unknown action %d", a)
 }
 
-// UnmarshalText accepts what MarshalText returns.
+// UnmarshalText is the inverse of MarshalText.
 func (a *Action) UnmarshalText(text []byte) error {
 	switch string(text) {
 	case "refuse":
@@ -93,7 +93,7 @@ func FingerprintOf(normalised string) string {
 	return fmt.Sprintf("%016x", xxh3.HashString(normalised))
 }
 
-// Normalise returns a text that is equal for expressions that differ only in spaces, comments and the order of label matchers and
+// Normalise returns the same text for expressions that differ only in spaces, comments, and the order of label matchers and
 // grouping labels.
 func Normalise(p parser.Parser, text string) (string, error) {
 	expr, err := p.ParseExpr(text)

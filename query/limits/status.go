@@ -76,7 +76,7 @@ type RuleStatus struct {
 	Token       string `json:"token,omitempty"`
 	Action      Action `json:"action"`
 	Reason      string `json:"reason"`
-	// Source says where the rule comes from: SourceConfig or SourceAPI.
+	// Source is the origin of the rule: SourceConfig or SourceAPI.
 	Source  string `json:"source"`
 	Matches uint64 `json:"matches"`
 	// Waiting counts the queries that wait for the slow lane, Running the queries in it.

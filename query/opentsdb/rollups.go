@@ -21,7 +21,7 @@ func (r *subRun) readsRollups() bool {
 	return r.sub.RollupUsage != request.RollupRaw && r.sub.Down != nil && !r.sub.Down.All && !r.sub.Histograms()
 }
 
-// answerAny answers with stored rollups if the sub-query asks for them and there are any, or else with samples.
+// answerAny answers with stored rollups if the sub-query asks for them and they exist, otherwise with samples.
 func (r *subRun) answerAny(ctx context.Context) ([]Series, error) {
 	if !r.readsRollups() {
 		return r.answerSamples(ctx)

@@ -52,7 +52,7 @@ func (s *chunkSeries) Iterator(it chunks.Iterator) chunks.Iterator {
 	return out
 }
 
-// chunkIterator encodes a column chunk by chunk. Each chunk has memory of its own, because consumers keep several chunks.
+// chunkIterator encodes a column chunk by chunk. Each chunk has its own memory, because consumers keep several chunks.
 type chunkIterator struct {
 	samples seriesSamples
 	mixed   []chunks.Meta // chunks of a slice with histograms that were not returned yet

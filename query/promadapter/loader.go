@@ -40,8 +40,8 @@ func (l *loader) selected() (*read.Selection, error) {
 	return l.selection, l.err
 }
 
-// seriesSamples is a series during a read: its first slice, in a batch that is retained for the caller, and the stream of the
-// other slices, if any. After an error it has neither.
+// seriesSamples is a series during a read: its first slice, in a batch that is retained for the caller, and the stream of
+// the other slices, if any. After an error it is empty.
 type seriesSamples struct {
 	batch  *read.Batch
 	stream *read.Stream
@@ -61,7 +61,7 @@ func (c *seriesSamples) histograms() []histchunk.Sample {
 	return c.records.Histograms
 }
 
-// empty reports whether the slice has neither floats nor histograms.
+// empty reports whether the slice has no floats and no histograms.
 func (c *seriesSamples) empty() bool { return len(c.tsMs) == 0 && len(c.histograms()) == 0 }
 
 // release releases the samples.

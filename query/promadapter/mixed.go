@@ -11,8 +11,8 @@ import (
 	"halite/keyschema/histchunk"
 )
 
-// mixedIterator is an iterator of a series that has histograms or start timestamps beside floats. No float has the time of a
-// histogram.
+// mixedIterator is an iterator of a series that has histograms or start timestamps in addition to floats. No float has the
+// time of a histogram.
 type mixedIterator struct {
 	samples                 seriesSamples
 	float, histogram, start int // the current sample, or the next one of its kind

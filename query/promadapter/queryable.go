@@ -20,7 +20,7 @@ type Queryable struct {
 
 var _ promstorage.SampleAndChunkQueryable = (*Queryable)(nil)
 
-// New returns a Queryable. Each of its queriers has a budget of its own.
+// New returns a Queryable. Each of its queriers has its own budget.
 func New(r *read.Reader) *Queryable { return &Queryable{reader: r} }
 
 // WithBudget returns a Queryable whose queriers share a budget, which they do not close.

@@ -207,7 +207,7 @@ func TestFullDisk(t *testing.T) {
 	require.Equal(t, 1, strings.Count(warned.String(), "cannot write the query log"))
 }
 
-// TestTornLine: after an incomplete line the next one begins on a line of its own.
+// TestTornLine: after an incomplete line, the next record starts on a new line.
 func TestTornLine(t *testing.T) {
 	l := opened(t, t.TempDir(), new(bytes.Buffer), nil)
 	l.mu.Lock()

@@ -33,7 +33,7 @@ type Outcome struct {
 	PeakBytes int64
 }
 
-// Values of Outcome.Status besides types of errors.
+// Values of Outcome.Status other than types of errors.
 const (
 	StatusSuccess    = "success"
 	StatusUnfinished = "unfinished"

@@ -108,8 +108,8 @@ type coalescer struct {
 	values map[string][]string
 }
 
-// coalesce joins the row ranges of neighbouring series if every row between them is also selected. If rows are written between
-// them later, the read returns these rows too, which is harmless.
+// coalesce joins the row ranges of neighbouring series if every row between them is also selected. The read also returns
+// rows that are written between them later, which is harmless.
 func (c *coalescer) coalesce(ctx context.Context, r *dayRead) error {
 	if !slices.ContainsFunc(r.owners, func(o RowPrefix) bool { return o.lead > 0 }) {
 		return nil
@@ -155,7 +155,7 @@ func (c *coalescer) commonHours(first, last int64) (from, to int64, ok bool) {
 	return from, to, from <= to
 }
 
-// adjoin reports whether only selected series lie between owner k and the one before it.
+// adjoin reports whether only selected series lie between owner k and its predecessor.
 func (c *coalescer) adjoin(ctx context.Context, owners []RowPrefix, k int) (bool, error) {
 	a, b := owners[k-1], owners[k]
 	if a.lead == 0 || b.lead == 0 {

@@ -24,7 +24,7 @@ type BatchReader struct {
 	head     *column.Buffer
 	headEnds []int // end of each series' samples in head; nil if the head has none at all
 	rowsHour int64 // the hour whose rows of the head the row cache may hold, decoded; 0 if there is none
-	// headProperties are the properties of the first series' samples in head, as far as they are known.
+	// headProperties are the known properties of the first series' samples in head.
 	headProperties []column.Properties
 	// pin allows samples of the head that stay in the row cache. columns hold such samples of each series; nil if there are
 	// none. A series with pinned samples has none in head.
@@ -177,13 +177,13 @@ func (b *BatchReader) appendHead(refs []uint32) (ends []int, err error) {
 }
 
 const (
-	// headWindowMinMs is the part of an hour above which rows of the head are looked up in the row cache. A shorter part is
-	// decoded as fast.
+	// headWindowMinMs is the part of an hour above which rows of the head are looked up in the row cache. For a shorter
+	// part, decoding is as fast as the look-up.
 	headWindowMinMs = 10 * 60_000
 )
 
-// cachedHeadHour returns the one of the latest two hours from which the query needs more samples, if the head holds some of
-// it. It returns 0 if a look-up in the row cache does not pay off.
+// cachedHeadHour returns the one of the latest two hours from which the query needs more samples. The head must hold
+// samples of this hour. It returns 0 if a look-up in the row cache does not pay off.
 func (b *BatchReader) cachedHeadHour() (hour int64) {
 	if b.sel.cache == nil || b.sel.latest {
 		return 0
@@ -303,8 +303,9 @@ func (b *BatchReader) appendHeadRow(rows *rowcache.HeadRows, i int, since *headS
 	b.headProperties = append(b.headProperties, p)
 }
 
-// keepHours removes samples of hours that were not selected, because these samples came after the query had begun. The result
-// would lack older samples of such an hour if a flush has moved them. keepHours moves the remaining samples to the front of p.
+// keepHours removes samples of hours that were not selected, because these samples arrived after the start of the query.
+// The result would lack older samples of such an hour if a flush has moved them. keepHours moves the remaining samples to
+// the front of p.
 func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	if len(p.TsMs) == 0 {
 		return p

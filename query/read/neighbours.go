@@ -34,9 +34,9 @@ func newNeighbours(matchers []*labels.Matcher) *neighbours {
 	return c
 }
 
-// depth is the number of leading promoted tags that the matchers use. It is 0 if they use other labels too, or no labels. It is
-// also 0 if a batch may lack neighbours. Batches are divided in the order of labels, which is the order of row keys only among
-// series that share all promoted tags.
+// depth is the number of leading promoted tags that the matchers use. It is 0 if they also use other labels, or no labels.
+// It is also 0 if a batch may lack neighbours. Batches are divided in the order of labels, which is the order of row keys
+// only among series that share all promoted tags.
 func (c *neighbours) depth(rule *keyschema.Rule) int {
 	if c == nil {
 		return 0

@@ -27,13 +27,15 @@ import (
 
 // Head holds samples that are not in the data table yet.
 type Head interface {
-	// AppendBatch appends the unflushed samples of several series with mintMs ≤ time ≤ maxtMs to the two columns, one series
-	// after the other, each ascending and without duplicates. It appends the end of each series in the columns to ends. If
-	// newest is set, it may omit all but the newest of an hour. A ref is an index.Ref; an unknown one has no samples.
+	// AppendBatch appends the unflushed samples of several series with mintMs ≤ time ≤ maxtMs to the two columns. The
+	// samples of each series are contiguous, ascending and without duplicates. It appends the end of each series in the
+	// columns to ends. If newest is set, it may omit all samples of an hour except the newest one. A ref is an index.Ref;
+	// an unknown one has no samples.
 	//
-	// fromMs is nil, or has a time of each series, which replaces mintMs in the hour of that time. The caller knows that earlier
-	// samples of the hour are those that the head has returned since the last write to the hour's rows in the table. Only the
-	// newest one of that moment may have changed. If the head cannot tell, it sets the time to −1 and uses mintMs.
+	// fromMs is nil, or has a time of each series, which replaces mintMs in the hour of that time. The caller knows the
+	// earlier samples of the hour: the head has returned them since the last write to the hour's rows in the table. Of
+	// these samples, only the newest one may have changed since then. If the head cannot tell, it sets the time to −1
+	// and uses mintMs.
 	AppendBatch(refs []uint32, mintMs, maxtMs int64, newest bool, fromMs []int64, tsMs []int64, values []float64, ends []int,
 	) ([]int64, []float64, []int, error)
 	// AppendStartTimes appends the start timestamps of a series to the two columns. A value is the start timestamp, in
@@ -82,9 +84,10 @@ type Options struct {
 	// ExemplarsMax bounds the exemplars that a query returns for a series and hour; 0 means no bound. It returns the newest
 	// ones. Each flush of an hour may have stored that number.
 	ExemplarsMax int
-	// Retention hides samples older than now − Retention; nil hides none. Each session keeps the ages of its beginning.
+	// Retention hides samples older than now − Retention; nil hides none. A session uses the ages that are current when it
+	// begins.
 	Retention *keyschema.TierRetention
-	// SeriesMax bounds the series that the selectors of a query have selected at once; 5,000,000.
+	// SeriesMax bounds the series that the selectors of a query hold at the same time; 5,000,000.
 	SeriesMax int
 	// BytesMax bounds the memory in bytes of a query's samples and series; 2 GiB.
 	BytesMax int64

@@ -18,13 +18,13 @@ import (
 type aliases interface {
 	// Stored returns all stored names of a metric for the principal.
 	Stored(ctx context.Context, metric string) []string
-	// Aliased reports whether aliases concern a selector in a window.
+	// Aliased reports whether aliases apply to a selector in a window.
 	Aliased(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) bool
 	// Names returns all names of a stored metric.
 	Names(stored string) []string
 	// Generation changes with each change of aliases.
 	Generation() uint64
-	// ExplainAliases returns the selectors of stored series that replace a selector, nil if no alias concerns it.
+	// ExplainAliases returns the selectors of stored series that replace a selector, nil if no alias applies to it.
 	ExplainAliases(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) []string
 }
 
@@ -62,7 +62,7 @@ func (r *Reader) aliased(ctx context.Context, w column.TimeRange, matchers []*la
 	return ok && a.Aliased(ctx, w.MinMs, w.MaxMs, matchers...)
 }
 
-// ExplainAliases returns the selectors of stored series that replace a selector in a range, nil if no alias concerns it.
+// ExplainAliases returns the selectors of stored series that replace a selector in a range, nil if no alias applies to it.
 func (r *Reader) ExplainAliases(ctx context.Context, within column.TimeRange, matchers ...*labels.Matcher) []string {
 	a, ok := r.opts.Index.(aliases)
 	window, _ := r.clip(within, r.opts.Retention)
@@ -72,7 +72,7 @@ func (r *Reader) ExplainAliases(ctx context.Context, within column.TimeRange, ma
 	return a.ExplainAliases(ctx, window.MinMs, window.MaxMs, matchers...)
 }
 
-// relabelled reports whether a series, or a part, has other labels in other hours.
+// relabelled reports whether a series, or a part, has different labels in different hours.
 func relabelled(s index.Series) bool {
 	if parts := s.Parts(); parts != nil {
 		return slices.ContainsFunc(parts, relabelled)
@@ -110,8 +110,8 @@ func expand(series []index.Series) (parts []index.Series, owners []int) {
 	return parts, owners
 }
 
-// Owners maps each series of the batch to the series of the selection that it is a part of, counted from the first of the
-// batch. It is nil if no series has parts.
+// Owners maps each series of the batch to its series in the selection, counted from the batch's first series. It is nil
+// if no series has parts.
 func (b *BatchReader) Owners() []int { return b.owners }
 
 // foldParts joins the columns of the parts of each series. At equal times a later part wins.

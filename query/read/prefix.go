@@ -21,8 +21,8 @@ type RowPrefix struct {
 	lead             int // see neighbours.leadOf
 }
 
-// rowPrefixes lists the row prefixes of the series that have hours, sorted by key. In this order the row ranges of each day
-// are sorted too.
+// rowPrefixes lists the row prefixes of the series that have hours, sorted by key. This order also sorts the row ranges of
+// each day.
 func rowPrefixes(
 	schema *keyschema.Schema, window column.TimeRange, n *neighbours, series []index.Series,
 	hoursOf func(series int) []index.HourSpan,

@@ -13,8 +13,8 @@ import (
 	"halite/query/rowcache"
 )
 
-// TestBlocksOfAnyDensity repeats random queries with writes between them. The samples are evenly spaced or not, and some are
-// so dense that a day or a quarter is too large for an entry. No row is read twice unless a write changes it.
+// TestBlocksOfAnyDensity repeats random queries with writes between them. Some samples are evenly spaced. Some are so dense
+// that a day or a quarter of a day is too large for an entry. No row is read twice unless a write changes it.
 func TestBlocksOfAnyDensity(t *testing.T) {
 	rng := readtest.NewRand(t)
 	for _, stepMs := range []int64{2_000, 7_000, 60_000, 1_000_000} {

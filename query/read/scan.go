@@ -95,18 +95,18 @@ const (
 // Class classifies the reads of the table, with the reason in words.
 func (f *Figures) Class() (Class, string) {
 	if f.Rows == 0 {
-		return ClassNone, "the head and the row cache have all samples, or no series matches"
+		return ClassNone, "the head and the row cache have all samples, or no series match"
 	}
 	used := fmt.Sprintf("the query uses %d of %d rows", f.RowsUsed, f.Rows)
 	if f.RowsUsed*2 < f.Rows {
-		return ClassSearch, used + "; promote the labels of its matchers, so that their rows are neighbours"
+		return ClassSearch, used + "; promote the labels of its matchers, so that the rows of these series are adjacent"
 	}
 	most := 0
 	for i := range f.Scans {
 		most = max(most, f.Scans[i].Ranges)
 	}
 	if most > 1 {
-		return ClassMerge, fmt.Sprintf("up to %d ranges a read; %s", most, used)
+		return ClassMerge, fmt.Sprintf("up to %d ranges per read; %s", most, used)
 	}
-	return ClassScan, "one range a read; " + used
+	return ClassScan, "one range per read; " + used
 }

@@ -135,7 +135,7 @@ func (s *Selection) narrowed(series []index.Series) (*Selection, error) {
 	return out, out.setSeries(series)
 }
 
-// noteReads remembers the metrics of the series that a query found. With a matcher for one metric, it skips the series.
+// noteReads records the metrics of the series that a query found. With a matcher for one metric, it skips the series.
 func (r *Reader) noteReads(ctx context.Context, matchers []*labels.Matcher, found []index.Series) {
 	if r.opts.LastReads == nil || len(found) == 0 {
 		return

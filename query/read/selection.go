@@ -38,7 +38,7 @@ type request struct {
 	pin, latest bool
 }
 
-// Selection is the series that answer a selector, sorted by labels and divided into batches of neighbours.
+// Selection is the series of a selector, sorted by labels and divided into batches of neighbours.
 type Selection struct {
 	request
 	session    *Session

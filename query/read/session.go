@@ -17,7 +17,7 @@ import (
 type Windows struct {
 	FirstEndMs, StepMs, RangeMs int64
 	Steps                       int
-	// Latest says that the selector needs the last sample of each window, and rarely others.
+	// Latest means that the selector needs the last sample of each window, and rarely any other sample.
 	Latest bool
 }
 
@@ -48,7 +48,7 @@ func (w Windows) Hours(within column.TimeRange) []index.HourSpan {
 	return out
 }
 
-// Figures count the reads of a session's selections until now.
+// Figures count the reads of a session's selections so far.
 type Figures struct {
 	Series int64 // selected series
 	// Ranges counts the row ranges requested. Scans are the first reads of the table, newest day first.
@@ -79,7 +79,7 @@ type figures struct {
 	scans                                               scanLog
 }
 
-// Session begins a query with a budget of its own.
+// Session begins a query with its own budget.
 func (r *Reader) Session() *Session { return r.SessionWith(r.Budget()) }
 
 // SessionWith begins a query with a budget.
@@ -106,7 +106,7 @@ func (s *Session) Metrics(ctx context.Context, w Windows, matchers ...*labels.Ma
 	return s.reader.LabelValues(ctx, labelMetric, w.Bounds(), 0, matchers...)
 }
 
-// Close closes the budget. The caller no longer uses selections and batches of the session.
+// Close closes the budget. The caller must not use selections and batches of the session afterwards.
 func (s *Session) Close() { s.budget.Close() }
 
 // Budget returns the budget of the session.

@@ -189,7 +189,7 @@ type rowDecoder struct {
 	chunks     []histogramChunk
 }
 
-// work takes reads one after another until none is left, and decodes their rows into its part.
+// work takes one read at a time until none is left, and decodes its rows into its part.
 func (t *timeSlice) work(ctx context.Context, part int, reads []dayRead, next *atomic.Int64) error {
 	d := rowDecoder{part: part}
 	if t.lookup != nil {

@@ -14,7 +14,7 @@ import (
 var ErrClosed = errors.New("read was closed")
 
 // Stream reads the series of a batch slice by slice: spans of whole hours, of whole days if possible, ascending and without
-// gaps. A long range is thus never in memory at once. A Stream belongs to one goroutine.
+// gaps. So memory never holds a whole long range. A Stream belongs to one goroutine.
 type Stream struct {
 	batch *BatchReader
 	// next and last bound the hours that are not read yet. A slice has about hours of them.

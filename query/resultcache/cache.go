@@ -41,8 +41,8 @@ const (
 
 // Cache keeps results of queries.
 //
-// There are two kinds of entries. An entry of a sliding expression (see cacheability) holds consecutive steps. A query may use
-// any part of it, and the entry grows at its ends. An entry of another expression answers only the same request.
+// There are two kinds of entries. An entry of a sliding expression (see cacheability) holds consecutive steps. A query may
+// use any part of it, and the entry grows at its ends. An entry of any other expression serves only the same request.
 type Cache struct {
 	entries  *fastcache.Cache
 	bytesMax int64
@@ -208,7 +208,7 @@ func (c *Cache) Bypass(s expression.Expression) *Lookup {
 	return &Lookup{cache: c, Expression: s, Outcome: OutcomeBypassed}
 }
 
-// Lookup is a query on its way through the cache.
+// Lookup is the state of one query in the cache.
 type Lookup struct {
 	cache *Cache
 	expression.Expression

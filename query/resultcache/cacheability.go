@@ -30,7 +30,7 @@ const (
 	refusedTime        SkipReason = "time"      // before 1970, or not whole milliseconds
 )
 
-// cacheability is what the cache knows about an expression.
+// cacheability is the cache's knowledge about an expression.
 type cacheability struct {
 	kind parser.ValueType
 	// sliding is set if the value of a step depends only on the samples around it, to the last bit. Then queries of other ranges

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/prometheus/promql"
 )
 
-// stored is a result in the cache. Each series has a value for each step from its first to its last; a stale marker stands for
+// stored is a result in the cache. Each series has a value for each step from its first to its last; a stale marker encodes
 // a missing value. Values stay encoded until a query needs them.
 type stored struct {
 	generation      uint64

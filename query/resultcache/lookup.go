@@ -41,7 +41,7 @@ func (q *Lookup) Find() (value parser.Value) {
 	return q.wholeHit()
 }
 
-// wholeHit returns the value of a query that the cache answers completely.
+// wholeHit returns the value of a query whose result the cache holds completely.
 func (q *Lookup) wholeHit() parser.Value {
 	for _, p := range q.Parts {
 		if !p.Cached && p.To > p.From {
@@ -134,7 +134,7 @@ func (q *Lookup) validOf(s *stored) []validSteps {
 	return kept
 }
 
-// stepsUpTo returns the number of steps up to a time. It is negative if the time lies before the first step.
+// stepsUpTo returns the number of steps up to a time. It is negative if the time is before the first step.
 func stepsUpTo(ms, stepMs int64) int {
 	n := ms / stepMs
 	if ms < 0 && ms%stepMs != 0 {

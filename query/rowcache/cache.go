@@ -15,9 +15,9 @@ import (
 // Cache holds decoded rows of the data table and decoded rollup states, both outside the Go heap. A missing row is cached as
 // an empty one. Each entry has the version of its hours, so that no look-up finds an entry that is older than the last write.
 //
-// An entry begins with its values, as they lie in memory. If the samples are not evenly spaced, the entry continues with their
-// offsets in milliseconds from the start of the first hour, two in a word. If the values have few counter resets, the entry
-// ends with the positions of the resets, four in a word.
+// An entry begins with its values in their memory layout. If the samples are not evenly spaced, the entry continues with
+// their offsets in milliseconds from the start of the first hour, two in a word. If the values have few counter resets, the
+// entry ends with the positions of the resets, four in a word.
 type Cache struct {
 	table    *table
 	watch    *Watch

@@ -129,8 +129,8 @@ func (r *headRow) lastMs(startMs int64) int64 {
 	return startMs + int64(r.layout.firstMs) + int64(last)*int64(r.layout.stepMs)
 }
 
-// Unchanged reports whether the hour has not changed since HeadRows began. Otherwise the rows that Find returned do not fit
-// later reads of the head.
+// Unchanged reports whether the hour has not changed since HeadRows began. Otherwise the rows that Find returned do not
+// match later reads of the head.
 func (h *HeadRows) Unchanged() bool { return h.now() == h.version }
 
 // Compare takes the samples of series i up to maxMs that the head has returned, beginning with the last sample of the row. It

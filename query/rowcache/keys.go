@@ -53,8 +53,8 @@ func (k *keyMaker) hash(s *index.Series) xxh3.Uint128 {
 	return xxh3.Hash128Seed(k.buf, k.cache.seed)
 }
 
-// makeNumber is number, but gives a number to a series without one. If there are too many numbers, it forgets all, and
-// look-ups no longer find their entries. It never gives a number twice.
+// makeNumber is number, but gives a number to a series without one. If there are too many numbers, it drops all of
+// them. Then look-ups do not find the entries of these numbers any more. It never gives a number twice.
 func (k *keyMaker) makeNumber(s *index.Series) (key uint64, ok bool) {
 	if key, ok = k.number(s); ok {
 		return key, true

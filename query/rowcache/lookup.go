@@ -25,8 +25,8 @@ type Request struct {
 	Sparse bool
 	// OldestHour returns the first hour of a series whose rows are all selected. Retention may hide older rows.
 	OldestHour func(series int) int64
-	// Head returns the samples of a series that the head has within the range. If they lie in one hour, the first and the last one
-	// suffice. The result is valid until the next call.
+	// Head returns the samples of a series that the head has within the range. If they are in one hour, the first and the
+	// last series suffice. The result is valid until the next call.
 	Head func(series int) column.Points
 	// Steps is the number of values that the query computes for each series. Latest says that it needs only the last sample of a
 	// series. Both decide what Find prefetches.
@@ -42,8 +42,8 @@ type Request struct {
 	Budget  *budget.Budget
 }
 
-// Lookup finds the rows of a request in the cache. Later it puts rows into the cache. A Lookup belongs to one goroutine, and
-// so does each of its Writers.
+// Lookup finds the rows of a request in the cache. Later it puts rows into the cache. A Lookup belongs to one goroutine.
+// Each of its Writers also belongs to one goroutine.
 type Lookup struct {
 	Request
 	cache    *Cache

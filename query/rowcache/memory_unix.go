@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// newMemory maps words outside the Go heap. Rows on the Go heap would let as much garbage grow before the garbage collector
-// runs.
+// newMemory maps words outside the Go heap. Rows on the Go heap would delay the garbage collector, so an equal amount of
+// garbage would accumulate.
 func newMemory(words int) ([]uint64, error) {
 	b, err := syscall.Mmap(-1, 0, 8*words, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
@@ -19,7 +19,7 @@ func newMemory(words int) ([]uint64, error) {
 	return unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(b))), words), nil
 }
 
-// freeMemory unmaps words that are no longer in use.
+// freeMemory unmaps unused words.
 func freeMemory(words []uint64) {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), 8*len(words))
 	_ = syscall.Munmap(b) // memory that cannot be unmapped is lost, without other harm

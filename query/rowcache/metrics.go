@@ -22,7 +22,7 @@ func newMetrics() metrics {
 	}
 }
 
-// count adds what a look-up has found.
+// count adds the hits and misses of a look-up.
 func (m *metrics) count(found, tried int) {
 	m.hits.Add(float64(found))
 	m.misses.Add(float64(tried - found))

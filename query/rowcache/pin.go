@@ -50,7 +50,7 @@ func (l *Lookup) markFound(hits []hit) {
 	}
 }
 
-// worthPinning reports whether the samples of a hit are worth a segment of their own.
+// worthPinning reports whether the samples of a hit are worth a separate segment.
 func (h *hit) worthPinning() bool { return h.layout.stepMs > 0 && h.end-h.from >= pinSamplesMin }
 
 // pinSegments makes a column of several segments. It pins long entries and copies the samples between them. It copies samples

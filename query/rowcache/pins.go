@@ -85,7 +85,7 @@ func (p *Pins) Reserve(b *budget.Budget) error {
 	return nil
 }
 
-// Release unpins everything. The caller no longer uses the samples.
+// Release unpins everything. The caller must not use the samples afterwards.
 func (p *Pins) Release(b *budget.Budget) {
 	if p == nil {
 		return

@@ -6,8 +6,8 @@ const prefetchSeries = 64
 // prefetchMax is the number of words that one loop reads.
 const prefetchMax = 2 * prefetchSeries
 
-// prefetch collects words that are needed soon, and reads them in a loop without other work. So the processor has as many
-// reads in flight as it can.
+// prefetch collects words that are needed soon, and reads them in a loop without other work. So the processor has the
+// largest possible number of reads in flight.
 type prefetch struct {
 	words [prefetchMax]*uint64
 	n     int

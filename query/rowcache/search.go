@@ -17,8 +17,8 @@ type hit struct {
 	hours     index.HourSpan // for which the entry was looked up
 }
 
-// prefetchSlots reads the slots where the rows of the series [first, end) probably are. The processor fetches these slots in
-// parallel; look-ups would wait for one after the other.
+// prefetchSlots reads the slots where the rows of the series [first, end) probably are. The processor fetches these slots
+// in parallel; look-ups would wait for each of them in sequence.
 func (l *Lookup) prefetchSlots(first, end int) {
 	for i := first; i < end; i++ {
 		number, known := activeNumber(&l.Series[i])

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 )
 
-// table is a hash table of entries of words. Its memory is bounded, and it evicts the oldest entries first. The words lie in
-// regions, which it fills one after another; slots hold their places. A look-up reads one slot and the words that it needs,
+// table is a hash table of entries of words. Its memory is bounded, and it evicts the oldest entries first. The words are
+// in regions, which it fills in sequence; slots hold their places. A look-up reads one slot and the words that it needs,
 // because with many series the latency of memory dominates.
 //
 // Readers hold mu for reading while they use slots and words. A reader that has pinned a region may use its words until it

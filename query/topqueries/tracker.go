@@ -40,7 +40,7 @@ func (o Options) Validate() error {
 // textsPerQuery is the number of texts that the Tracker recognises for each query without parsing them.
 const textsPerQuery = 4
 
-// forgottenShare: a full Tracker forgets one query in forgottenShare at once, because sorting for each new query would cost
+// forgottenShare: a full Tracker drops one query in forgottenShare at a time, because sorting for each new query would cost
 // too much.
 const forgottenShare = 10
 
@@ -236,7 +236,7 @@ const (
 // ErrBadOrder means that an order is unknown.
 var ErrBadOrder = errors.New("is not an order of queries: use time, max_time, count or memory")
 
-// List returns the first queries of an order, at most limit, and the number of queries that were forgotten. The error is
+// List returns the first queries of an order, at most limit, and the number of queries that were dropped. The error is
 // ErrBadOrder.
 func (t *Tracker) List(by By, limit int) (list []Query, forgotten uint64, err error) {
 	order, err := by.compare()

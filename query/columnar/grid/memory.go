@@ -16,7 +16,7 @@ func (m *Memory) Get() []float64 {
 	return nil
 }
 
-// Put keeps a slice for a later Get. The caller no longer uses the slice.
+// Put keeps a slice for a later Get. The caller must not use the slice afterwards.
 func (m *Memory) Put(rows []float64) {
 	if m != nil && cap(rows) > 0 {
 		rows = rows[:0]
@@ -51,7 +51,7 @@ func (a *Arena) Row(n int) []float64 {
 	return row
 }
 
-// Release frees all rows. The caller no longer uses them.
+// Release frees all rows. The caller must not use them afterwards.
 func (a *Arena) Release() {
 	for _, s := range a.slabs {
 		a.Memory.Put(s)

@@ -231,7 +231,7 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 			return &limitK{grouping: g, k: int64(k), child: child}
 		}
 	case parser.TOPK, parser.BOTTOMK:
-		// A number that does not fit into an int64 is an error, and so is NaN.
+		// NaN and a number that does not fit into an int64 are errors.
 		if k := param.Val; k > -1e15 && k < 1e15 {
 			return &topK{grouping: g, op: op, bottom: e.Op == parser.BOTTOMK, k: int64(k), child: child}
 		}

@@ -44,6 +44,6 @@
 //
 // A count of series of any metric runs metric by metric if all series together do not fit. Aggregations by labels select
 // series with these labels only. Equal label sets have one number, so a number identifies the group. topk reads the other
-// labels of the series that it emits. If the right operand of a join is a plain selector, it is read without the series
-// that match no series on the left.
+// labels of the series that it emits. If the right operand of a join is a plain selector, the join reads only series that
+// match a series on the left.
 package operator

@@ -158,7 +158,8 @@ func NewEval(s *State, g grid.Grid) *Eval {
 	return &Eval{State: s, Grid: g, SampleCounts: grid.NewSampleCounts(g.Steps)}
 }
 
-// account counts samples against the limit. Above the limit it fails, with ErrUndecided if the engine might stay below.
+// account counts samples against the limit. Above the limit it fails. The error is ErrUndecided if the engine might stay
+// below the limit.
 func (ev *Eval) account(samples int) error {
 	ev.held += samples
 	ev.Peak = max(ev.Peak, ev.held)
@@ -177,7 +178,8 @@ func (ev *Eval) selected(before, values int) error {
 	return ev.account(values)
 }
 
-// replace ends an operator: its result replaces the samples that it has held since before.
+// replace ends an operator. before is the number of samples that were held at its start. result is the number of samples in
+// its result, which replaces the samples that the operator has held.
 func (ev *Eval) replace(before, result int) error {
 	ev.held = before
 	return ev.account(result)

@@ -93,7 +93,7 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 	return out.emitAll(ev, before, emit)
 }
 
-// copyRow copies a row for as long as m is in use.
+// copyRow copies a row into memory that lives as long as m.
 func (ev *Eval) copyRow(m *Matrix, row []float64) ([]float64, error) {
 	bytes := int64(len(row)) * 8
 	if err := ev.Budget.Reserve(bytes); err != nil {
@@ -105,7 +105,8 @@ func (ev *Eval) copyRow(m *Matrix, row []float64) ([]float64, error) {
 	return own, nil
 }
 
-// partnersOf lists the series of the one side by signature. Two series with values at one step are an error in the engine.
+// partnersOf lists the series of the "one" side by signature. Two series with values at one step are an error in the
+// engine.
 func partnersOf(sigs *signatures, one *Matrix) (map[int][]int, error) {
 	partners := make(map[int][]int, len(one.Series))
 	for i, s := range one.Series {

@@ -21,7 +21,7 @@ type selector struct {
 	offsetMs int64
 	atMs     *int64 // only on a grid of one step
 	parsed   *parser.VectorSelector
-	// needs are the needed labels besides the metric's name. nil means all labels.
+	// needs are the needed labels without the metric's name. nil means all labels.
 	needs []string
 }
 

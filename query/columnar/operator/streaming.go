@@ -178,8 +178,9 @@ func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column
 	return alone
 }
 
-// segmented evaluates a column of several segments from step first on. It evaluates steps whose windows lie in one segment
-// in place. For runs of other steps it copies the samples of their windows together. atOnce copies all samples.
+// segmented evaluates a column of several segments from step first on. If the window of a step lies in one segment, it
+// evaluates the step without a copy. For runs of other steps it copies the samples of their windows together. atOnce
+// copies all samples.
 func (ev *Eval) segmented(e evaluator, w read.Windows, atOnce bool, c *column.Column, first int, row []float64) (largest int) {
 	p := &ev.segments
 	p.Column, p.Part = c, column.Column{Labels: c.Labels, Series: c.Series, Group: c.Group}

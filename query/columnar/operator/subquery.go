@@ -49,8 +49,8 @@ func (q subquery) grid(g grid.Grid) grid.Grid {
 	return grid.New(startMs, toMs, q.stepMs)
 }
 
-// overSubquery applies a function to the values of a subquery in each window. The operand is evaluated once, on a grid of its
-// own.
+// overSubquery applies a function to the values of a subquery in each window. The operand is evaluated once, on its own
+// grid.
 type overSubquery struct {
 	subquery
 	overTime

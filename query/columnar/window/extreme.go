@@ -82,8 +82,8 @@ func TimeOfMax() Func { return extreme{1}.timeOf }
 // replaces reports whether a later value b replaces a.
 func (e extreme) replaces(a, b float64) bool { return e.sign*b >= e.sign*a || a != a }
 
-// timeOf keeps a queue of samples. Each of them becomes the extreme when all earlier ones have left the
-// window.
+// timeOf keeps a queue of samples. Each of them becomes the extreme after all earlier candidates have
+// left the window.
 func (e extreme) timeOf(w *Window, out []float64) {
 	queue, first, end := w.marks[:0], 0, 0
 	for k := range out {

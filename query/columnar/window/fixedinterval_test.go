@@ -10,7 +10,8 @@ import (
 	"halite/query/read"
 )
 
-// TestFixedIntervalMemo compares the memo with newFixedInterval, for many series that differ little from the one before.
+// TestFixedIntervalMemo compares the memo with newFixedInterval, for many series that differ little from their
+// predecessors.
 func TestFixedIntervalMemo(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -60,7 +60,8 @@ func AvgOverTime() Func {
 		func(sum, c, n float64) float64 { return sum/n + c/n })
 }
 
-// average is the compensated sum over the count. From the sample at which the sum would overflow, it is an incremental mean.
+// average is the compensated sum divided by the count. After the sample at which the sum would overflow, it is an
+// incremental mean.
 func average(vs []float64) float64 {
 	sum, c := vs[0], 0.0
 	for i, v := range vs[1:] {

@@ -49,7 +49,7 @@ func (p prefixes) reset(n int) prefixes {
 func (p prefixes) between(lo, hi int) pair { return p[hi].minus(p[lo]) }
 
 const (
-	// magnitudeMax and magnitudeMin bound the values in prefixes, so that products neither overflow nor vanish.
+	// magnitudeMax and magnitudeMin bound the values in prefixes, so that products do not overflow or underflow.
 	magnitudeMax = 1e100
 	magnitudeMin = 1e-100
 	// carriedMax bounds the ratio of the running sums to the sum of a window. Running sums are exact to about 2^-100 of

@@ -25,7 +25,7 @@ type Window struct {
 	// even is set if samples and steps are evenly spaced and a step is a whole number of sample intervals.
 	even fixedInterval
 	memo fixedIntervalMemo
-	// samples are the samples of the column; nil if some of them were omitted.
+	// samples are the samples of the column; nil if some of them are missing.
 	samples *column.Samples
 
 	Annotations []error // raised by the function

@@ -34,7 +34,7 @@ type Aggregator struct {
 // Name returns the name in queries.
 func (a *Aggregator) Name() string { return a.name }
 
-// Groups reports whether the aggregator joins series. Without it each series is an answer of its own.
+// Groups reports whether the aggregator joins series. Without it, each series is a separate answer.
 func (a *Aggregator) Groups() bool { return a.name != none }
 
 // none is the aggregator that joins no series.

@@ -184,7 +184,7 @@ func sortedNumbers(values []float64) []float64 {
 	return values[i:]
 }
 
-// truncated converts a double as Java does: towards zero, NaN to 0, and a value that is too large to the nearest integer.
+// truncated converts a double as Java does: towards zero, NaN to 0, and values out of range to the nearest integer.
 func truncated(v float64) int64 {
 	switch {
 	case math.IsNaN(v):

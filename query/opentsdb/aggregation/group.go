@@ -169,7 +169,7 @@ type rows[T int64 | float64] struct {
 	kind  kind[T]
 }
 
-// run calls add with the values of each time in turn, in the order of the series.
+// run calls add for each time, with the values of the time in the order of the series.
 func (r rows[T]) run(add func(row []T)) {
 	n := len(r.group.Series)
 	length := min(max(1, blockValues/n), len(r.out.TsMs))

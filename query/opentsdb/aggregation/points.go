@@ -25,7 +25,8 @@ func (p *Points) from(tsMs int64) Points {
 	return Points{TsMs: p.TsMs[i:], Values: p.Values[i:]}
 }
 
-// Quotients divides values by the values at the same times. It omits times with only one of them, or with a divisor of 0.
+// Quotients divides values by the values at the same times. It omits times with only one value, and times with a divisor of
+// 0.
 func Quotients(values, divisors Points) (out Points) {
 	k := 0
 	for i, tsMs := range values.TsMs {

@@ -142,7 +142,7 @@ func (p *formulaParser) accept(ops ...string) (string, bool) {
 // choice parses c ? a : b.
 func (p *formulaParser) choice() (node, error) {
 	if p.depth++; p.depth > depthMax {
-		return nil, fmt.Errorf("is nested deeper than %d", depthMax)
+		return nil, fmt.Errorf("is nested more than %d levels deep", depthMax)
 	}
 	defer func() { p.depth-- }()
 	condition, err := p.binary(0)
@@ -157,7 +157,7 @@ func (p *formulaParser) choice() (node, error) {
 		return nil, err
 	}
 	if _, ok := p.accept(":"); !ok {
-		return nil, fmt.Errorf("a question mark lacks its colon")
+		return nil, fmt.Errorf("a question mark has no colon")
 	}
 	no, err := p.choice()
 	if err != nil {
@@ -206,7 +206,7 @@ func combined(op string, left, right node) node {
 
 func (p *formulaParser) unary() (node, error) {
 	if p.depth++; p.depth > depthMax {
-		return nil, fmt.Errorf("is nested deeper than %d", depthMax)
+		return nil, fmt.Errorf("is nested more than %d levels deep", depthMax)
 	}
 	defer func() { p.depth-- }()
 	op, ok := p.accept("-", "!", "+")

@@ -16,7 +16,7 @@ import (
 // Hold reserves memory for points, or fails if there are too many.
 type Hold func(points int) error
 
-// Function computes series from the series of its arguments. params are the other arguments, as they are written.
+// Function computes series from the series of its arguments. params are the other arguments as unparsed text.
 type Function func(args [][]Series, params []string, hold Hold) ([]Series, error)
 
 // Functions returns the functions of /api/query/gexp by name.
@@ -37,7 +37,7 @@ func flat(args [][]Series) []Series { return slices.Concat(args...) }
 
 var errNoParameter = errors.New("lacks its parameter")
 
-// alias renames series: @key stands for the value of a tag.
+// alias renames series: @key is replaced by the value of a tag.
 func alias(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
@@ -190,7 +190,8 @@ func movingAverage(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	}
 	for _, s := range flat(args) {
 		if n := float64(s.Len()); n*min(n, max(float64(points), float64(windowMs))) > averageWorkMax {
-			return nil, fmt.Errorf("the window %s over %d points is too much work", params[0], s.Len())
+			return nil, fmt.Errorf("the window %s over %d points costs too much; use a shorter window or fewer points", params[0],
+				s.Len())
 		}
 	}
 	return mapped(args, func(s *Series) aggregation.Answer {

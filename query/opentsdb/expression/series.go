@@ -15,7 +15,7 @@ type Series struct {
 	AggregateTags []string
 	// TSUIDs are the ids of the series, sorted; nil unless the query wants them.
 	TSUIDs []string
-	// FormerTSUIDs are other ids of the series, by the names as they are stored; nil unless aliases rename the series.
+	// FormerTSUIDs are other ids of the series, computed from its stored names; nil unless aliases rename the series.
 	FormerTSUIDs []string
 	aggregation.Answer
 }

@@ -34,7 +34,7 @@ const (
 // Excludes reports whether the filter selects series that lack the tag.
 func (f *Filter) Excludes() bool { return f.Type == notKey }
 
-// TagFilter parses the value of a tag as it stands in tags and in m.
+// TagFilter parses the value of a tag in the form that the parameters tags and m use.
 func TagFilter(key, value string) (Filter, error) { return shortFilter(key, value) }
 
 // shortFilter parses the value of a tag: a filter such as wildcard(web*), a pattern with asterisks, or values between bars.
@@ -142,7 +142,7 @@ func alternatives(text string) string {
 	return strings.Join(values, "|")
 }
 
-// glob returns the regular expression of a pattern in which asterisks stand for any text.
+// glob returns the regular expression of a pattern in which an asterisk matches any text.
 func glob(pattern string) string {
 	parts := strings.Split(pattern, "*")
 	for i := range parts {

@@ -60,7 +60,7 @@ type SubQuery struct {
 	PreAggregate bool
 }
 
-// RollupUsage says whether a query reads stored rollups, and what it reads if they have no points.
+// RollupUsage selects whether a query reads stored rollups, and what it reads instead if they have no points.
 type RollupUsage uint8
 
 const (

@@ -25,7 +25,7 @@ type Translation struct {
 	StepSeconds float64 `json:"stepSeconds,omitempty"`
 	// Notes describe differences between the answers.
 	Notes []string `json:"notes,omitempty"`
-	// Reason says why there is no translation.
+	// Reason is the reason why no translation exists.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -220,7 +220,7 @@ func (w *World) LabelValues(_ context.Context, name string, _, _ int64, limit in
 	return []string{name, "limit", string(rune('0' + limit))}, nil
 }
 
-// AppendBatch implements read.Head. It omits all but the newest sample of an hour if it may.
+// AppendBatch implements read.Head. If permitted, it omits all samples of an hour except the newest one.
 func (w *World) AppendBatch(
 	refs []uint32, mint, maxt int64, newest bool, from, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {

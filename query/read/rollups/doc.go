@@ -1,4 +1,4 @@
-// Package rollups answers selectors with windows of several hours from rollup states of hours and days.
+// Package rollups evaluates selectors with windows of several hours from rollup states of hours and days.
 //
 // A [Plan] decides which times are read from states, and a [Batch] has the states and the remaining samples of a series. The
 // bounds of all windows divide time into intervals. A state replaces the samples of its bucket if its first and its last

@@ -76,7 +76,7 @@ const (
 )
 
 // Plan plans how to read windows. It returns nil if the windows are too short and no samples are retired. If always is set,
-// the plan uses states wherever they exist, at any cost.
+// the plan uses all states that exist, at any cost.
 func (s *Session) Plan(
 	ctx context.Context, w read.Windows, fields rollup.Fields, always bool, matchers ...*labels.Matcher,
 ) *Plan {
@@ -227,7 +227,7 @@ func (p *Plan) decide(all int) {
 	case tier*10 < raw*9:
 		p.Use, p.Reason = true, "cheaper: "+cost
 	default:
-		p.Reason = "rows are as cheap: " + cost
+		p.Reason = "states are not cheaper: " + cost
 	}
 }
 

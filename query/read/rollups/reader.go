@@ -36,7 +36,7 @@ type Options struct {
 	Now         func() time.Time // time.Now
 }
 
-// Reader answers selectors with long windows from states. It is safe for concurrent use.
+// Reader evaluates selectors with long windows from states. It is safe for concurrent use.
 type Reader struct {
 	opts  Options
 	spans sync.Pool // of *[]Span

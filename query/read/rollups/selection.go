@@ -36,7 +36,7 @@ type Selection struct {
 // Batch holds the states of adjacent series, and the samples that no state replaces.
 type Batch struct {
 	*read.Batch
-	// Spans holds the spans of each column, ascending. No sample of the column lies in a span.
+	// Spans holds the spans of each column, ascending. No sample of the column is in a span.
 	Spans [][]Span
 	// Incomplete marks columns that lack samples, because most of their states are unknown. Selection.Rows reads such a series.
 	Incomplete []bool
@@ -55,7 +55,7 @@ func (b *Batch) Release() {
 }
 
 const (
-	// rowsMax bounds the rows that a batch plans to read besides states, and the rows of one series.
+	// rowsMax bounds the rows that a batch plans to read in addition to states, and the rows of one series.
 	rowsMax = 8192
 	// spansMax is the number of spans of a batch.
 	spansMax = 1 << 16

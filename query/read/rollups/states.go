@@ -122,8 +122,9 @@ func othersOf(series []index.Series, owners []int, i int) (out []index.HourSpan)
 	return presence.Normalize(out)
 }
 
-// addShared excludes hours that several parts have from states, as it excludes hours in the head, because states cannot show
-// which samples have equal times. The rows of hours before first have expired, so the states of all parts count there.
+// addShared excludes hours that several parts have from states, because states cannot show samples with equal times. Hours
+// in the head are excluded in the same way. The rows of hours before first have expired, so the states of all parts count
+// there.
 func (s *seriesStates) addShared(shared []index.HourSpan, first int64) {
 	for _, span := range shared {
 		for hour := max(span.First, first); hour <= span.Last; hour++ {
@@ -226,7 +227,7 @@ func (r *stateReader) lackHours(series int, n int64) {
 	r.open[n].Store(true)
 }
 
-// groupPrefixes lists each prefix once. Several workers may read only if no two of them read the same series.
+// groupPrefixes lists each prefix once. Workers may read concurrently only if no two of them read the same series.
 func (r *stateReader) groupPrefixes() {
 	seen := make([]bool, len(r.series))
 	r.workers = r.session.read.Concurrency(r.session.reader.opts.Concurrency)

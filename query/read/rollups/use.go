@@ -9,8 +9,8 @@ import (
 // Use describes how a selector was answered.
 type Use struct {
 	Selector, Reason string
-	// Days and Hours count the states used. A cached join of a day's hours counts as 24 hours. Rows counts the rows read besides
-	// states. Samples counts the samples of these rows and of the head.
+	// Days and Hours count the states used. A cached join of a day's hours counts as 24 hours. Rows counts the rows that
+	// were read in addition to states. Samples counts the samples of these rows and of the head.
 	Days, Hours, Rows, Samples int64
 	// Fallbacks counts the series that were read from samples alone.
 	Fallbacks int64
@@ -64,7 +64,7 @@ func (s *Session) Uses() []Use {
 	return slices.Clone(s.uses.all)
 }
 
-// Retirement is the warning that an answer comes from states because samples are retired.
+// Retirement is the warning that a result comes from states because samples are retired.
 type Retirement struct {
 	Resolution Resolution
 	BeforeMs   int64
