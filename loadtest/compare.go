@@ -21,10 +21,10 @@ type CompareOptions struct {
 	// SliceSamples is the approximate number of samples that are encoded at a time and sent to each target in turn.
 	// Default 1 million.
 	SliceSamples int
-	// QueryRepeats is how often each dashboard query is asked; 0 asks none. Each repeat asks for other hosts and
+	// QueryRepeats is how often each dashboard query is asked; 0 asks none. Each repeat queries other hosts and
 	// services, so that no target answers from a result cache.
 	QueryRepeats int
-	// Suite asks for each function, operator, aggregation and modifier of PromQL instead of dashboard queries.
+	// Suite queries each function, operator, aggregation and modifier of PromQL instead of dashboards.
 	Suite bool
 	// Bound is the ratio of CPU time to the better peer above which the queries of the suite are listed. Default 0.8.
 	Bound float64
@@ -47,16 +47,16 @@ func (o *CompareOptions) Validate() error {
 	o.Bound = cmp.Or(o.Bound, DefaultBound)
 	var errs []error
 	if !(o.Bound > 0) {
-		errs = append(errs, fmt.Errorf("%w: Bound is %g, it must be above 0", ErrOptions, o.Bound))
+		errs = append(errs, fmt.Errorf("%w: Bound is %g; it must be above 0", ErrOptions, o.Bound))
 	}
 	if o.SliceSamples < 0 || o.SliceSamples > sliceSamplesMax {
-		errs = append(errs, fmt.Errorf("%w: SliceSamples is %d, it must be 1 to %d", ErrOptions, o.SliceSamples, sliceSamplesMax))
+		errs = append(errs, fmt.Errorf("%w: SliceSamples is %d; it must be 1 to %d", ErrOptions, o.SliceSamples, sliceSamplesMax))
 	}
 	if o.QueryRepeats < 0 {
-		errs = append(errs, fmt.Errorf("%w: QueryRepeats is %d, it must not be negative", ErrOptions, o.QueryRepeats))
+		errs = append(errs, fmt.Errorf("%w: QueryRepeats is %d; it must not be negative", ErrOptions, o.QueryRepeats))
 	}
 	if !(o.Tolerance >= 0 && o.Tolerance < 1) {
-		errs = append(errs, fmt.Errorf("%w: Tolerance is %g, it must be at least 0 and below 1", ErrOptions, o.Tolerance))
+		errs = append(errs, fmt.Errorf("%w: Tolerance is %g; it must be at least 0 and below 1", ErrOptions, o.Tolerance))
 	}
 	return errors.Join(errs...)
 }
@@ -69,9 +69,9 @@ type contender struct {
 	took      time.Duration         // sum over all slices
 }
 
-// Compare sends the same bytes to several targets, slice by slice in turn. Then it asks all targets the same queries and
-// reads the samples back. The load must cover a past range; each target gets it as fast as it accepts samples. The
-// contexts have the same meaning as in Run.
+// Compare sends the same bytes to several targets. It alternates between the targets after each slice. Then it sends the
+// same queries to all targets and reads the samples back. The load must cover a past range; each target gets it as fast
+// as it accepts samples. The contexts have the same meaning as in Run.
 func Compare(ctx, verifyCtx context.Context, targets []client.Target, opts Options, compare CompareOptions) (
 	*report.Comparison, error,
 ) {
@@ -175,7 +175,7 @@ func encodeSlice(ctx context.Context, streams []*load.Stream, endStep int, last 
 	return part
 }
 
-// sendSlice sends one slice to one target and measures freshness and memory meanwhile.
+// sendSlice sends one slice to one target. During this time it measures freshness and memory.
 func (c *contender) sendSlice(ctx context.Context, part slice) {
 	background, stopBackground := context.WithCancel(ctx)
 	var tasks, senders sync.WaitGroup

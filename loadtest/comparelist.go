@@ -26,8 +26,8 @@ type ListedAnswer struct {
 	Took [2]time.Duration
 }
 
-// CompareListed asks two servers the same query in turn, several times, and compares their last answers. Values may differ by a
-// relative tolerance.
+// CompareListed sends the same query to two servers several times, in alternation. It compares their last answers. Values
+// may differ by a relative tolerance.
 func CompareListed(ctx context.Context, servers [2]*client.Querier, q ListedQuery, repeats int, tolerance float64) ListedAnswer {
 	var out ListedAnswer
 	var bodies [2][]byte

@@ -10,7 +10,7 @@ import (
 	"halite/loadtest/report"
 )
 
-// compareQueries asks all targets the same dashboard queries in turn.
+// compareQueries sends each dashboard query to all targets, one target after the other.
 func compareQueries(ctx context.Context, contenders []*contender, opts CompareOptions) []report.QueryCompared {
 	first := contenders[0]
 	random := rand.New(rand.NewPCG(first.opts.Load.Fleet.Seed, 78))
@@ -28,7 +28,8 @@ func compareQueries(ctx context.Context, contenders []*contender, opts CompareOp
 	return out
 }
 
-// compareQuery asks each target all requests of one query and compares its answers with the answers of the first target.
+// compareQuery sends all requests of one query to each target. It compares the answers with the answers of the first
+// target.
 func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, requests []probe.Request,
 	tolerance float64,
 ) report.QueryCompared {
@@ -51,7 +52,7 @@ func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, 
 	return out
 }
 
-// runAll asks all requests of a query and returns the parsed answers. The answer to a request that failed is nil.
+// askAll sends all requests of a query and returns the parsed answers. The answer to a request that failed is nil.
 func (c *contender) runAll(ctx context.Context, q *probe.Query, requests []probe.Request, t *report.QueryTarget) []any {
 	var latency measure.Histogram
 	var answers []any

@@ -12,7 +12,7 @@ import (
 // they take little time.
 const instantRepeats = 10
 
-// compareSuite asks all targets the queries of the suite in turn.
+// compareSuite sends each query of the suite to all targets, one target after the other.
 func compareSuite(ctx context.Context, contenders []*contender, opts CompareOptions) *report.Suite {
 	first := contenders[0]
 	random := rand.New(rand.NewPCG(first.opts.Load.Fleet.Seed, 79))
@@ -35,7 +35,7 @@ func compareSuite(ctx context.Context, contenders []*contender, opts CompareOpti
 	return out
 }
 
-// compareShape asks one query of the suite. A target that does not know it is asked by its former name.
+// compareShape sends one query of the suite. A target that does not know it is asked by its former name.
 func compareShape(
 	ctx context.Context, contenders []*contender, q *probe.Query, random *rand.Rand, repeats int, tolerance float64,
 ) (out report.QueryCompared) {
@@ -43,7 +43,7 @@ func compareShape(
 	requests, formerly := make([]probe.Request, repeats), make([]probe.Request, repeats)
 	former, renamed := q.Former()
 	for n := range requests {
-		// Each repeat is asked a second earlier, so that no target answers from a result cache.
+		// Each repeat evaluates a second earlier, so that no target answers from a result cache.
 		seed, endMs := random.Uint64(), first.queryEndMs()-int64(n)*1000
 		requests[n] = q.Request(first.fleet, rand.New(rand.NewPCG(seed, 0)), endMs)
 		formerly[n] = former.Request(first.fleet, rand.New(rand.NewPCG(seed, 0)), endMs)

@@ -1,6 +1,7 @@
-// Package loadtest is a client that loads a server by remote write, asks it dashboard queries, and checks that every
-// acknowledged sample can be read back. It works with any server that accepts remote write 1.0 and answers Prometheus'
-// HTTP API. [Run] loads one server. [Compare] sends the same bytes to several servers.
+// Package loadtest is a client that loads a server by remote write and sends it dashboard queries. It checks that
+// every acknowledged sample can be read back. It works with any server that accepts remote write 1.0 and
+// implements the HTTP API of Prometheus. [Run] loads one server. [Compare] sends the same bytes to several
+// servers.
 //
 // The server runs in another process and is measured from outside. Of Halite's own packages, the client imports only
 // keyschema: it computes row keys to report how its series fall on key ranges.

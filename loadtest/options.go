@@ -65,7 +65,7 @@ func (o *Options) Validate() error {
 		{"Settle in seconds", o.Settle.Seconds(), 86400},
 	} {
 		if !(n.value >= 0 && n.value <= n.max) {
-			refuse("%s is %g, it must be 0 to %g", n.name, n.value, n.max)
+			refuse("%s is %g; it must be 0 to %g", n.name, n.value, n.max)
 		}
 	}
 	for _, d := range []struct {
@@ -73,7 +73,7 @@ func (o *Options) Validate() error {
 		value time.Duration
 	}{{"RetryFor", o.RetryFor}, {"RequestTimeout", o.RequestTimeout}} {
 		if d.value <= 0 {
-			refuse("%s is %s, it must be above 0", d.name, d.value)
+			refuse("%s is %s; it must be above 0", d.name, d.value)
 		}
 	}
 	return errors.Join(errs...)

@@ -108,7 +108,7 @@ func (r *runner) newRecorder() *measure.Recorder {
 	return measure.NewRecorder(measure.Server{PID: t.PID, Dir: t.Dir, FlushURL: t.FlushURL, Token: t.Token}, r.note)
 }
 
-// newFreshnessProbe returns nil if freshness is not measured. The probe has clients of its own, so that its requests do
+// newFreshnessProbe returns nil if freshness is not measured. The probe has its own clients, so that its requests do
 // not count as requests of the load.
 func (r *runner) newFreshnessProbe() *probe.FreshnessProbe {
 	if r.opts.FreshnessEvery <= 0 {
@@ -117,7 +117,7 @@ func (r *runner) newFreshnessProbe() *probe.FreshnessProbe {
 	return probe.NewFreshnessProbe(r.newWriter(), r.newQuerier(), r.opts.Load.Fleet.Job, r.opts.FreshnessEvery, r.opts.Now)
 }
 
-// checkReachable asks a query that every server can answer.
+// checkReachable sends a query that every server can answer.
 func (r *runner) checkReachable(ctx context.Context) error {
 	if _, err := r.querier.Data(ctx, "/api/v1/query", url.Values{"query": {"vector(1)"}}); err != nil {
 		return fmt.Errorf("%s: %w: %w", r.target.Name, ErrUnreachable, err)
@@ -140,7 +140,7 @@ func (r *runner) readSchema(ctx context.Context) {
 	r.opts.Schema = schema
 }
 
-// runLoad sends the load and measures the server meanwhile.
+// runLoad sends the load and measures the server during the load.
 func (r *runner) runLoad(ctx context.Context, tablets *distribution.TabletWatcher) {
 	recorder := r.newRecorder()
 	background, stopBackground := context.WithCancel(ctx)

@@ -15,7 +15,7 @@ import (
 // queryAnswerBytesMax bounds the answer to a query.
 const queryAnswerBytesMax = 1 << 30
 
-// errAnswerTooLarge means that an answer exceeds queryAnswerBytesMax. The caller can ask for a shorter time range.
+// errAnswerTooLarge means that an answer exceeds queryAnswerBytesMax. The caller can retry with a shorter time range.
 var errAnswerTooLarge = errors.New("answer too large")
 
 // StatusError is an answer with a status other than 2xx.

@@ -46,7 +46,7 @@ func parseRead(answer []byte) (*prompb.QueryResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote read answer: %w", err)
 	}
-	// Check the claimed length before allocating: no answer this short can decompress to more.
+	// Check the claimed length before allocating: an answer of this length cannot decompress to more.
 	if n > queryAnswerBytesMax || n > snappyRatioMax*len(answer) {
 		return nil, fmt.Errorf("remote read answer claims %d bytes: %w", n, errAnswerTooLarge)
 	}

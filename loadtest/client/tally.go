@@ -34,7 +34,7 @@ type Writes struct {
 	Requests      int64   `json:"acknowledged_requests"`
 	BodyBytes     int64   `json:"acknowledged_body_bytes"`
 	SamplesPerSec float64 `json:"samples_per_second"`
-	// Rejected samples were refused for good. Abandoned samples were not acknowledged within the time for retries.
+	// Rejected samples were refused permanently. Abandoned samples were not acknowledged within the time for retries.
 	Rejected  int64 `json:"rejected_samples"`
 	Abandoned int64 `json:"abandoned_samples"`
 	// Latency is the time from the first attempt of a request to its 2xx answer. Lag is the time since the request was

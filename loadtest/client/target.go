@@ -81,7 +81,7 @@ func (t *Target) Validate() error {
 		errs = append(errs, checkURL("flush", t.FlushURL))
 	}
 	if t.PID < 0 {
-		errs = append(errs, fmt.Errorf("%w: pid is %d, it must not be negative", ErrTarget, t.PID))
+		errs = append(errs, fmt.Errorf("%w: pid is %d; it must not be negative", ErrTarget, t.PID))
 	}
 	return errors.Join(errs...)
 }
@@ -92,7 +92,7 @@ func checkURL(name, text string) error {
 		return fmt.Errorf("%w: %s URL is not a URL", ErrTarget, name) // err could hold the password
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("%w: %s URL is %q, it must have the form http://host:port/path", ErrTarget, name, u.Redacted())
+		return fmt.Errorf("%w: %s URL is %q; it must have the form http://host:port/path", ErrTarget, name, u.Redacted())
 	}
 	return nil
 }

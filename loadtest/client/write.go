@@ -56,9 +56,9 @@ func (r *response) retryable() bool {
 	return r.code == 0 || r.code == http.StatusTooManyRequests || r.code/100 == 5
 }
 
-// Send posts an encoded request with the given number of samples. It retries until the request is acknowledged, refused
-// for good, RetryFor has passed or ctx ends. It reports whether the request was acknowledged; if not, the server may
-// have stored all, some or none of its samples. If due is not zero, Send records the time since due as lag.
+// Send posts an encoded request with the given number of samples. It retries until the request is acknowledged or
+// permanently refused, RetryFor has passed, or ctx ends. It reports whether the request was acknowledged; if not, the
+// server may have stored all, some or none of its samples. If due is not zero, Send records the time since due as lag.
 func (w *Writer) Send(ctx context.Context, body []byte, samples int, due time.Time) (acknowledged bool) {
 	began := w.opts.Now()
 	wait := RetryPauseMin
@@ -84,8 +84,8 @@ func (w *Writer) Send(ctx context.Context, body []byte, samples int, due time.Ti
 	}
 }
 
-// attempt posts a request once. It waits for the answer even if ctx ends, because the outcome of a request that was sent
-// is needed.
+// attempt posts a request once. It waits for the answer even if ctx ends, because the caller needs the outcome of every
+// request that was sent.
 func (w *Writer) attempt(ctx context.Context, body []byte) response {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.Timeout)
 	defer cancel()

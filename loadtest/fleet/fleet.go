@@ -83,7 +83,7 @@ func (f *Fleet) Options() Options { return f.opts }
 func (f *Fleet) Units() int { return f.opts.Hosts + f.hotUnits + f.zipfUnits }
 
 // Slots returns the number of series that exist at any one time. A slot is the index of a series in the fleet. With churn,
-// several series use a slot one after the other.
+// a slot has several series over time.
 func (f *Fleet) Slots() int { return f.slots }
 
 // SlotsBefore returns the number of slots of the units 0 to u−1. This is also the first slot of unit u.

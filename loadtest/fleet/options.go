@@ -61,7 +61,7 @@ func (o *Options) Validate() error {
 		value int
 	}{{"Hosts", o.Hosts}, {"HotSeries", o.HotSeries}, {"ZipfSeries", o.ZipfSeries}} {
 		if n.value < 0 {
-			refuse("%s is %d, it must not be negative", n.name, n.value)
+			refuse("%s is %d; it must not be negative", n.name, n.value)
 		}
 	}
 	for _, n := range []struct {
@@ -72,14 +72,14 @@ func (o *Options) Validate() error {
 		{"StepSeconds", o.StepSeconds}, {"SeriesMax", float64(o.SeriesMax)},
 	} {
 		if !(n.value > 0) {
-			refuse("%s is %g, it must be above 0", n.name, n.value)
+			refuse("%s is %g; it must be above 0", n.name, n.value)
 		}
 	}
 	if !(o.ChurnPercent >= 0 && o.ChurnPercent <= 100) {
-		refuse("ChurnPercent is %g, it must be 0 to 100", o.ChurnPercent)
+		refuse("ChurnPercent is %g; it must be 0 to 100", o.ChurnPercent)
 	}
 	if o.ZipfSeries > 0 && o.ZipfMetrics > o.ZipfSeries {
-		refuse("ZipfMetrics is %d, it must not exceed ZipfSeries, which is %d", o.ZipfMetrics, o.ZipfSeries)
+		refuse("ZipfMetrics is %d; it must not exceed ZipfSeries, which is %d", o.ZipfMetrics, o.ZipfSeries)
 	}
 	series := float64(o.Hosts)*float64(o.hostSeries()) + float64(o.HotSeries) + float64(o.ZipfSeries)
 	switch {

@@ -21,8 +21,8 @@ type Options struct {
 	// Duration is the length of a live load. Default 1 min.
 	Duration time.Duration
 	// Interval is the time between the samples of a series. Default 15 s over a past range. In a live load, set either
-	// Rate or Interval; the other follows. If a live load has neither, each series gets its next sample after all
-	// other series got theirs.
+	// Rate or Interval; the other follows. Without both, a live load writes the next sample of each series after all
+	// other series have theirs.
 	Interval time.Duration
 	// Senders is the number of concurrent requests. Each sender has its own series. Default 4.
 	Senders int
@@ -83,7 +83,7 @@ func (o *Options) Validate() error {
 		{"RequestSamples", float64(o.RequestSamples), 1, requestSamplesMax},
 	} {
 		if !(n.value >= n.lo && n.value <= n.hi) {
-			refuse("%s is %g, it must be %g to %g", n.name, n.value, n.lo, n.hi)
+			refuse("%s is %g; it must be %g to %g", n.name, n.value, n.lo, n.hi)
 		}
 	}
 	for _, d := range []struct {
@@ -91,12 +91,12 @@ func (o *Options) Validate() error {
 		value time.Duration
 	}{{"Duration", o.Duration}, {"LateBy", o.LateBy}} {
 		if d.value <= 0 {
-			refuse("%s is %s, it must be above 0", d.name, d.value)
+			refuse("%s is %s; it must be above 0", d.name, d.value)
 		}
 	}
 	switch {
 	case o.Interval != 0 && o.Interval < time.Millisecond:
-		refuse("Interval is %s, it must be at least 1ms", o.Interval)
+		refuse("Interval is %s; it must be at least 1ms", o.Interval)
 	case !o.Live() && (o.From.UnixMilli() < 0 || !o.To.After(o.From)):
 		refuse("the range from %s to %s is empty or before 1970", o.From, o.To)
 	case o.Live() && o.Rate > 0 && o.Interval > 0:

@@ -31,8 +31,8 @@ func (d *DiskUsage) setPerSample(samples int64) {
 	}
 }
 
-// dirBytes returns the allocated bytes of all files in a directory. It ignores files that vanish meanwhile, because
-// servers delete files all the time.
+// dirBytes returns the allocated bytes of all files in a directory. It ignores files that disappear during the
+// walk, because servers delete files all the time.
 func dirBytes(dir string) (int64, error) {
 	sum := int64(0)
 	seen := make(map[fileID]bool)
@@ -74,7 +74,7 @@ const (
 	flushErrorBytesMax = 300
 )
 
-// flush calls the flush URL, which moves what the server holds in memory to its files.
+// flush calls the flush URL, which moves the data in the server's memory to its files.
 func flush(ctx context.Context, s *Server) error {
 	ctx, cancel := context.WithTimeout(ctx, flushTimeout)
 	defer cancel()

@@ -5,6 +5,6 @@
 //
 // # Concurrency
 //
-// A Histogram is safe for concurrent use. A Recorder belongs to one goroutine, except for WatchMemory, which may run
-// beside it until the load ends.
+// A Histogram is safe for concurrent use. A Recorder belongs to one goroutine. Only WatchMemory may run in another
+// goroutine, until the load ends.
 package measure

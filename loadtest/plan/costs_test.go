@@ -177,7 +177,7 @@ func TestCostsAreTrue(t *testing.T) {
 	}
 }
 
-// measureCells writes one sample of each series as a cell of its own.
+// measureCells writes one sample of each series as a separate cell.
 func measureCells(t *testing.T, w *world) (cellBytes, restBytes, wireBytes float64) {
 	table, err := w.store.Table(context.Background(), storage.TableData)
 	require.NoError(t, err)

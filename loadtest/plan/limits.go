@@ -8,7 +8,7 @@ import (
 
 // Limits are the capacities of a node. The service publishes them for SSD nodes; they are not measured here.
 type Limits struct {
-	// RowWritesPerSecond and RowReadsPerSecond hold for rows of RowBytes. Smaller rows count like rows of RowBytes.
+	// RowWritesPerSecond and RowReadsPerSecond are limits for rows of RowBytes. Smaller rows count like rows of RowBytes.
 	RowWritesPerSecond float64 `json:"row_writes_per_second"`
 	RowReadsPerSecond  float64 `json:"row_reads_per_second"`
 	RowBytes           float64 `json:"row_bytes"`

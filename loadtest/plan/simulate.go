@@ -127,7 +127,7 @@ func (s *Simulation) balance(rng *rand.Rand, sizes []int64, salts int) Balance {
 			r := tablet{metric, float64(x)}
 			b.LargestShare = max(b.LargestShare, r.series/float64(s.Series))
 			unsplit = append(unsplit, r)
-			// A tablet that is too large splits in half, and so do its halves.
+			// A tablet that is too large splits in half, and its halves split in the same way.
 			parts := math.Exp2(max(0, math.Ceil(math.Log2(r.series/s.TabletSeries))))
 			for range int(parts) {
 				split = append(split, tablet{metric, r.series / parts})

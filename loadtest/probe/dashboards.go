@@ -12,8 +12,8 @@ import (
 	"halite/loadtest/fleet"
 )
 
-// Query is one query of a dashboard. In its expression, $I stands for the instance of a host, $J for the job and $S for a
-// service.
+// Query is one query of a dashboard. In its expression, $I is replaced by the instance of a host, $J by the job and $S by
+// a service.
 type Query struct {
 	Name, Class string
 	expr        string

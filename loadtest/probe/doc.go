@@ -1,5 +1,5 @@
-// Package probe asks a server questions while it is loaded: dashboard queries at a rate, and how soon an acknowledged
-// sample is visible to queries.
+// Package probe queries a server during a load: dashboard queries at a rate, and how soon an acknowledged sample is
+// visible to queries.
 //
 // # Concurrency
 //

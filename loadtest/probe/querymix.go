@@ -36,7 +36,7 @@ type Queries struct {
 	ErrorExamples []string `json:"error_examples,omitempty"`
 }
 
-// QueryMix asks dashboard queries at a rate.
+// QueryMix sends dashboard queries at a rate.
 type QueryMix struct {
 	querier *client.Querier
 	fleet   *fleet.Fleet
@@ -60,7 +60,7 @@ func NewQueryMix(q *client.Querier, f *fleet.Fleet, rate float64, endMs func() i
 	return &QueryMix{querier: q, fleet: f, rate: rate, endMs: endMs, now: now, classes: make(map[string]*classTally)}
 }
 
-// Run asks until ctx ends, then waits for the answers to running queries.
+// Run sends queries until ctx ends. Then it waits for the answers to running queries.
 func (m *QueryMix) Run(ctx context.Context) {
 	list := Dashboards()
 	random := rand.New(rand.NewPCG(m.fleet.Options().Seed, 77))

@@ -46,8 +46,8 @@ func Suite() []Query {
 
 type suite struct{ queries []Query }
 
-// add adds an expression as a range query of all series and as an instant query of one; $V stands for the selector. Aggregations
-// keep answers small, so that the evaluation is measured.
+// add adds an expression as a range query of all series and as an instant query of one; $V is replaced by the selector.
+// Aggregations keep answers small, so that the measurement shows the evaluation.
 func (s *suite) add(name, expr string) {
 	s.add2(name, strings.ReplaceAll(expr, "$V", counters), strings.ReplaceAll(expr, "$V", oneSeries))
 }

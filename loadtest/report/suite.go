@@ -27,7 +27,7 @@ func (q *QueryCompared) split() (own QueryTarget, peers []QueryTarget) {
 	return q.Targets[last], q.Targets[:last]
 }
 
-// ratio is the figure of the last target over the least of its peers, or 0 without one of them.
+// ratio is the figure of the last target divided by the lowest figure of its peers. It is 0 if either figure is missing.
 func (q *QueryCompared) ratio(figure func(t QueryTarget) float64) float64 {
 	own, peers := q.split()
 	least := math.Inf(1)

@@ -8,5 +8,5 @@
 //
 // # Concurrency
 //
-// Verifier.Run reads with several goroutines. UnitsDone may be called meanwhile.
+// Verifier.Run reads with several goroutines. Other goroutines may call UnitsDone during this time.
 package verify

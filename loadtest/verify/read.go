@@ -36,8 +36,8 @@ func overloaded(code int) bool {
 	return code == http.StatusServiceUnavailable || code == http.StatusTooManyRequests
 }
 
-// read returns the samples of a unit by the encoded labels of their series. It uses remote read, and changes to range
-// selectors for good if the server refuses remote read.
+// read returns the samples of a unit by the encoded labels of their series. It uses remote read. If the server
+// refuses remote read, it permanently changes to range selectors.
 func (v *Verifier) read(ctx context.Context, unit, gen int, fromMs, toMs int64) (map[string][]client.Point, error) {
 	instance, job := v.Fleet.Instance(unit, gen), v.Fleet.Options().Job
 	if !v.noRemoteRead.Load() {

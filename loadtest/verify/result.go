@@ -26,7 +26,7 @@ type Result struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Passed reports whether every acknowledged sample was read back as it was written.
+// Passed reports whether every acknowledged sample was read back unchanged.
 func (r *Result) Passed() bool {
 	return r.Error == "" && r.Missing == 0 && r.Different == 0
 }
