@@ -48,8 +48,8 @@ const healthy = `
 	prometheus_notifications_dropped_total{job="halite",instance="a",alertmanager="m"} 3x120
 `
 
-// firing evaluates the alerts each minute for the given time over series with a sample each minute. It returns the labels of
-// those that fire at the end.
+// firing evaluates the alerts each minute for the given time over series with a sample each minute. It returns the labels
+// of the alerts that fire at the end.
 func firing(t *testing.T, series string, minutes int) (out []string) {
 	storage := promqltest.LoadedStorage(t, "load 1m"+series)
 	defer storage.Close()

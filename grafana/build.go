@@ -34,8 +34,8 @@ func Dashboards() []Dashboard {
 	return []Dashboard{overview(), ingest(), queries(), storage(), rollups(), bigtable()}
 }
 
-// graph is the short form of a panel. In its expressions, {@} stands for matchers of job and instance, {@,more="…"} adds
-// matchers, and [@] stands for the interval of rates.
+// graph is the short form of a panel. In its expressions, {@} is replaced by matchers of job and instance, {@,more="…"}
+// adds matchers, and [@] is replaced by the interval of rates.
 type graph struct {
 	kind   string // "timeseries" unless set
 	title  string

@@ -1,5 +1,5 @@
-// Package grafana has six Grafana dashboards for a Halite server, provisioning for them and for the data source, and a
-// compose file that runs Prometheus, Halite and Grafana together.
+// Package grafana has six Grafana dashboards for a Halite server, the provisioning of the dashboards and the data
+// source, and a compose file. The compose file runs Prometheus, Halite and Grafana together.
 //
 // Each dashboard is one Go file. This command generates the JSON files in dashboards/:
 //
