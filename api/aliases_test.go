@@ -31,7 +31,7 @@ func TestAliases(t *testing.T) {
 	}
 	change("GET", "", 200, `"data":[]`)
 	change("POST", "kind=metric&old=mem&new=memory", 204, "")
-	change("POST", "kind=metric&old=mem&new=other", 400, "has an alias already")
+	change("POST", "kind=metric&old=mem&new=other", 400, "already has an alias")
 	change("POST", "kind=metric&old=memory&new=mem", 400, "loop")
 	change("POST", "kind=metric&old=a&new=b&from=1", 400, "start of an hour")
 	change("POST", "kind=metric&old=a&new=b&from=x", 400, `invalid parameter \"from\"`)

@@ -5,7 +5,7 @@
 // Each family has a garbage-collection policy and a kind: plain, or an aggregate whose cells merge.
 //
 // The package has rows and cells, but no series or samples. It defines the value types, the limits of Bigtable, and errors
-// that tell a caller what to do. [CheckMutation] enforces the limits for every engine, so code that works on one machine
+// that say what a caller can do. [CheckMutation] enforces the limits for every engine, so code that works on one machine
 // works on Bigtable too. Engines are in the folders below it. Package storagetest has the suite that each engine passes.
 //
 // Concurrency: any number of goroutines may use a Store and its Tables. A RowIter belongs to one goroutine.

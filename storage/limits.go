@@ -39,7 +39,7 @@ const (
 func (s TableSchema) Validate() error {
 	var faults []string
 	if !validName(s.Name, tableNameBytesMax) {
-		faults = append(faults, fmt.Sprintf("table name %q is not 1-%d of [a-z0-9_]", s.Name, tableNameBytesMax))
+		faults = append(faults, fmt.Sprintf("table name %q must have 1-%d characters of [a-z0-9_]", s.Name, tableNameBytesMax))
 	}
 	if n := len(s.Families); n == 0 || n > FamiliesMax {
 		faults = append(faults, fmt.Sprintf("%d families, need 1-%d", n, FamiliesMax))
@@ -47,7 +47,8 @@ func (s TableSchema) Validate() error {
 	seen := make(map[string]bool, len(s.Families))
 	for _, f := range s.Families {
 		if !validName(f.Name, familyNameBytesMax) {
-			faults = append(faults, fmt.Sprintf("family name %q is not 1-%d of [a-z0-9_]", f.Name, familyNameBytesMax))
+			faults = append(faults, fmt.Sprintf("family name %q must have 1-%d characters of [a-z0-9_]", f.Name,
+				familyNameBytesMax))
 		}
 		if seen[f.Name] {
 			faults = append(faults, fmt.Sprintf("family %q declared twice", f.Name))
@@ -97,7 +98,7 @@ func CheckKey(schema *TableSchema, key []byte) error {
 	case len(key) > KeyBytesMax:
 		return fmt.Errorf("%w: %d bytes, at most %d allowed", ErrBadKey, len(key), KeyBytesMax)
 	case schema.HourKeys && !isHourKey(key):
-		return fmt.Errorf("%w: %.80q is not a#b#c#hhhhhhh as table %s demands", ErrBadKey, key, schema.Name)
+		return fmt.Errorf("%w: %.80q does not have the form a#b#c#hhhhhhh that table %s requires", ErrBadKey, key, schema.Name)
 	}
 	return nil
 }
@@ -157,7 +158,7 @@ func checkEntry(schema *TableSchema, e *Entry) error {
 	switch e.Kind {
 	case SetCell, AddToCell:
 		if (e.Kind == SetCell) != (f.Kind == Plain) {
-			return fmt.Errorf("%w: SetCell needs a plain family, AddToCell an aggregate; %q is of kind %d",
+			return fmt.Errorf("%w: SetCell needs a plain family, AddToCell needs an aggregate; %q has kind %d",
 				ErrBadMutation, f.Name, f.Kind)
 		}
 		if e.TsMs < 0 || e.TsMs > TsMsMax {

@@ -28,9 +28,9 @@ func WholeDays(fromMs, toMs int64) (firstMs, lastMs int64) {
 // one may not be: a caller that drops expired cells uses the engine's own table.
 type SpanTable interface {
 	Table
-	// DropCells removes the cells of the span. When it returns, reads no longer find them. An engine that places cells by
-	// time does not read them. If DropCells fails, some cells may be gone, and the caller may repeat it. Like Apply, it is
-	// durable after Store.Sync.
+	// DropCells removes the cells of the span. After it returns, reads do not find these cells. An engine that places
+	// cells by time does not read them. If DropCells fails, some cells may be gone, and the caller may repeat it. Like
+	// Apply, it is durable after Store.Sync.
 	DropCells(ctx context.Context, span CellSpan) error
 	// Reclaim frees the space of dropped cells of the span earlier than the engine would. It may take long.
 	Reclaim(ctx context.Context, span CellSpan) error

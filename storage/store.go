@@ -50,7 +50,7 @@ type Table interface {
 // early also calls Close.
 type RowIter interface {
 	Next() bool
-	// Row is valid until the next call of Next or Close. Copy what must live longer.
+	// Row is valid until the next call of Next or Close. Copy data that you need longer.
 	Row() Row
 	Err() error
 	Close() error

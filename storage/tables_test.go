@@ -8,7 +8,7 @@ import (
 	"halite/keyschema"
 )
 
-// TestSampleFamilies checks that every kind of sample has a family of its own in the data table.
+// TestSampleFamilies checks that every kind of sample has its own family in the data table.
 func TestSampleFamilies(t *testing.T) {
 	var families, declared []string
 	for kind := range keyschema.SampleKind(keyschema.SampleKinds) {

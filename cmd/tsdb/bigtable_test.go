@@ -117,7 +117,8 @@ func TestBigtableBadFlags(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
 		{"serve --storage.engine=bigtable", "--bigtable.project is missing"},
 		{"serve --storage.engine=bigtable --bigtable.project=my-project", "--bigtable.instance is missing"},
-		{"serve --storage.engine=bigtable --bigtable.project=P --bigtable.instance=my-instance", `Project "P" is no valid name`},
+		{"serve --storage.engine=bigtable --bigtable.project=P --bigtable.instance=my-instance",
+			`Project "P" is not a valid name`},
 		{"serve --storage.engine=cassandra", "pebble"},
 		{"migrate --to=bigtable", "--bigtable.project is missing"},
 		{"migrate --to=bigtable --bigtable.project=my-project --bigtable.instance=my-instance --storage.path=/nonexistent",

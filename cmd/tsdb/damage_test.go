@@ -123,7 +123,7 @@ func TestDamagedDay(t *testing.T) {
 	require.Equal(t, before, dirContents(t, dir))
 
 	s = startServer(t, dir, append(flags, "--storage.accept-table-loss="+file)...)
-	require.Contains(t, s.log.String(), "a table file is lost, as accepted")
+	require.Contains(t, s.log.String(), "a table file is lost, and the loss is accepted")
 	requireOthers()
 	requirePoints(t, s, "damage_metric", at(2), nil)
 	requirePoints(t, s, "late_metric", now, late)

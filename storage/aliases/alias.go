@@ -13,7 +13,7 @@ import (
 	"halite/keyschema"
 )
 
-// Kind is what an alias renames.
+// Kind is the kind of name that an alias renames.
 type Kind string
 
 // The kinds of names.
@@ -31,15 +31,15 @@ var (
 	ErrBad = errors.New("bad alias")
 	// ErrLoop means that a name would become an alias of itself.
 	ErrLoop = errors.New("the aliases form a loop")
-	// ErrExists means that a name has another alias already.
-	ErrExists = errors.New("the name has an alias already")
+	// ErrExists means that a name already has another alias.
+	ErrExists = errors.New("the name already has an alias")
 	// ErrTooMany means that the number of aliases has reached the limit.
 	ErrTooMany = errors.New("the number of aliases has reached its limit")
 	// ErrConfigured means that an alias belongs to the configuration file.
 	ErrConfigured = errors.New("the alias is in the configuration file; change it there")
 )
 
-// Refused reports whether an error concerns the given alias and not the store.
+// Refused reports whether the alias, not the store, caused an error.
 func Refused(err error) bool {
 	for _, refusal := range []error{ErrBad, ErrLoop, ErrExists, ErrTooMany, ErrConfigured} {
 		if errors.Is(err, refusal) {
@@ -49,7 +49,7 @@ func Refused(err error) bool {
 	return false
 }
 
-// Alias gives a name a new one.
+// Alias gives a name a new name.
 type Alias struct {
 	// Tenant is the owner of the series; "" means keyschema.DefaultTenant.
 	Tenant string `json:"tenant,omitempty"`

@@ -14,8 +14,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// TestRegistry: aliases survive a restart, and the file wins over the table. Loops, repeated names and too many aliases are
-// refused.
+// TestRegistry: aliases survive a restart, and the file wins over the table. The registry refuses loops, repeated names and
+// too many aliases.
 func TestRegistry(t *testing.T) {
 	fs := vfs.NewMem()
 	open := func() (*aliases.Registry, func()) {
@@ -92,7 +92,8 @@ func TestCheck(t *testing.T) {
 	require.NoError(t, aliases.CheckTogether(loop))
 }
 
-// FuzzSelect: for any regular expression a widened matcher accepts both names or neither, and other names as before.
+// FuzzSelect: for any regular expression, a widened matcher accepts both names or none, and it accepts other names as
+// before.
 func FuzzSelect(f *testing.F) {
 	for _, value := range []string{"old", "new", "o.*", "(?i)NEW", `\Qnew`, "new|x", "", ".+", "x(?s)."} {
 		f.Add(value, uint8(2), "x")

@@ -276,7 +276,7 @@ func (x *Registry) read(ctx context.Context) (list []Alias, err error) {
 				return nil, at.Corrupt(err)
 			}
 			if cellOf(a).Row != at.Row {
-				return nil, at.Corrupt(fmt.Errorf("the cell is of another name: %s", a))
+				return nil, at.Corrupt(fmt.Errorf("the cell belongs to another name: %s", a))
 			}
 			list = append(list, a)
 		}

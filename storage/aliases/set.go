@@ -179,7 +179,7 @@ func (n *Names) Value(label, stored string) string { return n.valuesOf(label).na
 // RenamesValues reports whether values of a label may have new names.
 func (n *Names) RenamesValues(label string) bool { return len(n.valuesOf(label).last) > 0 }
 
-// LabelNames returns all names of a label, or nil if it has only one, and the newest of them.
+// LabelNames returns all names of a label and the newest name. The list is nil if the label has only one name.
 func (n *Names) LabelNames(label string) (all []string, newest string) {
 	return n.keys.namesOf(label), n.keys.name(label)
 }
@@ -190,7 +190,7 @@ func (n *Names) RenamesLabels() bool { return len(n.keys.last)+len(n.values)+len
 // Renamed returns stored labels with their new names. changed is false if no name changes. b is overwritten.
 func (n *Names) Renamed(stored labels.Labels, b *labels.ScratchBuilder) (renamed labels.Labels, changed bool) {
 	if metric := stored.Get(model.MetricNameLabel); n.RenamesLabels() {
-		// The server itself may see the series of all tenants.
+		// The server itself may see the series of every tenant.
 		if prefix, _ := keyschema.SplitTenant(metric); prefix != n.prefix {
 			return stored, false
 		}

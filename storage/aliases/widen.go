@@ -15,10 +15,10 @@ import (
 type Selection struct {
 	// Selectors are matchers of stored series. A series is selected if it matches all matchers of one of them.
 	Selectors [][]*labels.Matcher
-	// Own are matchers that a series must match by its new names. If there are any, Selectors may select too many series.
-	// A matcher of a label without other names is in Selectors instead.
+	// Own are matchers that a series must match by its new names. If Own is not empty, Selectors may select too many
+	// series. A matcher of a label without other names is in Selectors instead.
 	Own []*labels.Matcher
-	// Unchanged is set if the only selector is the given one and no series that it selects has a new name.
+	// Unchanged is set if Selectors has only the given selector, and none of its series has a new name.
 	Unchanged bool
 }
 
@@ -91,8 +91,8 @@ func (n *Names) divide(matchers, keys []*labels.Matcher) [][]*labels.Matcher {
 	return out
 }
 
-// choices returns the ways in which a series can match matchers of one label with several names. It has one of the names,
-// none, or two or more, which keep their meaning.
+// choices returns the ways in which a series can match matchers of one label with several names. A series has one of the
+// names, none, or several. Several names keep their meaning.
 func (n *Names) choices(all []string, mine []*labels.Matcher) (out [][]*labels.Matcher) {
 	on := func(name string) (list []*labels.Matcher) {
 		for _, m := range mine {

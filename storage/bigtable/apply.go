@@ -77,7 +77,7 @@ func (t *table) Load(ctx context.Context, muts []storage.RowMutation) error {
 		return err
 	}
 	if err := t.applyAll(ctx, muts); err != nil {
-		return fmt.Errorf("load: the other rows are stored: %w", err)
+		return fmt.Errorf("load: some rows failed, all others are stored: %w", err)
 	}
 	return nil
 }

@@ -1,9 +1,9 @@
 // Package bigtable is the engine on Google Cloud Bigtable: the contract of package storage with the same tables, row keys and
 // cells as the embedded engine.
 //
-// The package is a thin layer on the official client. It converts row sets to requests within the service's limits, mutations
-// to bulk requests, and the service's errors to errors of package storage. It applies GC policies to reads, because the service
-// frees garbage within days but the contract hides it at once. It caches only table schemas.
+// The package is a thin layer on the official client. It converts row sets to requests within the service's limits,
+// mutations to bulk requests, and the service's errors to errors of package storage. It applies GC policies to reads,
+// because the service frees garbage within days but the contract hides garbage at once. It caches only table schemas.
 //
 // The service needs an app profile with single-cluster routing. Only such a profile gives read-your-writes, which the series
 // index needs, and permits CheckAndApply and AddToCell.
@@ -14,8 +14,8 @@
 //     unless it adds to a sum. This package never retries sums; read before adding again.
 //   - DropRows deletes row by row unless the range is a prefix or the whole table. Rows that are written into the range at the
 //     same time may survive or not.
-//   - A read sees each row whole, but the rows of one read may be of different moments.
-//   - DropCells deletes cell by cell. SpanBytes and Days are not supported, because the service has no such figures.
+//   - A read sees each row whole, but different rows may have the state of different moments.
+//   - DropCells deletes cell by cell. SpanBytes and Days are not supported, because the service does not report these figures.
 //   - The service chooses when to free garbage, and CollectGarbage does nothing. Deleting the newest version of a cell may bring
 //     back an older version that a policy on versions had hidden.
 //   - Loads in Tablets cover only this process. After a split, sums stay right but their place is approximate.

@@ -18,8 +18,8 @@ import (
 	"halite/storage/bigtable/emulator"
 )
 
-// faults stands in front of an emulator and injects the faults of networks and services into requests. Each kind hits one
-// request in a hundred. Sometimes all requests fail for a while.
+// faults intercepts requests to an emulator and injects the faults of networks and services. Each kind hits one request
+// in a hundred. Sometimes all requests fail for a while.
 type faults struct {
 	mu     sync.Mutex
 	rng    *rand.Rand

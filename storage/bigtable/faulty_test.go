@@ -17,9 +17,9 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// TestFaults works on an emulator with injected faults and records the possible values of each row: one value after an
-// acknowledged write, the old or the new one after a failed write. A read must fail or return such values for all
-// requested rows. The seeds run in parallel, because they mostly wait.
+// TestFaults works on an emulator with injected faults and records the possible values of each row: the new value
+// after an acknowledged write, the old or the new value after a failed write. A read must fail or return such values
+// for all requested rows. The seeds run in parallel, because they mostly wait.
 func TestFaults(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 2, Short: 2})
 	t.Parallel()
@@ -214,7 +214,7 @@ func (w *faultyWorld) swap() {
 	}
 }
 
-// read reads rows and checks each of them. The value of a row replaces its possible values.
+// read reads rows and checks each row. The value of a row replaces its possible values.
 func (w *faultyWorld) read(all bool) {
 	start, end := w.key(), w.key()
 	if start > end {

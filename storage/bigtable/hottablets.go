@@ -24,8 +24,8 @@ const (
 	// hotTabletsAge is how long the service remembers hot tablets, and hotTabletsSpan is the longest time of one request.
 	hotTabletsAge  = 14 * 24 * time.Hour
 	hotTabletsSpan = 48 * time.Hour
-	// hotTabletsGrain is the resolution of the service. An answer holds as long, so that a page that reloads often costs
-	// at most one call a minute.
+	// hotTabletsGrain is the resolution of the service. The store keeps an answer for the same time. So a page that
+	// reloads often causes at most one call a minute.
 	hotTabletsGrain = time.Minute
 )
 
@@ -42,7 +42,7 @@ type hotTablets struct {
 // connectHotTablets creates the client that lists hot tablets. It sends nothing.
 func (s *Store) connectHotTablets(ctx context.Context, common []option.ClientOption) error {
 	if s.conn != nil {
-		s.opts.Logger.Info("an emulator has no hot tablets: the server does not ask for them", "cluster", s.opts.Cluster)
+		s.opts.Logger.Info("an emulator has no hot tablets; the server does not list them", "cluster", s.opts.Cluster)
 		return nil
 	}
 	client, err := admin.NewBigtableInstanceAdminClient(ctx, common...)
@@ -55,10 +55,10 @@ func (s *Store) connectHotTablets(ctx context.Context, common []option.ClientOpt
 // ListsHotTablets reports whether HotTablets has an answer: Options name a cluster, and the instance is no emulator.
 func (s *Store) ListsHotTablets() bool { return s.hot != nil }
 
-// HotTablets lists the hot tablets of the cluster whose load begins from fromMs to before toMs, milliseconds since 1970. The
-// tablet with the most load comes first. The service knows the last 14 days and answers for at most 48 hours, so a longer
-// request gets its last 48 hours. An answer is at most a minute old. The error says what to do; later calls repeat it within the
-// same minute.
+// HotTablets lists the hot tablets of the cluster whose load begins from fromMs to before toMs, milliseconds since 1970.
+// The tablet with the most load comes first. The service knows the last 14 days and answers for at most 48 hours, so a
+// longer request gets its last 48 hours. An answer is at most a minute old. The error says what to do. Calls within the
+// same minute return the same error.
 func (s *Store) HotTablets(ctx context.Context, fromMs, toMs int64) ([]storage.HotTablet, error) {
 	if s.closed.Load() {
 		return nil, errClosed

@@ -53,7 +53,7 @@ func newHotRig(t *testing.T) *hotRig {
 			return page, protojson.Unmarshal(text, page)
 		},
 	})
-	// The store reaches the emulator as it reaches the service, because it asks no emulator for hot tablets.
+	// The store connects to the emulator as if it were the service, because it never lists hot tablets of an emulator.
 	r.opts.ClientOptions = []option.ClientOption{
 		option.WithEndpoint(r.opts.EmulatorHost), option.WithoutAuthentication(),
 		option.WithGRPCDialOption(grpc.WithTransportCredentials(insecure.NewCredentials())),

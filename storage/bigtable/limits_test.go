@@ -24,7 +24,7 @@ const (
 	serviceFilterBytesMax  = 20 << 10
 )
 
-// requestBook stands in front of an emulator and records the sizes of requests.
+// requestBook intercepts requests to an emulator and records their sizes.
 type requestBook struct {
 	mu sync.Mutex
 	// writes and reads count bulk requests. The others are the maximum of one request.
@@ -82,7 +82,7 @@ func TestRequestsStayWithinLimits(t *testing.T) {
 	table, err := s.EnsureTable(ctx, storage.TableSchema{Name: "t", Families: []storage.Family{{Name: "a"}, {Name: "b"}}})
 	require.NoError(t, err)
 
-	// A Load has no limit of its own: 130,000 rows of one entry, with keys of 120 bytes.
+	// A Load has no separate limit: 130,000 rows of one entry, with keys of 120 bytes.
 	const rows = 130_000
 	key := func(i int) []byte { return fmt.Appendf(nil, "metric#07#%0100d#%08d", i, i) }
 	muts := make([]storage.RowMutation, rows)

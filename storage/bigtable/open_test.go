@@ -24,12 +24,12 @@ func TestOptionsValidate(t *testing.T) {
 	good := bigtable.Options{Project: "my-project", Instance: "my-instance"}
 	require.NoError(t, good.Validate())
 	for want, change := range map[string]func(*bigtable.Options){
-		"no Project is given":       func(o *bigtable.Options) { o.Project = "" },
-		"no Instance is given":      func(o *bigtable.Options) { o.Instance = "" },
+		"Project is missing":        func(o *bigtable.Options) { o.Project = "" },
+		"Instance is missing":       func(o *bigtable.Options) { o.Instance = "" },
 		`Project "My Project" is`:   func(o *bigtable.Options) { o.Project = "My Project" },
 		`Instance "i" is`:           func(o *bigtable.Options) { o.Instance = "i" },
 		`AppProfile "a b" is`:       func(o *bigtable.Options) { o.AppProfile = "a b" },
-		`TablePrefix "-x" is`:       func(o *bigtable.Options) { o.TablePrefix = "-x" },
+		`TablePrefix "-x" must`:     func(o *bigtable.Options) { o.TablePrefix = "-x" },
 		"RequestMutationsMax 100":   func(o *bigtable.Options) { o.RequestMutationsMax = storage.EntriesMax + 1 },
 		"RequestBytesMax -1":        func(o *bigtable.Options) { o.RequestBytesMax = -1 },
 		"RequestRowSetBytesMax 1 ":  func(o *bigtable.Options) { o.RequestRowSetBytesMax = 1 },
@@ -44,8 +44,8 @@ func TestOptionsValidate(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	both := bigtable.Options{}
-	require.ErrorContains(t, both.Validate(), "no Project")
-	require.ErrorContains(t, both.Validate(), "no Instance", "all faults are listed")
+	require.ErrorContains(t, both.Validate(), "Project is missing")
+	require.ErrorContains(t, both.Validate(), "Instance is missing", "all faults are listed")
 }
 
 func TestOpenWithoutServer(t *testing.T) {
@@ -65,7 +65,7 @@ func TestOpenWithoutCredentials(t *testing.T) {
 	require.ErrorContains(t, err, "/nonexistent/key.json")
 }
 
-// answering makes the emulator answer some calls with an error.
+// answering makes the emulator return an error for some calls.
 func answering(code codes.Code, methods ...string) emulator.Options {
 	refuse := func(method string) error {
 		for _, m := range methods {
@@ -151,7 +151,7 @@ func TestTablesOfOthers(t *testing.T) {
 		require.NoError(t, admin.CreateTableFromConf(t.Context(), &gcp.TableConf{TableID: name, ColumnFamilies: families}))
 	}
 	for name, want := range map[string]string{"foreign": "was not made by this server", "later": `layout version "2"`,
-		"odd": "not one of this server's", "hll": "unknown aggregate"} {
+		"odd": "does not use the GC policy", "hll": "unknown aggregate"} {
 		_, err := s.EnsureTable(t.Context(), storage.TableSchema{Name: name, Families: []storage.Family{{Name: "f"}}})
 		require.ErrorIs(t, err, storage.ErrSchemaMismatch, name)
 		require.ErrorContains(t, err, want)
@@ -184,7 +184,7 @@ func TestCheckTablesOnly(t *testing.T) {
 	require.ErrorContains(t, err, `setgcpolicy t f "maxversions=2"`)
 	schema.Families = schema.Families[:1]
 	_, err = owner.EnsureTable(t.Context(), schema)
-	require.ErrorContains(t, err, "family n is not wanted")
+	require.ErrorContains(t, err, "family n is unexpected")
 	require.ErrorContains(t, err, "createtable")
 }
 

@@ -91,8 +91,8 @@ type operation struct {
 	run   func(storage.Table) string
 }
 
-// ensure creates the tables. The policy of table kept counts versions. There the log deletes only whole families and rows, and
-// no read has a time range, because otherwise the answers depend on when an engine frees garbage.
+// ensure creates the tables. The policy of table kept counts versions. There the log deletes only whole families and rows,
+// and no read has a time range. Otherwise the results would depend on the time at which an engine frees garbage.
 func (l *oplog) ensure(t *testing.T) {
 	l.tables = map[string][]storage.Table{}
 	age := storage.GCPolicy{MaxAge: 100 * time.Hour}

@@ -106,10 +106,11 @@ func (o *Options) Validate() error {
 	}
 	name := func(what, value, pattern, example string) {
 		if value == "" {
-			errs = append(errs, fmt.Errorf("no %s is given", what))
+			errs = append(errs, fmt.Errorf("%s is missing", what))
 			return
 		}
-		check(!regexp.MustCompile(pattern).MatchString(value), "%s %q is no valid name: it looks like %s", what, value, example)
+		check(!regexp.MustCompile(pattern).MatchString(value), "%s %q is not a valid name: a valid name looks like %s", what,
+			value, example)
 	}
 	name("Project", o.Project, projectPattern, "my-project-123")
 	name("Instance", o.Instance, instancePattern, "my-instance")
@@ -120,7 +121,7 @@ func (o *Options) Validate() error {
 		name("Cluster", o.Cluster, clusterPattern, "my-instance-c1")
 	}
 	check(!regexp.MustCompile(prefixPattern).MatchString(o.TablePrefix),
-		"TablePrefix %q is not up to %d of [a-z0-9_.-]", o.TablePrefix, tablePrefixBytesMax)
+		"TablePrefix %q must have at most %d characters of [a-z0-9_.-]", o.TablePrefix, tablePrefixBytesMax)
 	between := func(what string, value, least, most int) {
 		check(value != 0 && (value < least || value > most), "%s %d is outside %d-%d", what, value, least, most)
 	}

@@ -77,7 +77,7 @@ func batchesOf(spans []span, bytesMax int, reverse bool) [][]span {
 	return out
 }
 
-// restOf returns the spans, or parts of them, that a scan has not read after the row last.
+// restOf returns the spans, or the parts of spans, that a scan still has to read after the row last.
 func restOf(spans []span, last string, reverse bool) []span {
 	var out []span
 	for _, s := range spans {

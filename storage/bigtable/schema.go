@@ -111,7 +111,7 @@ func decodePolicy(p gcp.GCPolicy) (storage.GCPolicy, error) {
 			gc.MaxVersions = int(rule)
 		default:
 			if gcp.GetPolicyType(rule) != gcp.PolicyUnspecified {
-				return gc, fmt.Errorf("%w: GC policy %q is not one of this server's", storage.ErrSchemaMismatch, rule)
+				return gc, fmt.Errorf("%w: this server does not use the GC policy %q", storage.ErrSchemaMismatch, rule)
 			}
 		}
 	}
@@ -146,8 +146,8 @@ func decodeSchema(name string, info *gcp.TableInfo) (storage.TableSchema, error)
 		return schema, fmt.Errorf("%w: table %s was not made by this server (it has no family %s…): choose another instance "+
 			"or table prefix", storage.ErrSchemaMismatch, name, markPrefix)
 	case version != layoutVersion:
-		return schema, fmt.Errorf("%w: table %s has layout version %q, this server reads version %s: use the server that wrote it, "+
-			"or migrate", storage.ErrSchemaMismatch, name, version, layoutVersion)
+		return schema, fmt.Errorf("%w: table %s has layout version %q, this server reads only version %s: "+
+			"use the server that wrote it, or migrate", storage.ErrSchemaMismatch, name, version, layoutVersion)
 	}
 	return schema, nil
 }
@@ -156,7 +156,7 @@ func decodeSchema(name string, info *gcp.TableInfo) (storage.TableSchema, error)
 func checkSchema(have, want *storage.TableSchema) error {
 	var faults []string
 	if have.HourKeys != want.HourKeys {
-		faults = append(faults, fmt.Sprintf("hour keys are %v, wanted %v", have.HourKeys, want.HourKeys))
+		faults = append(faults, fmt.Sprintf("hour keys are %v, want %v", have.HourKeys, want.HourKeys))
 	}
 	for _, f := range want.Families {
 		old, ok := have.Family(f.Name)
@@ -164,12 +164,12 @@ func checkSchema(have, want *storage.TableSchema) error {
 		case !ok:
 			faults = append(faults, fmt.Sprintf("family %s is missing", f.Name))
 		case old.Kind != f.Kind:
-			faults = append(faults, fmt.Sprintf("family %s is of kind %d, wanted %d", f.Name, old.Kind, f.Kind))
+			faults = append(faults, fmt.Sprintf("family %s has kind %d, want %d", f.Name, old.Kind, f.Kind))
 		}
 	}
 	for _, f := range have.Families {
 		if _, ok := want.Family(f.Name); !ok {
-			faults = append(faults, fmt.Sprintf("family %s is not wanted", f.Name))
+			faults = append(faults, fmt.Sprintf("family %s is unexpected", f.Name))
 		}
 	}
 	if len(faults) > 0 {

@@ -11,9 +11,9 @@ import (
 
 var _ storage.SpanTable = (*table)(nil)
 
-// DropCells implements storage.SpanTable. The service drops rows only by prefix and with all their cells, including rows
-// that are written meanwhile. So DropCells finds the cells, without their values, and deletes them by mutations that name
-// their days.
+// DropCells implements storage.SpanTable. The service drops rows only by prefix, with all their cells, and it also drops
+// rows that are written during the call. So DropCells finds the cells, without their values, and deletes them by
+// mutations that name their days.
 func (t *table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	if t.s.closed.Load() {
 		return errClosed
@@ -63,12 +63,12 @@ func (t *table) DropCells(ctx context.Context, span storage.CellSpan) error {
 // Reclaim implements storage.SpanTable. It does nothing, because the service frees space on its own.
 func (t *table) Reclaim(context.Context, storage.CellSpan) error { return nil }
 
-// SpanBytes implements storage.SpanTable. The service has no such figure.
+// SpanBytes implements storage.SpanTable. The service does not report sizes.
 func (t *table) SpanBytes(context.Context, storage.CellSpan) (int64, error) {
 	return 0, fmt.Errorf("size of cells on Bigtable: %w", errors.ErrUnsupported)
 }
 
-// Days implements storage.SpanTable. The service has no such list.
+// Days implements storage.SpanTable. The service does not list days.
 func (t *table) Days(context.Context, string) ([]int64, error) {
 	return nil, fmt.Errorf("days of a family on Bigtable: %w", errors.ErrUnsupported)
 }

@@ -135,7 +135,8 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 		return nil, err
 	}
 	if err := checkSchema(&have, &schema); err != nil {
-		return nil, fmt.Errorf("%w; this command makes an empty table of that shape: %s", err, s.createCommand(&schema))
+		return nil, fmt.Errorf("%w; this command creates an empty table with the expected schema: %s", err,
+			s.createCommand(&schema))
 	}
 	if err := s.replacePolicies(ctx, &have, &schema); err != nil {
 		return nil, err
@@ -144,7 +145,7 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 }
 
 // errExists means that another server created the table first.
-var errExists = errors.New("the table exists by now")
+var errExists = errors.New("another server has already created the table")
 
 // lookUp asks the service for the schema of a table.
 func (s *Store) lookUp(ctx context.Context, name string) (storage.TableSchema, error) {

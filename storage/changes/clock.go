@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// bucketsMax bounds the buckets with a version of their own. They take about 10 MB. Above it the clock forgets the bucket
+// bucketsMax bounds the buckets that have their own version. They take about 10 MB. Above it the clock forgets the bucket
 // that has not changed for the longest time.
 const bucketsMax = 1 << 16
 

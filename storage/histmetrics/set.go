@@ -74,7 +74,8 @@ func (s *Set) load(ctx context.Context) (err error) {
 			}
 			hours, ok := parseHours(cell.Value)
 			if !ok {
-				return fmt.Errorf("%w: row %q of table %s: the hours of histograms have %d bytes", storage.ErrCorrupt, row.Key,
+				return fmt.Errorf("%w: row %q of table %s: the cell with the hours of histograms has %d bytes",
+					storage.ErrCorrupt, row.Key,
 					storage.TableMeta, len(cell.Value))
 			}
 			s.metrics[metric] = &state{hours: hours, stored: hours, kept: true}
@@ -230,8 +231,8 @@ func (s *Set) before(firstHour int64) (metrics []string) {
 	return metrics
 }
 
-// remove forgets metrics whose cells were deleted. A metric that was marked meanwhile stays, and Persist writes its cell
-// again.
+// remove forgets metrics whose cells were deleted. A metric that another call has marked in the meantime stays, and
+// Persist writes its cell again.
 func (s *Set) remove(metrics []string, firstHour int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

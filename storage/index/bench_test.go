@@ -123,7 +123,7 @@ func (w *benchWorld) storedBytes(tb testing.TB, months bool) (n int) {
 	return n
 }
 
-// benchDay is the first of 30 closed days. Half of them lie in the next month: the worst case for a window of 30 days.
+// benchDay is the first of 30 closed days. Half of them are in the next month: the worst case for a window of 30 days.
 const benchDay = baseDay + 13
 
 // benchWorlds returns worlds that all benchmarks share: one with an active day, and one with 30 closed days and no active

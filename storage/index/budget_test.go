@@ -15,7 +15,7 @@ import (
 )
 
 // TestBudget: a budget accounts for all memory of an answer, from active series or from closed days. After its error, a
-// look-up allocates only a little more.
+// look-up allocates only little memory.
 func TestBudget(t *testing.T) {
 	w := newWorld(t, 1)
 	w.layout = segment.DefaultLayout()

@@ -53,8 +53,9 @@ type damagedRows struct{ storage.RowIter }
 func (damagedRows) Next() bool { return false }
 func (damagedRows) Err() error { return storage.ErrCorrupt }
 
-// TestDamagedBlock opens the index beside a damaged block of a day, compacted or not. All look-ups are right, and touches are
-// persisted. If the data rows of the day are damaged too, its look-ups fail and others are right.
+// TestDamagedBlock opens the index while a block of a day, compacted or not, is damaged. All look-ups are right, and
+// touches are persisted. If the data rows of the day are also damaged, look-ups of the day fail and all others are
+// right.
 func TestDamagedBlock(t *testing.T) {
 	for day := int64(baseDay); day < baseDay+3; day++ {
 		w := lateWorld(t, uint64(30+day))

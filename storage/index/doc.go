@@ -9,7 +9,8 @@
 //   - As a journal: [Index.Persist] writes the days that are not yet compacted, so that a restart can restore them.
 //   - As segments: [Index.Maintain] compacts each closed day into a segment. A segment has a block of columns for each large
 //     metric, a block for several small ones, and dictionaries that all metrics share. A cache holds decoded parts.
-//     A month has a segment, too, compacted from the segments of its days. Look-ups of long time ranges use it.
+//     A month also has a segment. A compaction makes it from the segments of the month's days. Look-ups of long time ranges
+//     use it.
 //
 // Rows never change. So the index sorts the rows of a table once and picks the rows of large answers from that order. A query
 // that needs few labels of many series gets only these labels ([Index.SelectProjected]).

@@ -28,7 +28,7 @@ type HourSpan = presence.Span
 // Ref is the dense number of an active series, counted from 1. A process never reuses a Ref for another series.
 type Ref = memory.Ref
 
-// Loader adds many series in turn, faster than Index.Add. It is for one goroutine.
+// Loader adds many series one by one. It is faster than Index.Add. It is for one goroutine.
 type Loader = memory.Loader
 
 // ErrBadLabels reports a label set that the index cannot hold. The caller must reject it.
@@ -75,10 +75,10 @@ func (o *Options) Validate() error {
 		errs = append(errs, segment.CheckWriter(o.Writer))
 	}
 	if o.CacheBytesMax < 0 {
-		errs = append(errs, fmt.Errorf("index: Options.CacheBytesMax is %d, it must not be negative", o.CacheBytesMax))
+		errs = append(errs, fmt.Errorf("index: Options.CacheBytesMax is %d; it must not be negative", o.CacheBytesMax))
 	}
 	if o.MonthSeriesMax < 0 {
-		errs = append(errs, fmt.Errorf("index: Options.MonthSeriesMax is %d, it must not be negative", o.MonthSeriesMax))
+		errs = append(errs, fmt.Errorf("index: Options.MonthSeriesMax is %d; it must not be negative", o.MonthSeriesMax))
 	}
 	return errors.Join(errs...)
 }

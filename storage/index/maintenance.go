@@ -58,8 +58,8 @@ func (x *Index) Maintain(ctx context.Context) (err error) {
 	return err
 }
 
-// ChangeRetention calls replace, which puts another retention into force. longest is the longest age of a series from then on. If
-// it grows, the index first finds the days again that it has forgotten because of their age.
+// ChangeRetention calls replace, which puts another retention into force. longest is the longest age of a series from then
+// on. If the retention grows, the index first restores days that it has dropped because of their age.
 func (x *Index) ChangeRetention(ctx context.Context, longest keyschema.Age, replace func()) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
@@ -102,8 +102,8 @@ func (x *Index) RemoveHours(ctx context.Context, r HourRemoval) error {
 	return annotate("remove hours: ", x.collect(func(c *compaction.Compactor) error { return c.RemoveHoursShared(ctx, r) }))
 }
 
-// FenceShared stops every earlier RemoveHours that concerns the hours from first to last, in any process. Such a RemoveHours
-// fails or calls Held.
+// FenceShared stops every earlier RemoveHours that overlaps the hours from first to last, in any process. Such a
+// RemoveHours fails or calls Held.
 func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 	return annotate("fence days: ", x.collect(func(c *compaction.Compactor) error { return c.FenceShared(ctx, first, last) }))
 }
@@ -118,14 +118,15 @@ func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	return annotate("", x.recovery.Rebuild(ctx, fromDay, toDay))
 }
 
-// Verify compares the index of a day with the keys of the data rows. Rows written meanwhile may show up as missing.
+// Verify compares the index of a day with the keys of the data rows. Verify may report rows as missing if they are written
+// while it runs.
 func (x *Index) Verify(ctx context.Context, day int64) (Difference, error) {
 	diff, err := x.recovery.Verify(ctx, day)
 	return diff, annotate("", err)
 }
 
 // IsPersisted reports whether the index's tables list the hour of the series. A result of false may be out of date.
-// MarkActive and Persist make it true, unless a compaction of the day comes in between.
+// MarkActive followed by Persist makes it true, unless a compaction of the day runs between them.
 func (x *Index) IsPersisted(ref memory.Ref, hour int64) bool {
 	d := x.open.Get(presence.DayOf(hour))
 	return d != nil && d.IsPersisted(ref, presence.HourBit(hour))

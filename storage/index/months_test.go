@@ -205,8 +205,8 @@ func (w *world) breakDay(day int64) {
 	w.reopen()
 }
 
-// TestLostDayManifest loses the manifest of a day that a month contains. The day is then gone, and a new segment of the day never
-// counts as the one in the month.
+// TestLostDayManifest loses the manifest of a day that a month contains. Then the day has no segment, and the month never
+// counts as containing a new segment of the day.
 func TestLostDayManifest(t *testing.T) {
 	w := monthWorld(t, 4)
 	day := int64(baseDay + 2)
@@ -275,7 +275,7 @@ func TestMonthCompactIsThrottled(t *testing.T) {
 	w.everything()
 }
 
-// TestExpiredMonth: a month goes with its last day.
+// TestExpiredMonth: a month is deleted together with its last day.
 func TestExpiredMonth(t *testing.T) {
 	w := monthWorld(t, 7)
 	w.retention = 30 * 24 * time.Hour

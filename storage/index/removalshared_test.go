@@ -17,8 +17,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestSharedRemoval: hours that one process removes are gone for all processes, on compacted and on other days, while
-// compactions of others fence the process. Hours that are written again meanwhile stay, and so do all others.
+// TestSharedRemoval: hours that one process removes are removed for all processes, on compacted and on other days,
+// while compactions of other processes fence the process. Hours that are written again during the removal stay, and
+// all other hours also stay.
 func TestSharedRemoval(t *testing.T) {
 	for seed := range seedCount(t, 6) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -75,8 +76,8 @@ func eachHourOf(s Series, visit func(hour int64)) {
 	}
 }
 
-// remove has a process remove facts of m0 and m1. Meanwhile another process compacts, or writes some of the facts again,
-// perhaps together with other facts of the same series and day.
+// remove has a process remove facts of m0 and m1. At the same time another process compacts, or writes some of the facts
+// again. It may also write other facts of the same series and day.
 func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bool) {
 	retold, perhaps = map[fact]bool{}, map[fact]bool{}
 	ms := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m0")},
@@ -115,8 +116,8 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 	return retold, perhaps
 }
 
-// TestSharedRemovalIsFenced: if others declare a process dead during a removal, it removes no more hours, neither of
-// compacted nor of other days.
+// TestSharedRemovalIsFenced: if other processes declare a process dead during a removal, it removes no more hours of
+// any day.
 func TestSharedRemovalIsFenced(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		w := newSharedWorld(t, 1, 2)

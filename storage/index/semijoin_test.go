@@ -11,7 +11,7 @@ import (
 )
 
 // TestPartners compares selections of series for a join with all matching series. No series with a partner is missing.
-// If the caller keeps duplicates, the result has all of them.
+// If the caller keeps duplicates, the result has all duplicates.
 func TestPartners(t *testing.T) {
 	left := 0
 	for seed := range seedCount(t, 4) {

@@ -10,7 +10,7 @@ import (
 	"halite/storage/index/presence"
 )
 
-// Idle returns the active series, ascending, that Retire would forget now if busy returned false for all.
+// Idle returns, in ascending order, the active series that Retire would remove if busy returned false for all of them.
 func (x *Index) Idle(idleBeforeHour int64) []memory.Ref { return x.active.Idle(x.open, idleBeforeHour) }
 
 // Retire removes idle series from the active index and returns them. A series is idle if it was neither added nor active in
@@ -92,8 +92,8 @@ func (x *Index) Metric(ref memory.Ref) string {
 	return metric
 }
 
-// ReadLabels is Labels for many series in turn. It builds the labels in b and overwrites the memory of into, which nothing
-// else may use. It reports whether ref is active.
+// ReadLabels is Labels for many series, one by one. It builds the labels in b and overwrites the memory of into, which
+// nothing else may use. It reports whether ref is active.
 func (x *Index) ReadLabels(ref memory.Ref, b *labels.ScratchBuilder, into *labels.Labels) bool {
 	return x.active.Row(ref, func(v *memory.View, row uint32) { v.Build(row, b); b.Overwrite(into) })
 }

@@ -34,7 +34,7 @@ type oracleSeries struct {
 	ref     memory.Ref
 }
 
-// world drives an Index and a naive map beside it.
+// world applies the same operations to an Index and to a naive map.
 type world struct {
 	t      testing.TB
 	rng    *rand.Rand
@@ -271,7 +271,7 @@ func (w *world) window() (mint, maxt int64) {
 	return keyschema.HourStartMs(first) + int64(w.rng.IntN(keyschema.HourMs)), keyschema.HourCellMs(first + length)
 }
 
-// expect is the naive answer.
+// expect is the result of the naive map.
 func (w *world) expect(mint, maxt int64, ms []*labels.Matcher) []Series {
 	if w.retention > 0 {
 		mint = max(mint, w.now().Add(-w.retention).UnixMilli())
@@ -382,7 +382,7 @@ func (w *world) checkPart(mint, maxt int64, ms []*labels.Matcher, want []Series)
 	w.same(want, got, fmt.Sprintf("%v of window %d..%d matchers %v", names, mint/keyschema.HourMs, maxt/keyschema.HourMs, ms))
 }
 
-// same compares two answers and prints only the differences.
+// same compares two results and prints only the differences.
 func (w *world) same(want, got []Series, what string) {
 	w.t.Helper()
 	lines := map[string]int{}
@@ -403,7 +403,7 @@ func (w *world) same(want, got []Series, what string) {
 
 var errInjected = errors.New("injected")
 
-// faultyStore fails every Apply and Load once its budget of them is used up.
+// faultyStore fails every Apply and Load after a given number of them.
 type faultyStore struct {
 	storage.Store
 	budget atomic.Int64

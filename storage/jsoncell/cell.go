@@ -87,7 +87,7 @@ func (c Cell) Read(ctx context.Context, meta storage.Table, into any) (found boo
 	return found, err
 }
 
-// Entry returns the mutation entry that writes the document. It fails if Read would refuse the document as too large.
+// Entry returns the mutation entry that writes the document. It fails if the document is too large for Read.
 func (c Cell) Entry(content any) (storage.Entry, error) {
 	value, err := json.Marshal(content)
 	if err != nil {

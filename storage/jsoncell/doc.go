@@ -1,6 +1,6 @@
 // Package jsoncell reads and writes cells of table meta whose value is a JSON document.
 //
-// Such cells are few and small, and operators read them too: table ownership, schema rules, retention, sweep progress,
+// These cells are few and small, and operators also read them: table ownership, schema rules, retention, sweep progress,
 // metric metadata. Processes of different builds may share them, so a reader trusts no cell. A [Cell] bounds the size of a
 // document before it parses it. It refuses a document of a newer version. Each error names table, row and qualifier.
 //

@@ -158,8 +158,8 @@ func (c *Collector) columns(l *level, fromMs, toMs int64) []*heat.Column {
 	return found
 }
 
-// axisOf returns the union of the columns' ranges within keys. If there are too many ranges, it prefers borders of salts,
-// metrics and tenants.
+// axisOf returns the union of the columns' ranges within keys. If there are too many ranges, rows prefer to start at
+// borders of salts, metrics and tenants.
 func axisOf(columns []*heat.Column, start, end string) []string {
 	seen := map[string]struct{}{start: {}}
 	for _, c := range columns {

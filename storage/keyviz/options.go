@@ -57,7 +57,8 @@ func (o *Options) Validate() error {
 	}
 	o.MemoryBytesMax = cmp.Or(o.MemoryBytesMax, MemoryBytesMaxDefault)
 	if o.MemoryBytesMax < MemoryBytesMin {
-		faults = append(faults, fmt.Errorf("keyviz: MemoryBytesMax is %d: at least %d", o.MemoryBytesMax, MemoryBytesMin))
+		faults = append(faults, fmt.Errorf("keyviz: MemoryBytesMax is %d; it must be at least %d", o.MemoryBytesMax,
+			MemoryBytesMin))
 	}
 	o.RangesMax = cmp.Or(o.RangesMax, ranges.RangesMaxDefault)
 	if o.Now == nil {

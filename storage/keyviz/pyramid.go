@@ -37,7 +37,7 @@ type pyramid struct {
 // openMax bounds the decoded columns.
 const openMax = 64
 
-// columnBytes is the memory of a column besides its encoded form.
+// columnBytes is the memory of a column in addition to its encoded form.
 const columnBytes = 128
 
 func newPyramid(codec *heat.Codec, bytesMax int64, rangesMax int) *pyramid {
@@ -48,8 +48,8 @@ func newPyramid(codec *heat.Codec, bytesMax int64, rangesMax int) *pyramid {
 	return p
 }
 
-// levels returns the resolutions. Each keeps two columns more than six hours, four days and 28 days need, because a window may
-// begin and end within a column.
+// levels returns the resolutions. Each level keeps two extra columns beyond its six hours, four days or 28 days, because a
+// window may begin and end within a column.
 func levels() []ranges.Level {
 	const minuteMs = ranges.MinuteMs
 	return []ranges.Level{
@@ -159,7 +159,7 @@ func (p *pyramid) drop(start, end string) {
 	}
 }
 
-// expire forgets columns that are too old and returns the keys of their rows. If the columns use too much memory, it folds
+// expire drops columns that are too old and returns the keys of their rows. If the columns use too much memory, it folds
 // ranges.
 func (p *pyramid) expire(nowMs int64) (expired []columnID) {
 	for _, l := range p.levels {

@@ -155,8 +155,8 @@ func (c *Collector) others(ctx context.Context, l *level, fromMs, toMs int64) (o
 	return out, err
 }
 
-// expireOthers removes expired columns of other servers from table meta. A server that was shut down for good does not
-// remove them.
+// expireOthers removes expired columns of other servers from table meta. A server that never starts again cannot
+// remove its own rows.
 func (c *Collector) expireOthers(ctx context.Context, nowMs int64) error {
 	var muts []storage.RowMutation
 	err := c.scan(ctx, rowPrefix, rowsEnd, func(server string, id columnID, l *level, _ []byte) {

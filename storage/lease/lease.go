@@ -33,7 +33,8 @@ type Options struct {
 // Validate returns an error if an option is missing or out of range.
 func (o Options) Validate() error {
 	if o.Meta == nil || o.Name == "" || o.Holder == "" || len(o.Holder) > holderMax || o.TTL < 0 {
-		return fmt.Errorf("lease: Meta, Name and Holder of up to %d bytes are needed, and a TTL that is not negative", holderMax)
+		return fmt.Errorf("lease: Meta, Name and Holder are required, Holder has at most %d bytes, and TTL must not be negative",
+			holderMax)
 	}
 	return nil
 }

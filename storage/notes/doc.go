@@ -2,5 +2,5 @@
 // metadata. Each note is a JSON document in a row of table meta.
 //
 // An annotation belongs to a time, and to one series or to all. The annotations of a series are adjacent, in the order of
-// their times. [Store.Sweep] deletes annotations whose time is too old.
+// their times. [Store.Sweep] deletes annotations that are too old.
 package notes

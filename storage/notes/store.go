@@ -32,7 +32,7 @@ var ErrTooMany = errors.New("too many annotations")
 type Annotation struct {
 	// TSUID is the series in hexadecimal digits, in capitals; "" means all.
 	TSUID string `json:"tsuid,omitempty"`
-	// StartMs and EndMs are in milliseconds since 1970; EndMs is 0 if there is no end.
+	// StartMs and EndMs are in milliseconds since 1970; EndMs is 0 if the annotation has no end.
 	StartMs int64 `json:"startMs"`
 	EndMs   int64 `json:"endMs,omitempty"`
 	// Seconds is set if the writer gave the times in seconds.

@@ -84,6 +84,6 @@ func (s *Store) ForgetLosses() error {
 // logLosses logs the losses that earlier starts accepted.
 func (s *Store) logLosses() {
 	for i := range s.lost {
-		s.health.Report("rows are lost, as accepted: "+s.lost[i].File, slog.LevelWarn, "loss", s.lost[i].Error())
+		s.health.Report("accepted the loss of rows: "+s.lost[i].File, slog.LevelWarn, "loss", s.lost[i].Error())
 	}
 }

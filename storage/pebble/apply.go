@@ -220,7 +220,7 @@ func (t *Table) noteVersion(ctx context.Context, f *partition.Family, key []byte
 		return nil
 	}
 	if err := t.markMixed(ctx, f); err != nil {
-		return fmt.Errorf("record that rows of family %s have cells of any time: %w", f.Name, err)
+		return fmt.Errorf("record that family %s has cells of any time: %w", f.Name, err)
 	}
 	return nil
 }
@@ -312,7 +312,8 @@ func (t *Table) CheckAndApply(
 			continue
 		}
 		if len(m.Key) > 0 && string(m.Key) != string(key) {
-			return false, fmt.Errorf("%w: the mutation is for row %.80q, the condition for row %.80q", storage.ErrBadMutation, m.Key, key)
+			return false, fmt.Errorf("%w: the mutation names row %.80q, the condition row %.80q", storage.ErrBadMutation, m.Key,
+				key)
 		}
 		if err := storage.CheckMutation(schema, &storage.RowMutation{Key: key, Entries: m.Entries}); err != nil {
 			return false, err
@@ -363,7 +364,7 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 	})
 }
 
-// dropRanges deletes all cells of the rows in the given days, in one batch. what names the call in errors.
+// dropRanges deletes all cells of the rows in the given days, in one batch. The argument what names the call in errors.
 func (t *Table) dropRanges(
 	ctx context.Context, what string, rows []cellkey.Range, days iter.Seq2[*partition.Family, *partition.State],
 ) error {

@@ -128,7 +128,7 @@ func (t *Table) markMixed(ctx context.Context, f *partition.Family) error {
 	return nil
 }
 
-// alignRecords writes the records in force to the copy and to the tree where they differ.
+// alignRecords writes the current records to the copy and to the tree if either differs from them.
 func (s *Store) alignRecords(r *catalog.Records) error {
 	for _, t := range s.tablesByName() {
 		rec := *t.record()

@@ -15,19 +15,20 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// Checkpoint makes a store in dir with every write that returned before the call. Writes continue meanwhile. Table files are
-// hard links if the file system permits, otherwise copies. dir must not exist; after an error the caller removes it. Errors:
-// storage.ErrUnavailable without disk space or descriptors.
+// Checkpoint makes a store in dir with every write that returned before the call. Writes continue during the call. Table
+// files are hard links if the file system supports them, otherwise copies. dir must not exist; after an error the caller
+// removes it. Errors: storage.ErrUnavailable without disk space or descriptors.
 func (s *Store) Checkpoint(ctx context.Context, dir string) error {
 	if len(s.lost) > 0 {
-		return fmt.Errorf("%w: the tables have accepted losses that the start has not settled yet", storage.ErrUnavailable)
+		return fmt.Errorf("%w: tables have accepted losses, and the index and rollups do not reflect them yet",
+			storage.ErrUnavailable)
 	}
 	if err := s.Sync(ctx); err != nil {
 		return err
 	}
 	fs := s.opts.FS
 	if _, err := fs.Stat(dir); err == nil {
-		return fmt.Errorf("the directory of the checkpoint exists: %s", dir)
+		return fmt.Errorf("the directory of the checkpoint already exists: %s", dir)
 	}
 	if err := treefs.MakeDir(fs, dir); err != nil {
 		return fault.Wrap("create directory", err)

@@ -238,7 +238,7 @@ func TestDamagedFiles(t *testing.T) {
 	require.Greater(t, failed, 5)
 }
 
-// requireRest opens a store and accepts all losses. At most one day is gone, and the others are whole.
+// requireRest opens a store and accepts all losses. At most one day is lost, and all others are whole.
 func requireRest(t *testing.T, fs vfs.FS) {
 	s, err := pebble.Open(pebble.Options{Dir: "/data", FS: fs, AcceptLoss: func(string) bool { return true }})
 	require.NoError(t, err)

@@ -22,7 +22,7 @@ func dayChunkCodec() *daycells.Codec {
 		NewDecoder: func() daycells.Decoder { return new(daychunk.Decoder) }}
 }
 
-// eager is a store that packs all days, open ones too, after some of its writes.
+// eager is a store that packs all days, including open ones, after some of its writes.
 type eager struct {
 	*pebble.Store
 	t      testing.TB

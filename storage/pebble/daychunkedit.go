@@ -117,10 +117,11 @@ func (s *Store) checkCodec(rec *catalog.Table) error {
 	case rec.DayChunkCodec == "":
 		return nil
 	case s.opts.DayChunks == nil:
-		return fmt.Errorf("%w: table %s has day chunks of codec %q; Options.DayChunks must name this codec",
+		return fmt.Errorf("%w: table %s has day chunks of codec %q, but the options have no codec",
 			storage.ErrSchemaMismatch, rec.Name, rec.DayChunkCodec)
 	case s.opts.DayChunks.Name != rec.DayChunkCodec:
-		return fmt.Errorf("%w: table %s has day chunks of codec %q, not %q", storage.ErrSchemaMismatch, rec.Name,
+		return fmt.Errorf("%w: table %s has day chunks of codec %q, but the options have codec %q", storage.ErrSchemaMismatch,
+			rec.Name,
 			rec.DayChunkCodec, s.opts.DayChunks.Name)
 	}
 	return nil

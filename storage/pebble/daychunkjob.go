@@ -31,7 +31,7 @@ const (
 )
 
 // errWritten reports a write to a partition while a job packs it.
-var errWritten = errors.New("partition was written to while it was packed")
+var errWritten = errors.New("the partition has changed while the job packed it")
 
 // dayChunkJob packs one partition, span by span.
 type dayChunkJob struct {
@@ -278,7 +278,7 @@ func (j *dayChunkJob) finish() error {
 	return err
 }
 
-// swap replaces all cells of the span by the file, unless there was a write to the partition meanwhile.
+// swap replaces all cells of the span by the file. It fails if the partition has changed since the job read it.
 func (j *dayChunkJob) swap(ctx context.Context, writes, after uint64) error {
 	s := j.t.store
 	end := j.end

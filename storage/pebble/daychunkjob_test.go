@@ -47,7 +47,7 @@ func dayChunkRows(series, from, to int) []storage.RowMutation {
 	return muts
 }
 
-// dayChunkStore opens a store whose clock stands two days after dayChunkFirstHour.
+// dayChunkStore opens a store whose clock is two days after dayChunkFirstHour.
 func dayChunkStore(t testing.TB, change func(*pebble.Options)) (*pebble.Store, storage.Table) {
 	t.Helper()
 	opts := pebble.Options{Dir: "/data", FS: vfs.NewMem(), DayChunks: dayChunkCodec(), DayChunkInterval: -1, CacheBytes: 1 << 20,
@@ -214,7 +214,7 @@ func TestDayChunkSpans(t *testing.T) {
 	wantRows(t, table, rows)
 }
 
-// TestDayChunkChanges deletes cells, rows and ranges of packed days, and drops garbage that lies in day chunks.
+// TestDayChunkChanges deletes cells, rows and ranges of packed days, and drops garbage in day chunks.
 func TestDayChunkChanges(t *testing.T) {
 	s, table := dayChunkStore(t, nil)
 	rows := dayChunkRows(6, 0, 24)

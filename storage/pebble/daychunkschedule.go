@@ -52,7 +52,7 @@ func (s *Store) WriteDayChunks(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// writeDayChunksOf packs the days that due selects.
+// writeDayChunksOf packs the days that the function due selects.
 func (s *Store) writeDayChunksOf(ctx context.Context, pause int, due dueFunc) {
 	if s.opts.DayChunks == nil {
 		return
@@ -76,7 +76,7 @@ func (s *Store) writeDayChunksOf(ctx context.Context, pause int, due dueFunc) {
 					state.FailedTimes++
 					state.FailedMs = s.opts.Now().UnixMilli()
 					s.dayChunkFigures.failures.Add(1)
-					s.health.Report("a day could not be packed, it stays as it is", slog.LevelWarn, "table", t.record().Name,
+					s.health.Report("packing a day failed; the engine retries it later", slog.LevelWarn, "table", t.record().Name,
 						"family", f.Name, "day", state.Day, "err", err)
 				}
 			}

@@ -23,7 +23,7 @@ const daysProbedMax = cellkey.HourValueMax / 24
 func (t *Table) discoverPartitions() error {
 	err := t.seekPartitions()
 	if errors.Is(err, storage.ErrCorrupt) {
-		t.store.health.Report("a table is damaged, reads that need the damaged part fail", slog.LevelError, "table",
+		t.store.health.Report("a table is damaged; reads that need the damaged part fail", slog.LevelError, "table",
 			t.record().Name, "err", err)
 		err = t.probePartitions()
 	}
@@ -91,7 +91,7 @@ func (t *Table) probePartitions() (err error) {
 			}
 		}
 	}
-	// Another seek clears the last error, which concerns only one day.
+	// The next seek clears the last error, because the error affects only one day.
 	it.SetBounds([]byte{0}, []byte{cellkey.Sentinel})
 	it.First()
 	return nil

@@ -28,7 +28,7 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 			}
 		}
 	}
-	// A range deletion frees nothing until it is flushed.
+	// A range deletion frees no space until it is flushed.
 	if err := s.flush(ctx); err != nil {
 		return err
 	}

@@ -69,8 +69,8 @@ func loadLayout(tb testing.TB, table storage.Table, c layoutCase) (valueBytes in
 	return valueBytes
 }
 
-// TestRowsAreSmall: besides its value, a row takes a few bytes after compaction and a fraction of its key before. The bounds
-// are a fifth above the measured sizes.
+// TestRowsAreSmall: in addition to its value, a row takes a few bytes after compaction, and a fraction of its key before
+// compaction. The bounds are a fifth above the measured sizes.
 func TestRowsAreSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures the bytes of 100,000 rows, which takes long under the race detector")
@@ -82,7 +82,7 @@ func TestRowsAreSmall(t *testing.T) {
 	require.Greater(t, after, 0.0)
 }
 
-// measureLayout returns the bytes of a row on disk besides its value, before and after compaction.
+// measureLayout returns the bytes of a row on disk without its value, before and after compaction.
 func measureLayout(tb testing.TB, c layoutCase) (before, after float64) {
 	tb.Helper()
 	s, err := Open(Options{Dir: "/data", FS: vfs.NewMem()})

@@ -124,7 +124,7 @@ type loadWriter struct {
 	sizeBytes int64
 }
 
-// writePartition writes the cells of one partition to one file, or to several if one would be too large.
+// writePartition writes the cells of one partition to one file, or to several if one file would be too large.
 func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation) (err error) {
 	h := cellkey.NewHeader(w.t.id, p.f.ID, p.day)
 	defer func() {

@@ -209,9 +209,9 @@ func treeOptions(opts Options, h *health.Monitor, spanEnd func(key []byte) []byt
 // treePath returns the directory of the tree.
 func treePath(opts Options) string { return opts.FS.PathJoin(opts.Dir, recovery.TreeName) }
 
-// spanEnd returns the key before which a file that starts with key must end. No file has cells of two tables, nor of two
-// partitions of a table with HourKeys. Otherwise the compactions of a small file whose rows range from the first key to the
-// last would include all days in between.
+// spanEnd returns the key before which a file that starts with key must end. No file has cells of two tables, and no file
+// has cells of two partitions of a table with HourKeys. Otherwise the compactions of a small file whose rows range from the
+// first key to the last would include all days in between.
 func (s *Store) spanEnd(key []byte) []byte {
 	if len(key) < cellkey.HeaderBytes {
 		return nil

@@ -109,10 +109,10 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Admission is an answer of Options.Admit.
+// Admission is a result of Options.Admit.
 type Admission int
 
-// Answers of Options.Admit.
+// Results of Options.Admit.
 const (
 	// AdmitTables opens the tables, or creates them if there are none.
 	AdmitTables Admission = iota
@@ -126,7 +126,7 @@ const (
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {
-		errs = append(errs, errors.New("no Dir is given"))
+		errs = append(errs, errors.New("Dir is missing"))
 	}
 	if o.CacheBytes < 0 {
 		errs = append(errs, fmt.Errorf("CacheBytes %d is negative", o.CacheBytes))

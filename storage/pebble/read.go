@@ -151,7 +151,7 @@ func (it *rowIter) makeCursors(ranges []cellkey.Range) {
 	}
 }
 
-// concerns reports whether the read may look into a partition.
+// concerns reports whether the read may need cells of a partition.
 func (it *rowIter) concerns(h cellkey.Header) bool {
 	if binary.BigEndian.Uint16(h[:]) != it.t.id {
 		return false

@@ -61,7 +61,7 @@ func (d *stagingDir) remove(paths ...string) {
 }
 
 // loadWriterOptions are the tree's options for its last level. Day chunks go to that level at once. Loaded files stay
-// unchanged until their day is packed, and compressing them well costs only 1 % of the CPU of ingesting their samples.
+// unchanged until their day is packed. Good compression costs only 1 % of the CPU time for ingesting their samples.
 func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions {
 	o := to.MakeWriterOptions(len(to.Levels)-1, db.TableFormat())
 	o.DisableValueBlocks = true

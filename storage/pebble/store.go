@@ -175,7 +175,7 @@ func (s *Store) awaitFlush(ctx context.Context, done <-chan struct{}, failures u
 		case <-done:
 			return s.health.Fatal()
 		case <-ctx.Done():
-			return fmt.Errorf("flush not awaited: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the flush: %w", context.Cause(ctx))
 		case <-poll.C:
 			if err := s.health.Syncable(); err != nil {
 				return err
@@ -209,9 +209,9 @@ func (s *Store) waitWritable(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("wait for room: %w", context.Cause(ctx))
+			return fmt.Errorf("wait for the end of a write stall: %w", context.Cause(ctx))
 		case <-deadline.C:
-			return fmt.Errorf("%w: writes stalled for %v, compactions cannot follow", storage.ErrUnavailable,
+			return fmt.Errorf("%w: writes stalled for %v, because compactions cannot keep up", storage.ErrUnavailable,
 				s.opts.StallWait)
 		case <-poll.C:
 		}

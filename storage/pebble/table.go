@@ -98,8 +98,8 @@ func (t *Table) stripeOf(key []byte) partition.StripeSet {
 	return t.locks.StripeOf(key)
 }
 
-// Tablets is part of storage.Table. It estimates sizes from the indexes of files. Loads count from the creation of the tablet
-// or the start of the process, whichever is later.
+// Tablets is part of storage.Table. It estimates sizes from the indexes of files. Loads count from the later of two times:
+// the creation of the tablet and the start of the process.
 func (t *Table) Tablets(ctx context.Context) ([]storage.Tablet, error) {
 	if err := t.store.checkOpen(); err != nil {
 		return nil, err

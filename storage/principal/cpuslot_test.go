@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCPUSlots: while another tenant is active, the requests of a tenant hold as many CPU slots as it may have, in their
-// order. A request that ends meanwhile acquires none, and a long request lets the others go first.
+// TestCPUSlots: while another tenant is active, the requests of a tenant hold at most its share of CPU slots, in order
+// of arrival. A request that ends while it waits acquires no slot, and a long request lets other requests go first.
 func TestCPUSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		activity := NewActivity(time.Now, 2)

@@ -78,7 +78,7 @@ type Principal struct {
 	activity *Activity // nil on a server without tenants
 }
 
-// Restricted reports whether matchers restrict what the Principal reads. Nil is not restricted.
+// Restricted reports whether matchers restrict the reads of the Principal. Nil is not restricted.
 func (p *Principal) Restricted() bool { return p != nil && len(p.Match) > 0 }
 
 // Restrict returns matchers with the restrictions of the Principal. It does not change matchers.

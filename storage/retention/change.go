@@ -10,12 +10,12 @@ import (
 	"halite/storage"
 )
 
-// errChanged ends a sweep whose retention is no longer in force.
+// errChanged ends a sweep whose retention has been replaced.
 var errChanged = errors.New("the retention has changed")
 
 // Change calls replace, which puts other ages into force by [keyschema.Retention.Replace]. Before that, it gives the tables
-// policies that keep what the old or the new ages keep, so that no engine drops samples that ingestion accepts. The next sweep
-// gives the tables the policies of the ages in force. If replace fails, the old ages must be in force.
+// policies that keep everything that the old or the new ages keep. So no engine drops samples that ingestion accepts. The
+// next sweep gives the tables the policies of the current ages. If replace fails, the old ages must still be in force.
 func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric, replace func() error) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -39,7 +39,7 @@ func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric,
 	return nil
 }
 
-// setPolicies gives the tables the policies of the ages in force, and returns these ages.
+// setPolicies gives the tables the policies of the current ages and returns these ages.
 func (s *Sweeper) setPolicies(ctx context.Context) (*keyschema.RetentionByMetric, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -37,7 +37,7 @@ type Change struct {
 }
 
 // ErrBadChange means that a Change has an age that is not allowed, or names a rule that does not exist.
-var ErrBadChange = errors.New("bad retention to try")
+var ErrBadChange = errors.New("bad proposed retention")
 
 // check returns the first fault.
 func (w *Change) check(rules []keyschema.PatternRetention) error {
@@ -103,7 +103,8 @@ func Costs(
 		}
 		spans, ok := table.(storage.SpanTable)
 		if !ok {
-			return nil, fmt.Errorf("table %s of this store: sizes of spans: %w", at.table, errors.ErrUnsupported)
+			return nil, fmt.Errorf("estimate sizes in table %s: the engine does not estimate the size of a span: %w", at.table,
+				errors.ErrUnsupported)
 		}
 		ranges, err := rangesByRule(ctx, table, ages)
 		if err != nil {

@@ -97,7 +97,7 @@ func sweepOnce(t *testing.T, fs vfs.FS, ages *keyschema.RetentionByMetric) {
 	require.NoError(t, s.Close())
 }
 
-// wantAfterCut checks the tables after a power cut, sweeps again, and checks the tables once more.
+// wantAfterCut checks the tables after a power cut, sweeps again, and checks the tables again.
 func wantAfterCut(t *testing.T, fs vfs.FS, ages *keyschema.RetentionByMetric) {
 	s := openStore(t, fs)
 	got := cells(t, s, storage.TableData, storage.FamilySamples)

@@ -12,8 +12,8 @@ import (
 	"halite/storage"
 )
 
-// TestFreedBytes drops many small metrics beside a large one. The sweep reports approximately their space, although each block
-// of the files holds several metrics.
+// TestFreedBytes drops many small metrics next to a large one. The sweep reports approximately their space, although each
+// block of the files holds several metrics.
 func TestFreedBytes(t *testing.T) {
 	ctx, s := t.Context(), openStore(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close()) }()

@@ -114,7 +114,7 @@ func TestDaysToComeWereNotSwept(t *testing.T) {
 	}
 }
 
-// FuzzServerRetention checks that ServerRetention returns what was stored, or an error that names the cell.
+// FuzzServerRetention checks that ServerRetention returns the stored retention, or an error that names the cell.
 func FuzzServerRetention(f *testing.F) {
 	f.Add([]byte(`{"pattern":"*","raw":"30d","hours":"400d","days":"0"}`))
 	f.Add([]byte(`{"pattern":"*","raw":"30d","hours":"400d","days":"0","histograms":"7d"}`))

@@ -114,7 +114,7 @@ func TestSweepHistograms(t *testing.T) {
 	}
 }
 
-// TestCostsOfHistograms lists histograms as a tier of their own.
+// TestCostsOfHistograms lists histograms as a separate tier.
 func TestCostsOfHistograms(t *testing.T) {
 	s, ages := openStore(t, vfs.NewMem()), kindsAges(t)
 	fillKinds(t, s, ages)

@@ -27,7 +27,7 @@ type Options struct {
 	// MaySweep reports whether this process may sweep now; nil means always. It is required if several processes share the
 	// tables.
 	MaySweep func() bool
-	// Grace is the time for which data stays in the files beyond its age, for rows that are still in memory at that age; 6
+	// Grace is the time that data stays in the files beyond its age, because some rows are still in memory at that age; 6
 	// hours. Negative means none.
 	Grace time.Duration
 	// Interval is the time between two sweeps; 10 minutes.

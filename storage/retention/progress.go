@@ -26,7 +26,7 @@ type progress struct {
 	Days  map[string]map[string]int64 `json:"days"`
 }
 
-// ruleRetention is the retention of a pattern as it is stored.
+// ruleRetention is the stored form of a pattern's retention.
 type ruleRetention struct {
 	Pattern string        `json:"pattern"`
 	Raw     keyschema.Age `json:"raw"`

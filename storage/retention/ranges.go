@@ -66,7 +66,7 @@ func metricsOf(
 	}
 }
 
-// without returns the parts of a range that lie in none of the others.
+// without returns the parts of a range that are in none of the other ranges.
 func without(r storage.RowRange, others []storage.RowRange) []storage.RowRange {
 	left := []storage.RowRange{r}
 	for _, o := range others {

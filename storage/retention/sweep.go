@@ -128,7 +128,7 @@ func (p *pass) run(ctx context.Context) (Freed, error) {
 	}
 	var ok bool
 	if p.table, ok = table.(storage.SpanTable); !ok {
-		return Freed{}, fmt.Errorf("table %s of this store: dropping spans: %w", at.table, errors.ErrUnsupported)
+		return Freed{}, fmt.Errorf("sweep table %s: the engine cannot drop spans: %w", at.table, errors.ErrUnsupported)
 	}
 	p.begun = time.Now()
 	for _, family := range at.families {
@@ -145,7 +145,7 @@ func (p *pass) run(ctx context.Context) (Freed, error) {
 	return p.freed, nil
 }
 
-// windows returns the days to sweep: one by one if the engine lists its days, otherwise as one window.
+// windows returns the days to sweep: one by one if the engine can list its days, otherwise as one window.
 func (p *pass) windows(ctx context.Context, family string) ([]storage.CellSpan, error) {
 	days, err := p.table.Days(ctx, family)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -15,7 +15,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// wantKept demands that each metric has its days, all of them and no others.
+// wantKept checks that each metric has exactly its expected days.
 func wantKept(t *testing.T, s storage.Store, ages *keyschema.RetentionByMetric) {
 	t.Helper()
 	for tier, family := range map[keyschema.Tier][2]string{
@@ -224,7 +224,8 @@ func TestServerAgesAreRemembered(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// TestOneServerSweeps: of two servers over the same tables only the one that MaySweep names sweeps, also after MaySweep changes.
+// TestOneServerSweeps: if two servers share tables, only the server that MaySweep selects sweeps, also after MaySweep
+// changes.
 func TestOneServerSweeps(t *testing.T) {
 	s := openStore(t, vfs.NewMem())
 	defer func() { require.NoError(t, s.Close()) }()

@@ -137,7 +137,7 @@ func testWholeRows(t *testing.T, s *suite) {
 	writers.Wait()
 }
 
-// testTearing runs deletes of a whole row beside writes of two cells. A reader sees both cells or neither.
+// testTearing deletes a whole row while another goroutine writes two cells. A reader sees both cells or none.
 func testTearing(t *testing.T, s *suite) {
 	b := s.start(t, plainSchema(storage.GCPolicy{}))
 	inParallel(t, 4, func(worker int) error {

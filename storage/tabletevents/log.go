@@ -62,7 +62,7 @@ type Log struct {
 func New(o Options) (*Log, error) {
 	o.EventsMax, o.Age = cmp.Or(o.EventsMax, EventsMaxDefault), cmp.Or(o.Age, AgeDefault)
 	if o.EventsMax < 0 || o.Age < 0 {
-		return nil, fmt.Errorf("tabletevents: EventsMax %d or Age %s is negative", o.EventsMax, o.Age)
+		return nil, fmt.Errorf("tabletevents: EventsMax is %d and Age is %s; neither may be negative", o.EventsMax, o.Age)
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -145,13 +145,13 @@ func (l *Log) Compare(table string, tablets []storage.Tablet) {
 	for _, t := range tablets {
 		if !before[string(t.Range.Start)] {
 			l.add(storage.TabletChange{Kind: storage.TabletSplit, Table: table, Key: t.Range.Start,
-				Reason: "the storage service has divided a tablet here"})
+				Reason: "the storage service has split a tablet at this key"})
 		}
 	}
 	for key := range before {
 		if !now[key] {
 			l.add(storage.TabletChange{Kind: storage.TabletMerge, Table: table, Key: []byte(key),
-				Reason: "the storage service has joined the tablet with the one before it"})
+				Reason: "the storage service has merged the tablet with its predecessor"})
 		}
 	}
 }

@@ -36,7 +36,7 @@ var (
 // Options configure a Registry. Store is required.
 type Options struct {
 	Store storage.Store
-	// Max bounds the tenants besides the default one. Default MaxDefault.
+	// Max bounds the number of tenants without the default one. Default MaxDefault.
 	Max int
 	// Fixed refuses tenants that are not in the list yet. Default: the first write adds them.
 	Fixed bool
@@ -79,7 +79,7 @@ func Open(ctx context.Context, opts Options) (*Registry, error) {
 	return x, err
 }
 
-// List reads the list of tenants besides the default one, sorted by name.
+// List reads the list of tenants without the default one, sorted by name.
 func (x *Registry) List(ctx context.Context) (list []Tenant, err error) {
 	rows := x.meta.ReadRows(ctx, storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(rowPrefix), End: []byte(rowsEnd)}}},
 		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})

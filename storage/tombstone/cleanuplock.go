@@ -45,7 +45,7 @@ func parseLockCell(b []byte) lockCell {
 	return lockCell{madeMs: at(0), fromMs: at(1), toMs: at(2)}
 }
 
-// CleanupLock keeps the tombstones of its days in force while hours without samples leave the index.
+// CleanupLock keeps the tombstones of its days in force while a process removes hours without samples from the index.
 type CleanupLock struct {
 	// StoleLock is set if the lock replaced old locks of other processes.
 	StoleLock bool
@@ -74,7 +74,7 @@ func (s *Set) LockCleanup(ctx context.Context, fromMs, toMs int64, now func() ti
 	c := s.newCleanupLock(fromMs, toMs, now)
 	own := c.lockCell
 	err := s.change(ctx, func(r *row) (entries []storage.Entry, _ error) {
-		// An earlier try may have stolen locks before its reply was lost. Their times stay part of this lock.
+		// An earlier attempt may have stolen locks before its reply was lost. Their times stay part of this lock.
 		for q, m := range r.locks {
 			if m.overlaps(own.fromMs, own.toMs) && m.old(now()) {
 				entries = append(entries, remove([]byte(q)))
@@ -141,8 +141,8 @@ func (c *CleanupLock) Release(ctx context.Context, ids ...uint64) error {
 	})
 }
 
-// ExpiredLock returns the first and last millisecond of all locks that are older than CleanupLockTTL; ok is false without
-// such locks.
+// ExpiredLock returns the first and last millisecond of all locks that are older than CleanupLockTTL; ok is false if
+// there are none.
 func (v *View) ExpiredLock(now time.Time) (fromMs, toMs int64, ok bool) {
 	for _, m := range v.locks {
 		if m.old(now) {

@@ -61,8 +61,8 @@ func Parse(src []byte) (*Tombstone, error) {
 }
 
 var (
-	errChecksum = errors.New("wrong checksum")
-	errShort    = errors.New("ends too early or is too long")
+	errChecksum = errors.New("checksum mismatch")
+	errShort    = errors.New("truncated or too long")
 	errRange    = errors.New("a number is out of range")
 )
 

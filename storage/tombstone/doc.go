@@ -1,10 +1,10 @@
 // Package tombstone stores deletions until the rows are rewritten without the deleted samples.
 //
-// A [Tombstone] names series by matchers, a span of time, and a sequence number. It deletes the samples of the span in chunks of
-// the data table with a lower number. Chunks with a higher number were written later and keep their samples. The [Set] keeps
-// the tombstones in force in the meta table and in memory. Its store ([Set.Store]) has a data table that reads as if the samples
-// were gone. So queries, rollups and a rebuild of the index need no code for deletions. The caller of [Set.Add] makes sure that
-// a tombstone survives a crash until [Set.Save].
+// A [Tombstone] names series by matchers, a span of time, and a sequence number. It deletes the samples of the span in
+// chunks of the data table with a lower number. Chunks with a higher number were written later and keep their samples. The
+// [Set] keeps the current tombstones in the meta table and in memory. Its store ([Set.Store]) has a data table that reads
+// as if the samples were gone. So queries, rollups and a rebuild of the index need no code for deletions. The caller of
+// [Set.Add] makes sure that a tombstone survives a crash until [Set.Save].
 //
 // # Invariants
 //

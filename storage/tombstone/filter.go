@@ -91,7 +91,7 @@ func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bo
 	return kept, false, nil
 }
 
-// begin finds the tombstones that concern a row. The row need not belong to a series.
+// begin finds the tombstones that apply to a row. The row need not belong to a series.
 func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned bool, err error) {
 	f.bytes = f.bytes[:0]
 	prefix, hour, ok := keyschema.CutHour(key)
@@ -116,8 +116,8 @@ func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned b
 	return 0, false, nil
 }
 
-// Series returns the tombstones that concern the series with a row key prefix, which is the key up to the hour. They are
-// valid until the next call.
+// Series returns the tombstones that apply to the series with a row key prefix. The prefix is the key up to the hour.
+// They are valid until the next call.
 func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error) {
 	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, prefix) {
 		f.prefix = append(f.prefix[:0], prefix...)
@@ -129,9 +129,9 @@ func (f *Filter) Series(ctx context.Context, prefix []byte) ([]*Tombstone, error
 	return f.matching, nil
 }
 
-var errNoLabelSets = errors.New("its label set cannot be looked up yet")
+var errNoLabelSets = errors.New("the index cannot look up its label set yet")
 
-// series finds the tombstones that concern the series of a row key.
+// series finds the tombstones that apply to the series of a row key.
 func (f *Filter) series(ctx context.Context, key []byte) error {
 	f.matching = f.matching[:0]
 	k, err := keyschema.ParseRowKey(key)
@@ -144,10 +144,10 @@ func (f *Filter) series(ctx context.Context, key []byte) error {
 		}
 		find := f.set.labelSets.Load()
 		if find == nil {
-			return fmt.Errorf("find out whether row %s was deleted: %w", key, errNoLabelSets)
+			return fmt.Errorf("check whether row %s was deleted: %w", key, errNoLabelSets)
 		}
 		if k.Tags, err = (*find)(ctx, k.Metric, k.TagsHash); err != nil {
-			return fmt.Errorf("find out whether row %s was deleted: %w", key, err)
+			return fmt.Errorf("check whether row %s was deleted: %w", key, err)
 		}
 	}
 	f.matching = f.view.appendMatching(f.matching, k.Metric, k.Tags)
@@ -205,8 +205,8 @@ func (f *Filter) cell(hour int64, c *storage.Cell) (out storage.Cell, keep, same
 	return out, true, false
 }
 
-// rewrite appends the chunk of a cell without its deleted samples to f.bytes, unless none or all of them are deleted. It
-// returns the number of remaining samples and of all samples.
+// rewrite appends the chunk of a cell without its deleted samples to f.bytes. It appends nothing if all samples or no
+// samples are deleted. It returns the number of remaining samples and of all samples.
 func (f *Filter) rewrite(c *storage.Cell, startMs int64) (left, all int, err error) {
 	switch c.Family {
 	case storage.FamilyHistograms:

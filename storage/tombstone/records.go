@@ -17,8 +17,8 @@ type recordChunks struct {
 	exemplarBuffer   []exemplar.Exemplar
 }
 
-// histograms appends a chunk without its deleted histograms to dst, unless none or all of them are deleted. It returns the
-// number of remaining histograms and of all histograms.
+// histograms appends a chunk without its deleted histograms to dst. It appends nothing if all histograms or no histograms
+// are deleted. It returns the number of remaining histograms and of all histograms.
 func (r *recordChunks) histograms(
 	dst, chunk []byte, startMs int64, by []*Tombstone,
 ) (out []byte, left, all int, err error) {

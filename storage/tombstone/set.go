@@ -51,7 +51,7 @@ func (o Options) Validate() error {
 		errs = append(errs, errors.New("tombstone: Options.Store is missing"))
 	}
 	if o.TombstonesMax < 0 {
-		errs = append(errs, fmt.Errorf("tombstone: Options.TombstonesMax is %d, it must not be negative", o.TombstonesMax))
+		errs = append(errs, fmt.Errorf("tombstone: Options.TombstonesMax is %d; it must not be negative", o.TombstonesMax))
 	}
 	return errors.Join(errs...)
 }
@@ -60,7 +60,7 @@ func (o Options) Validate() error {
 type LimitError struct{ Max int }
 
 func (e *LimitError) Error() string {
-	return fmt.Sprintf("%d deletions wait for their rows to be cleaned, which is the limit (storage.tombstones-max); "+
+	return fmt.Sprintf("%d deletions wait for their rows to be cleaned, and this is the limit (storage.tombstones-max); "+
 		"clean the tombstones first", e.Max)
 }
 
@@ -138,7 +138,8 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 					c.Qualifier, err)
 			}
 			if err != nil {
-				s.opts.Logger.Error("ignored a damaged deletion, as accepted", "qualifier", fmt.Sprintf("%x", c.Qualifier),
+				s.opts.Logger.Error("ignored a damaged deletion, because its loss is accepted", "qualifier", fmt.Sprintf("%x",
+					c.Qualifier),
 					"err", err)
 				r.next = max(r.next, binary.BigEndian.Uint64(c.Qualifier)+1)
 				continue
@@ -150,14 +151,14 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 	return r, it.Err()
 }
 
-// SetLabelSets sets the resolver of hashed tags. Before this call, a read fails if a tombstone may concern the metric of
-// a row with hashed tags.
+// SetLabelSets sets the resolver of hashed tags. Before this call, a read fails if a tombstone may apply to the metric
+// of a row with hashed tags.
 func (s *Set) SetLabelSets(find LabelSets) { s.labelSets.Store(&find) }
 
 // SetChanged sets a function that is called when tombstones of a shared set have changed, before this process applies them.
 func (s *Set) SetChanged(do func(ctx context.Context) error) { s.changed.Store(&do) }
 
-// View returns the tombstones now in force.
+// View returns the current tombstones.
 func (s *Set) View() *View {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,7 +198,7 @@ func (s *Set) NextID() uint64 {
 	return s.next
 }
 
-// Find returns the tombstone in force with an id, or nil.
+// Find returns the current tombstone with an id, or nil.
 func (s *Set) Find(id uint64) *Tombstone {
 	for _, t := range s.latest.Load().list {
 		if t.ID == id {

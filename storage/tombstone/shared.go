@@ -18,7 +18,7 @@ import (
 // by a conditional mutation. Refresh reads the version, and the rest of the row only if the version is new.
 //
 // A tombstone hides samples with a lower number, so numbers and tombstones must have one order. A deletion writes an
-// announcement to the row, takes a number above all numbers given out so far, and replaces the announcement by the
+// announcement to the row. It takes a sequence number above all earlier ones, and replaces the announcement by the
 // tombstone.
 //
 // A writer of chunks takes a number first, then calls Refresh, and stops if there is an announcement (View.Announced). So
@@ -37,8 +37,8 @@ const (
 	refreshTimeout = 30 * time.Second
 )
 
-// ErrOvertaken is returned for a deletion whose announcement other processes have removed, because it took too long.
-var ErrOvertaken = errors.New("other servers gave up the deletion, because it took too long; send it again")
+// ErrOvertaken is returned for a deletion that took too long, so another process has removed its announcement.
+var ErrOvertaken = errors.New("the deletion took too long, so another server cancelled it; send it again")
 
 // row is the row of tombstones in the meta table.
 type row struct {
@@ -170,7 +170,7 @@ func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, er
 			return fmt.Errorf("write the tombstones to table %s: %w", storage.TableMeta, err)
 		}
 	}
-	return fmt.Errorf("%w: changing the tombstones failed: other servers changed them at each try, or the table did not answer",
+	return fmt.Errorf("%w: cannot change the tombstones: other servers changed them at each attempt, or the table did not answer",
 		storage.ErrUnavailable)
 }
 
@@ -182,8 +182,8 @@ func setCell(qualifier, value []byte) storage.Entry {
 	return storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value}
 }
 
-// Publish puts a tombstone in force for all processes and returns it with its ID and Seq. number returns a number above all
-// numbers that were given out before its call. The set must be shared.
+// Publish puts a tombstone in force for all processes and returns it with its ID and Seq. number returns a sequence number
+// above all numbers that were assigned before its call. The set must be shared.
 func (s *Set) Publish(
 	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error),
 ) (*Tombstone, error) {
@@ -209,7 +209,8 @@ func (s *Set) Publish(
 			return nil, err
 		}
 		if t.Seq <= r.floor {
-			return nil, fmt.Errorf("%w: number %d of a deletion after number %d", storage.ErrUnavailable, t.Seq, r.floor)
+			return nil, fmt.Errorf("%w: the deletion has sequence number %d, which is not above %d", storage.ErrUnavailable,
+				t.Seq, r.floor)
 		}
 		t.ID = r.next
 		return []storage.Entry{

@@ -51,7 +51,7 @@ func SelectorsText(selectors [][]*labels.Matcher) string {
 	return b.String()
 }
 
-// Matches reports whether the tombstone concerns a series.
+// Matches reports whether the tombstone applies to a series.
 func (t *Tombstone) Matches(metric string, tags []keyschema.Tag) bool {
 	for _, ms := range t.Selectors {
 		if matchesAll(ms, metric, tags) {
@@ -185,7 +185,7 @@ func (t *Tombstone) Validate() error {
 		errs = append(errs, fmt.Errorf("time range %d to %d ms is empty or before 1970", t.FromMs, t.ToMs))
 	}
 	if len(t.Selectors) == 0 {
-		errs = append(errs, errors.New("no selector"))
+		errs = append(errs, errors.New("the deletion has no selector"))
 	}
 	for _, ms := range t.Selectors {
 		if len(ms) == 0 {

@@ -116,7 +116,7 @@ func (v *View) concerns(mintMs, endMs int64) bool {
 	return len(v.list) > 0 && v.toMs >= mintMs && (endMs == 0 || v.fromMs < endMs)
 }
 
-// appendMatching appends the tombstones that concern a series to dst.
+// appendMatching appends the tombstones that apply to a series to dst.
 func (v *View) appendMatching(dst []*Tombstone, metric string, tags []keyschema.Tag) []*Tombstone {
 	for _, list := range [][]*Tombstone{v.byMetric[metric], v.others} {
 		for _, t := range list {
@@ -128,10 +128,10 @@ func (v *View) appendMatching(dst []*Tombstone, metric string, tags []keyschema.
 	return dst
 }
 
-// perhaps reports whether a tombstone may concern series of a metric.
+// perhaps reports whether a tombstone may apply to series of a metric.
 func (v *View) perhaps(metric string) bool { return len(v.byMetric[metric])+len(v.others) > 0 }
 
-// Within returns the given view, or a view of the tombstones now in force if it is nil. It returns nil if no tombstone
+// Within returns the given view, or a view of the current tombstones if it is nil. It returns nil if no tombstone
 // concerns the times from mintMs to before endMs; endMs 0 means no bound. The caller calls done at the end.
 func (s *Set) Within(given *View, mintMs, endMs int64) (v *View, done func()) {
 	v = cmp.Or(given, s.latest.Load())

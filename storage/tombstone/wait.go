@@ -28,7 +28,7 @@ func (s *Set) Confirm(id uint64) {
 	delete(s.unsure, id)
 }
 
-// SnapshotExclusive returns a view of the tombstones now in force, once all views without one of them are released.
+// SnapshotExclusive returns a view of the current tombstones after all views that lack one of them are released.
 func (s *Set) SnapshotExclusive(ctx context.Context) (*View, error) {
 	s.mu.Lock()
 	return s.snapshotExclusive(ctx)
@@ -43,7 +43,7 @@ func (s *Set) snapshotExclusive(ctx context.Context) (*View, error) {
 		case <-o.done:
 		case <-ctx.Done():
 			v.Release()
-			return nil, fmt.Errorf("wait for queries that began before a deletion: %w", context.Cause(ctx))
+			return nil, fmt.Errorf("wait for the queries that started before a deletion: %w", context.Cause(ctx))
 		}
 	}
 	return v, nil

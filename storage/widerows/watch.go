@@ -23,7 +23,7 @@ type Options struct {
 	MutationBytes int64
 	// RowsMax bounds the rows that a Watch tracks. It forgets the narrowest first. Default RowsMaxDefault.
 	RowsMax int
-	// Age is the time since its last sizeable write after which a row is forgotten. Default AgeDefault.
+	// Age is the time after the last sizeable write of a row after which the watch drops the row. Default AgeDefault.
 	Age time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time

@@ -76,7 +76,7 @@ func (g *gate) enter(method string) (leave func()) {
 
 func (g *gate) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 	defer g.enter(info.FullMethod)()
-	// Do not serve a client that gave up while it waited.
+	// Do not serve a client that has given up while it waited for the gate.
 	if err := ctx.Err(); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}

@@ -31,12 +31,12 @@ type Options struct {
 	Lookup   *lookup.Reader
 	// Sync makes earlier changes of the tables durable.
 	Sync func(ctx context.Context) error
-	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
+	// Lock serialises the changes of tables. Every method locks it, except methods that say otherwise.
 	Lock *sync.Mutex
 	// Shared is set if several processes share the tables. The Compactor then compacts for all of them, with an active index
 	// that nothing else uses.
 	Shared bool
-	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, one after the other.
+	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, but not concurrently.
 	CompactedAt map[presence.Partition]time.Time
 	// Retention is the retention of days; nil keeps them forever. MonthSeriesMax bounds the series of a month; 0 means no limit.
 	Retention      *keyschema.TierRetention
@@ -133,8 +133,8 @@ func (c *Compactor) clean(ctx context.Context, p presence.Partition) error {
 	return nil
 }
 
-// Expire forgets the days that ended before retention, and returns the oldest day that it keeps. The GC policies of the tables
-// delete the cells of the others. The caller holds the lock.
+// Expire drops the days that ended before retention from memory, and returns the oldest remaining day. The GC policies of
+// the tables delete the cells of dropped days. The caller holds the lock.
 func (c *Compactor) Expire() (oldest int64) {
 	oldest = presence.DayOf(keyschema.HourOf(lookup.OldestMs(c.opts.Now, c.opts.Retention)))
 	for _, d := range c.open.Between(0, oldest-1) {

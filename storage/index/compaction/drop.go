@@ -28,7 +28,8 @@ func (c *Compactor) StartDrop() MetricDrop {
 // Close ends the drop.
 func (d MetricDrop) Close() { d.c.opts.Lock.Unlock() }
 
-// Clear removes the hours from first to last of the series from memory. No sample of these series may arrive meanwhile.
+// Clear removes the hours from first to last of the series from memory. No sample of these series may arrive during the
+// call.
 func (d MetricDrop) Clear(refs []memory.Ref, first, last int64) {
 	for _, day := range d.c.open.Between(presence.DayOf(first), presence.DayOf(last)) {
 		mask := presence.HoursWithin(day.Day, first, last)

@@ -235,7 +235,7 @@ func (c *Compactor) newestGeneration(ctx context.Context, p presence.Partition) 
 	return newest, nil
 }
 
-// allRows are the rows of a whole table. A filter on the time of a partition's cells keeps such a read short.
+// allRows are the rows of a whole table. A filter on the timestamp of a partition's cells makes this read short.
 var allRows = storage.RowSet{Ranges: []storage.RowRange{{}}}
 
 // sweep deletes a partition's cells of other generations than the manifest's, the records that the manifest contains, and the
@@ -323,7 +323,7 @@ func (c *Compactor) FindPartitions(ctx context.Context, filter storage.Filter) e
 // MarkUnclean notes that a partition has cells of an interrupted compaction. The caller holds the lock.
 func (c *Compactor) MarkUnclean(p presence.Partition) { c.state.unclean[p] = true }
 
-// Forget forgets a partition that FindPartitions has found. The caller holds the lock.
+// Forget drops a partition from the result of FindPartitions. The caller holds the lock.
 func (c *Compactor) Forget(p presence.Partition) {
 	c.store.Closed.Forget(p)
 	delete(c.state.unclean, p)

@@ -13,8 +13,8 @@ import (
 
 // The sources of a month's next generation are its previous generation and the days that are new or were compacted again.
 // This is correct because a compaction of a day only adds rows to its segment. Three changes may remove rows: a rebuild, a
-// removal, and the compaction of a day whose segment was lost. They void the month first, so its next generation has only
-// the days as sources.
+// removal, and the compaction of a day whose segment was lost. They first empty the month, so only the days are inputs of
+// its next generation.
 
 // compactMonths compacts the months whose days have changed and returns the first error. A failed compaction leaves its
 // month unchanged. A month omits a damaged day without an error: the damage was logged, and readers of the day get an error.

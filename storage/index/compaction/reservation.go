@@ -14,7 +14,7 @@ import (
 )
 
 // errFenced means that another process has taken over the partition.
-var errFenced = errors.New("another server has begun to compact the partition")
+var errFenced = errors.New("another server has taken over the compaction of the partition")
 
 // reserveTriesMax bounds how often reserve tries the next number.
 const reserveTriesMax = 16
@@ -61,7 +61,7 @@ func (c *Compactor) reserve(ctx context.Context, p presence.Partition) (uint32, 
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("%w: no generation could be reserved", storage.ErrUnavailable)
+	return 0, fmt.Errorf("%w: cannot reserve a generation", storage.ErrUnavailable)
 }
 
 // switchReserved puts a reserved generation into force, unless another process has reserved a later one.

@@ -149,8 +149,8 @@ func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) erro
 	return c.VoidMonth(ctx, month)
 }
 
-// reserveMonth reserves a month's next generation. It fails if the inputs have changed meanwhile. After it, a process that
-// removes rows from a day fences the month.
+// reserveMonth reserves a month's next generation. It fails if the inputs have changed since then. After it, a process
+// that removes rows from a day fences the month.
 func (c *Compactor) reserveMonth(
 	ctx context.Context, month presence.Partition, former *segment.Segment, due []*segment.Handle,
 ) error {
@@ -178,8 +178,8 @@ func (c *Compactor) reserveMonth(
 const removeTriesMax = 8
 
 // RemoveHoursShared is RemoveHours for tables that several processes share. Other processes see the result at their next
-// Refresh. A writer may add an hour meanwhile. The hour stays if the writer adds it again (MarkDirty) after it stores the
-// samples.
+// Refresh. A writer may add an hour at the same time. The hour stays if the writer adds it again (MarkDirty) after it
+// stores the samples.
 //
 // If a process adds another hour of the same day before its next Refresh, a removed hour comes back, without samples.
 func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error {
@@ -199,7 +199,7 @@ func (c *Compactor) RemoveHoursShared(ctx context.Context, r HourRemoval) error 
 	})
 }
 
-// FenceShared stops every earlier RemoveHoursShared that concerns the hours from first to last, in any process. Such a call
+// FenceShared stops every earlier RemoveHoursShared that overlaps the hours from first to last, in any process. Such a call
 // fails or calls Held.
 func (c *Compactor) FenceShared(ctx context.Context, first, last int64) error {
 	return c.forEachStoredDay(ctx, first, last, func(day int64) error {

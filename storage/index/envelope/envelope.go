@@ -29,7 +29,7 @@ var (
 	ErrOrder     = errors.New("not in order")
 	ErrMissing   = errors.New("missing")
 	ErrTrailing  = errors.New("trailing bytes")
-	errChecksum  = errors.New("checksum differs")
+	errChecksum  = errors.New("checksum mismatch")
 )
 
 func placeCRC(key, qualifier []byte) uint32 {

@@ -9,9 +9,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// cursor records, for each day and writer, which records this process has read or written. So a refresh reads only new ones.
-// A writer numbers its records of a day from 0 without gaps, with two exceptions. It skips a number after a failed write. A
-// scan during a write may see a record but not its predecessor. So the next scan reads a gap once more.
+// cursor records, for each day and writer, which records this process has read or written. So a refresh reads only new
+// ones. A writer numbers its records of a day from 0 without gaps, with two exceptions. It skips a number after a failed
+// write. A scan during a write may see a record but not its predecessor. So the next scan reads the records of a gap again.
 type cursor struct {
 	days map[int64]*dayCursor
 }

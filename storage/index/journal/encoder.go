@@ -80,8 +80,8 @@ type tableGroup struct {
 	rows   []uint32
 }
 
-// byTable groups series by metric, in the order of metrics. The rows of the series cannot change meanwhile. Series of open
-// days are not retired, and the caller's lock prevents the replacement of tables.
+// byTable groups series by metric, in the order of metrics. The rows of the series cannot change during the call. Series
+// of open days are not retired, and the caller's lock prevents the replacement of tables.
 func (e *encoder) byTable(fresh []memory.Unwritten) []*tableGroup {
 	groups := map[*memory.Table]*tableGroup{}
 	var out []*tableGroup

@@ -86,7 +86,7 @@ func FuzzLabelSet(f *testing.F) {
 	})
 }
 
-// FuzzPacker: compressed bytes survive a round trip. Arbitrary bytes neither panic nor decompress beyond the bound.
+// FuzzPacker: compressed bytes survive a round trip. Arbitrary bytes do not panic and do not decompress beyond the bound.
 func FuzzPacker(f *testing.F) {
 	f.Add(bytes.Repeat(exampleRecord(), 20))
 	f.Add([]byte("\x05\x28\xb5\x2f\xfd\x04\x00\x29\x00\x00hello"))

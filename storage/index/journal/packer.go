@@ -9,8 +9,8 @@ import (
 	"halite/storage/index/envelope"
 )
 
-// packer compresses payloads of records, whose label values and columns repeat. It serves one Persist or one scan of
-// journals. The zero value is ready for use.
+// packer compresses payloads of records, whose label values and columns repeat. One Persist or one scan of journals
+// uses it. The zero value is ready for use.
 type packer struct {
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder

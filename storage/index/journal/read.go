@@ -223,7 +223,7 @@ func (r *dayReader) loadValue(stored []byte, format byte) error {
 		return err
 	}
 	if r.shared && record.base != 0 {
-		return fmt.Errorf("%w: a record with a writer begins at series %d", errGap, record.base)
+		return fmt.Errorf("%w: a record with a writer starts at series %d instead of 0", errGap, record.base)
 	}
 	return r.loader.add(record, presence.FirstHour(r.day.Day), func(ref memory.Ref, row, hours uint32) {
 		if r.shared {

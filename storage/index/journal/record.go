@@ -101,7 +101,7 @@ func parseRecord(payload []byte) (*record, error) {
 		p.metrics = append(p.metrics, m)
 	}
 	if c.Err == nil && rows != uint64(p.rows) {
-		return nil, fmt.Errorf("%w: %d series in the header, %d found", envelope.ErrRange, p.rows, rows)
+		return nil, fmt.Errorf("%w: the header says %d series, the record has %d", envelope.ErrRange, p.rows, rows)
 	}
 	p.runs = readRuns(c, uint64(p.base)+uint64(p.rows))
 	return p, c.End()

@@ -187,7 +187,7 @@ func (c *collector) addActive(v *memory.View, rows []uint32) error {
 		if err := c.q.charge(foundBytes); err != nil {
 			return err
 		}
-		// All hours of a series may lie on closed days. The head may still hold samples of the series, so it needs its ref.
+		// All hours of a series may be on closed days. The head may still hold samples of the series, so it needs its ref.
 		if kept == nil {
 			kept = v.Clone()
 		}

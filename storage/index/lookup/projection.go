@@ -11,8 +11,8 @@ import (
 	"halite/storage/index/presence"
 )
 
-// projection makes the active series of a query with some of their labels. It makes one label set for each combination of
-// value ids in a table.
+// projection makes the active series of a query with only some of their labels. It makes one label set for each
+// combination of value ids in a table.
 type projection struct {
 	hours  collector // only hours of projected series
 	names  []string  // without the metric's name

@@ -15,7 +15,7 @@ import (
 )
 
 // query is one look-up. A reader scans the active index first and the closed days afterwards. A compaction first installs
-// the segment of a day and then clears the day's activity. So no series is missed, whichever comes first.
+// the segment of a day and then clears the day's activity. So the query misses no series.
 type query struct {
 	reader         *Reader
 	ctx            context.Context

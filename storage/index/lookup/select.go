@@ -16,8 +16,8 @@ type Series struct {
 	Labels labels.Labels
 	// Ref is the number of an active series, 0 if the series is not active.
 	Ref memory.Ref
-	// Group is not 0 if Labels are only the labels of a projection. Series with different Labels never have the same Group,
-	// and most series with equal Labels do. Group is at most the number of series.
+	// Group is not 0 if Labels are only the labels of a projection. Series with different Labels never have the same Group.
+	// Most series with equal Labels have the same Group. Group is at most the number of series.
 	Group uint32
 	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. Callers
 	// do not change them.

@@ -8,8 +8,8 @@ type Work struct {
 	// Values counts the label values that were compared with regular expressions and inequalities. Cached results of a
 	// closed segment do not count.
 	Values int64
-	// Tested counts the candidate series. Matched counts those that the matchers accept. A series counts in each place that
-	// holds it.
+	// Tested counts the candidate series. Matched counts the candidates that the matchers accept. A series counts in each
+	// place that holds it.
 	Tested, Matched int64
 	// Found is the length of the answer: series, names or values.
 	Found int

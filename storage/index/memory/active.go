@@ -239,7 +239,7 @@ func checkLabels(metric string, ls labels.Labels) error {
 var viewPool = sync.Pool{New: func() any { return new(View) }}
 
 // Row calls fn with a view of the table of ref and with the row of ref. It reports whether ref is active. If ref moves to
-// another table meanwhile, Row calls fn once more.
+// another table during the call, Row calls fn again.
 func (c *Index) Row(ref Ref, fn func(v *View, row uint32)) bool {
 	v := viewPool.Get().(*View)
 	defer viewPool.Put(v)

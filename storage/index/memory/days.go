@@ -34,7 +34,7 @@ type OpenDay struct {
 	Records [][]byte
 }
 
-// JournalState says where the next record goes.
+// JournalState is the position of the next record.
 type JournalState struct {
 	Known bool   // Seq is above the records that the manifest contains
 	First uint32 // number of the first record since the last compaction
@@ -63,7 +63,7 @@ const (
 // NewOpenDays returns an empty set of days.
 func NewOpenDays() *OpenDays { return &OpenDays{days: map[int64]*OpenDay{}} }
 
-// Reset forgets all days.
+// Reset removes all days.
 func (o *OpenDays) Reset() { o.days = map[int64]*OpenDay{} }
 
 func NewOpenDay(day int64) *OpenDay {

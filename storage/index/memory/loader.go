@@ -13,8 +13,8 @@ import (
 // loaderMetricsMax bounds the metrics that a Loader caches.
 const loaderMetricsMax = 1 << 16
 
-// Loader adds many series in turn, faster than Index.Add. It caches tables, columns and the last values, because consecutive
-// series share most of them. It is for one goroutine, and Index.Maintain must not run meanwhile.
+// Loader adds many series one by one. It is faster than Index.Add. It caches tables, columns and the last values, because
+// consecutive series share most of them. Only one goroutine may use it, and Index.Maintain must not run at the same time.
 type Loader struct {
 	cat     *Index
 	added   func() // called for each new series

@@ -90,7 +90,7 @@ func (r *refTable) move(ref Ref, slot, ordinal uint32) {
 	}
 }
 
-// retire frees the place of a ref for good.
+// retire permanently frees the place of a ref.
 func (r *refTable) retire(ref Ref) {
 	p := r.page(ref)
 	if p == nil || p.place[ref%refPageSize].Swap(0) == 0 || p.live.Add(-1) > 0 {

@@ -69,7 +69,7 @@ func (c *Index) FreeRetired() {
 	}
 }
 
-// unpark lets later tables reuse the slots that the last compaction freed. By now no reader uses them.
+// unpark lets later tables reuse the slots that the last compaction freed. No reader uses them any more.
 func (c *Index) unpark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +101,8 @@ func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	return true
 }
 
-// newDictionaries gives new dictionaries to all later columns, so that the values of retired series can be freed. Tables are
-// replaced one by one. Meanwhile old and new dictionaries are in use.
+// newDictionaries gives new dictionaries to all later columns, so that the values of retired series can be freed. Tables
+// are replaced one by one. During the replacement both the old and the new dictionaries are in use.
 func (c *Index) newDictionaries() {
 	c.dictMu.Lock()
 	defer c.dictMu.Unlock()
@@ -133,7 +133,7 @@ func (c *Index) compactTable(t *Table, always bool) {
 	}
 	moved := c.replace(t, small, &k)
 
-	// Until a ref is moved, it points to the old table, which no longer changes.
+	// A ref that has not moved yet points to the old table, which does not change any more.
 	refs := *small.refs.Load()
 	for row := range moved {
 		c.refs.move(Ref(atomic.LoadUint32(&refs[row])), small.slot, row)

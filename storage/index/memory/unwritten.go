@@ -118,7 +118,7 @@ func (d *OpenDay) Restore(ref Ref, row, hours uint32, unsure bool) {
 	}
 }
 
-// ClearHours removes hours of a series. It reports whether the series had any of them.
+// ClearHours removes hours of a series. It reports whether the series had any of these hours.
 func (d *OpenDay) ClearHours(ref Ref, hours uint32) bool {
 	n := int(ref >> refPageBits)
 	pages := *d.pages.Load()

@@ -10,7 +10,7 @@ type Patterns struct {
 	key    []byte
 }
 
-// joinedMax bounds the cached results. Most joins concern the same few pairs.
+// joinedMax bounds the cached results. Most joins are of the same few pairs.
 const joinedMax = 1 << 16
 
 // NewPatterns numbers the patterns of a month, or of a day.
@@ -39,7 +39,7 @@ func (p *Patterns) Number(x Pattern) uint32 {
 // presencesMax is the number of patterns above which Reset forgets them.
 const presencesMax = 1 << 16
 
-// Reset forgets all patterns if there are too many. No number may be in use.
+// Reset drops all patterns if there are too many. No number may be in use.
 func (p *Patterns) Reset() {
 	if len(p.list) > presencesMax {
 		*p = *NewPatterns(p.month)

@@ -13,9 +13,10 @@ import (
 )
 
 // Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the
-// keys of the rollup rows for series without samples. A day that has ended gets a new segment, whatever the state of its old
-// segment. The new segment also has the active series that Rebuild can read, because their samples may not be in rows yet.
-// If a segment is damaged, the caller flushes the active series first. For an open day, Rebuild adds the series of the rows.
+// keys of the rollup rows for series without samples. A day that has ended gets a new segment, even if its old segment is
+// intact. The new segment also has the active series that Rebuild can read, because their samples may not be in rows yet.
+// If a segment is damaged, the caller flushes the active series first. For an open day, Rebuild adds the series of the
+// rows.
 func (r *Recovery) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	for day := max(fromDay, 0); day <= min(toDay, presence.DayMax); day++ {
 		if err := r.rebuildDay(ctx, day); err != nil {

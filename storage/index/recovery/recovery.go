@@ -33,7 +33,7 @@ type Options struct {
 	Segments  *segment.Store
 	// Scanner reads series from the rows of data and rollups.
 	Scanner *rowscan.Scanner
-	// Lock serialises the changes of tables. Methods take it unless they say otherwise.
+	// Lock serialises the changes of tables. Every method locks it, except methods that say otherwise.
 	Lock      *sync.Mutex
 	Retention *keyschema.TierRetention
 	Now       func() time.Time
@@ -76,7 +76,7 @@ func (r *Recovery) Restore(ctx context.Context) error {
 	return r.repairJournals(ctx, damaged)
 }
 
-// RestoreDays finds days again that the index has forgotten because of their age. The caller holds the lock.
+// RestoreDays restores days that the index has dropped because of their age. The caller holds the lock.
 func (r *Recovery) RestoreDays(ctx context.Context, first, last int64) error {
 	damaged, err := r.restoreDays(ctx, first, last)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
 }
 
 // restoreFromRows restores a day with an unreadable index from the rows. cause is the error of the read. The day stays open
-// until the damaged file is gone. If the rows are unreadable too, look-ups of the day fail.
+// until the damaged file has been removed. If the rows are unreadable too, look-ups of the day fail.
 func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) error {
 	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
 		if p.LastDay() == day { // the manifests of day and month are neighbours

@@ -153,8 +153,8 @@ func (r *Recovery) repairShared(ctx context.Context, day int64) error {
 // replacedTimeout bounds the read of a manifest in Replaced.
 const replacedTimeout = 10 * time.Second
 
-// Replaced reports whether another process has compacted the partition meanwhile. A reader calls it if a cell
-// is missing.
+// Replaced reports whether another process has compacted the partition since then. A reader calls it if a
+// cell is missing.
 func Replaced(store *segment.Store, h *segment.Handle, gen uint32) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), replacedTimeout)
 	defer cancel()

@@ -23,8 +23,8 @@ type Difference struct {
 	Surplus []labels.Labels
 }
 
-// Verify compares the index of a day with the keys of the data rows. It checks the day's own segment and the month's. Rows
-// written meanwhile may show up as missing.
+// Verify compares the index of a day with the keys of the data rows. It checks the day's own segment and the month's.
+// Verify may report rows as missing if they are written while it runs.
 func (r *Recovery) Verify(ctx context.Context, day int64) (diff Difference, err error) {
 	defer func() {
 		if err != nil {
@@ -52,7 +52,7 @@ func (r *Recovery) Verify(ctx context.Context, day int64) (diff Difference, err 
 	return Difference{Missing: sortedSets(v.missing), Surplus: sortedSets(v.surplus)}, nil
 }
 
-// verifier compares answers of the index with a scan of the data rows.
+// verifier compares results of look-ups with a scan of the data rows.
 type verifier struct {
 	rowscan.Result
 	missing, surplus map[memory.Ref]labels.Labels // by refs of the scan

@@ -26,7 +26,7 @@ type stretch struct {
 	aliases.Selection
 }
 
-// stretches divides a window. It returns one stretch if no alias concerns the selector.
+// stretches divides a window. It returns one stretch if no alias applies to the selector.
 func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch {
 	whole := []stretch{{
 		mintMs: mintMs, maxtMs: maxtMs, lastHour: keyschema.HourMax,
@@ -331,7 +331,7 @@ func (x *Index) Names(stored string) []string {
 	return x.aliases.ForTenant(keyschema.TenantOf(prefix)).Metrics(stored)
 }
 
-// Aliased reports whether aliases concern a selector in a window.
+// Aliased reports whether aliases apply to a selector in a window.
 func (x *Index) Aliased(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) bool {
 	for _, s := range principal.From(ctx).Selectors(matchers) {
 		if x.unaliased(&s) {
@@ -351,11 +351,11 @@ type Stored struct {
 	Selectors [][]*labels.Matcher
 }
 
-// ErrOwnNames means that no selectors of stored series stand for what a restricted principal selects.
+// ErrOwnNames means that selectors of stored names cannot express the selection of a restricted principal.
 var ErrOwnNames = errors.New("the token restricts labels that aliases rename")
 
-// StoredSelectors returns what selectors select in a window, by stored names. Each part of the window has its own selectors. The
-// error is ErrOwnNames.
+// StoredSelectors translates selectors into selectors of stored names for a window. Each part of the window has its own
+// selectors. The error is ErrOwnNames.
 func (x *Index) StoredSelectors(
 	ctx context.Context, mintMs, maxtMs int64, selectors ...[]*labels.Matcher,
 ) (out []Stored, err error) {
@@ -377,7 +377,7 @@ func (x *Index) StoredSelectors(
 }
 
 // ExplainAliases returns the selectors of stored series that replace a selector in a window. It returns nil if no alias
-// concerns the selector. It does not show the matchers of the principal.
+// applies to the selector. It does not show the matchers of the principal.
 func (x *Index) ExplainAliases(ctx context.Context, mintMs, maxtMs int64, matchers ...*labels.Matcher) (out []string) {
 	for _, s := range principal.From(ctx).Selectors(matchers) {
 		list := x.stretches(&s, mintMs, maxtMs)

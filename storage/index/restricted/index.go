@@ -59,8 +59,8 @@ func (x *Index) SelectProjected(
 	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, few)
 }
 
-// SelectJoin is SelectJoin of the Source. It omits nothing if the keys have labels that the stored series lack, or if aliases
-// concern the selector.
+// SelectJoin is SelectJoin of the Source. It omits nothing if the keys have labels that the stored series lack, or if
+// aliases apply to the selector.
 func (x *Index) SelectJoin(
 	ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (found []index.Series, omitted int, err error) {
@@ -110,7 +110,7 @@ func (x *Index) selectAll(
 	return out, nil
 }
 
-// find finds the stored series of a selector. It calls fast if no alias concerns the selector.
+// find finds the stored series of a selector. It calls fast if no alias applies to the selector.
 func (x *Index) find(
 	ctx context.Context, budget index.Budget, mintMs, maxtMs int64, s *principal.Selector, fast finder,
 ) ([]index.Series, error) {

@@ -12,7 +12,8 @@ import (
 	"halite/storage/index"
 )
 
-// ErrTenantLabel means that a stored series has the label keyschema.TenantLabel, so an answer for several tenants cannot have it.
+// ErrTenantLabel means that a stored series already has the label keyschema.TenantLabel, which a result for several tenants
+// adds.
 var ErrTenantLabel = errors.New("a series has the label " + keyschema.TenantLabel + " of its own; ask for one tenant at a time")
 
 // show changes the labels of series to those that a client of the tenant sees. It numbers their groups from groups+1 on and

@@ -30,13 +30,13 @@ type Scanner struct {
 	Logger *slog.Logger
 }
 
-// Result has the series of a day and their hours, in an index of their own.
+// Result has the series of a day and their hours, in a separate index.
 type Result struct {
 	Series *memory.Index
 	Day    *memory.OpenDay
 }
 
-// Missing says what a scan does with a row whose label set is not stored.
+// Missing selects how a scan treats a row whose label set is not stored.
 type Missing uint8
 
 const (
@@ -160,7 +160,7 @@ func (s *scan) newSeries(key []byte) error {
 	if k.TagsHash != "" {
 		k.Tags, err = journal.LabelSet(s.ctx, s.Meta, s.Active, k.Metric, k.TagsHash)
 		if s.missing == SkipMissing && errors.Is(err, envelope.ErrMissing) {
-			s.Logger.Warn("skip a data row without its label set; the replay of the log adds it", "row", string(key))
+			s.Logger.Warn("skipping a data row without a label set; the replay of the log adds the label set", "row", string(key))
 			return nil
 		}
 		if err != nil {

@@ -65,7 +65,7 @@ func (b *Block) Column(name int) *valueid.Column {
 func (b *Block) PatternNumber(row uint32) (uint32, error) {
 	i := b.presence.At(row)
 	if int(i) >= len(b.Ends) {
-		return 0, fmt.Errorf("%w: hours of row %d", envelope.ErrRange, row)
+		return 0, fmt.Errorf("%w: number of the hours of row %d", envelope.ErrRange, row)
 	}
 	return i, nil
 }

@@ -58,8 +58,8 @@ func ManifestCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 // deleteBatch is the number of cells that one request deletes.
 const deleteBatch = 4096
 
-// Deleter deletes cells in batches. Meanwhile only its caller may read these cells. Its iterator sees the earlier state of
-// the table.
+// Deleter deletes cells in batches. Until it is done, only its caller may read these cells. Its iterator sees the
+// earlier state of the table.
 type Deleter struct {
 	ctx       context.Context
 	table     storage.Table

@@ -256,7 +256,7 @@ func (s *Segment) Blocks(ctx context.Context, numbers []int) ([]*Block, error) {
 	return out, nil
 }
 
-// loadStored returns blocks as they were written. It reads those outside the cache in one request.
+// loadStored returns blocks in their stored form. It reads those outside the cache in one request.
 func (s *Segment) loadStored(ctx context.Context, numbers []int) ([]*Block, error) {
 	out := make([]*Block, len(numbers))
 	var keys [][]byte

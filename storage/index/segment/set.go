@@ -42,7 +42,7 @@ type Handle struct {
 
 var (
 	// ErrStale is returned if a compaction replaced the generation during the read. The caller reads the partition again.
-	ErrStale = errors.New("the partition was compacted meanwhile")
+	ErrStale = errors.New("a compaction has replaced the segment during the read")
 )
 
 func (c *Set) Day(day int64) *Handle {

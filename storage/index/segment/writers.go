@@ -15,7 +15,7 @@ func NewWriter() string {
 
 func CheckWriter(name string) error {
 	if raw, err := hex.DecodeString(name); err != nil || len(raw) != writerDigits/2 || hex.EncodeToString(raw) != name {
-		return fmt.Errorf("index: Options.Writer is %q, it must be %d lower-case hexadecimal digits", name, writerDigits)
+		return fmt.Errorf("index: Options.Writer is %q; it must be %d lower-case hexadecimal digits", name, writerDigits)
 	}
 	return nil
 }

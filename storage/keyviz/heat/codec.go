@@ -90,7 +90,7 @@ func (x *Codec) Parse(src []byte) (*Column, error) {
 	r := reader{rest: raw}
 	start, span, n := r.uvarint(), r.uvarint(), r.uvarint()
 	if r.failed || start > math.MaxInt64 || span > math.MaxInt64 || n == 0 || n > RangesMax || n > uint64(len(raw)) {
-		return nil, fmt.Errorf("%w: a header of %d ranges", ErrCorrupt, n)
+		return nil, fmt.Errorf("%w: the header has %d ranges", ErrCorrupt, n)
 	}
 	c := &Column{StartMs: int64(start), SpanMs: int64(span), Starts: make([]string, n), Counts: make([]Counts, n)}
 	before := ""
@@ -98,7 +98,7 @@ func (x *Codec) Parse(src []byte) (*Column, error) {
 		shared := r.uvarint()
 		tail := r.bytes(r.uvarint())
 		if r.failed || shared > uint64(len(before)) || shared+uint64(len(tail)) > keyschema.KeyBytesMax {
-			return nil, fmt.Errorf("%w: the start of range %d", ErrCorrupt, i)
+			return nil, fmt.Errorf("%w: bad start of range %d", ErrCorrupt, i)
 		}
 		c.Starts[i] = before[:shared] + string(tail)
 		before = c.Starts[i]
@@ -106,7 +106,7 @@ func (x *Codec) Parse(src []byte) (*Column, error) {
 	for m := range Metrics {
 		used := r.bytes(1)
 		if r.failed || used[0] > 1 {
-			return nil, fmt.Errorf("%w: the mark of metric %d", ErrCorrupt, m)
+			return nil, fmt.Errorf("%w: bad mark of metric %d", ErrCorrupt, m)
 		}
 		if used[0] == 0 {
 			continue
@@ -114,17 +114,17 @@ func (x *Codec) Parse(src []byte) (*Column, error) {
 		for i := range c.Counts {
 			bits := r.bytes(4)
 			if r.failed {
-				return nil, fmt.Errorf("%w: metric %d ends early", ErrCorrupt, m)
+				return nil, fmt.Errorf("%w: metric %d is truncated", ErrCorrupt, m)
 			}
 			v := float64(math.Float32frombits(binary.LittleEndian.Uint32(bits)))
 			if !(v >= 0) || math.IsInf(v, 1) {
-				return nil, fmt.Errorf("%w: a count of %v", ErrCorrupt, v)
+				return nil, fmt.Errorf("%w: bad count %v", ErrCorrupt, v)
 			}
 			c.Counts[i][m] = v
 		}
 	}
 	if len(r.rest) > 0 {
-		return nil, fmt.Errorf("%w: %d bytes follow it", ErrCorrupt, len(r.rest))
+		return nil, fmt.Errorf("%w: %d trailing bytes", ErrCorrupt, len(r.rest))
 	}
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
@@ -132,7 +132,7 @@ func (x *Codec) Parse(src []byte) (*Column, error) {
 	return c, nil
 }
 
-// reader reads fields. failed is true once the bytes have ended too early.
+// reader reads fields. failed is true after a read beyond the last byte.
 type reader struct {
 	rest   []byte
 	failed bool

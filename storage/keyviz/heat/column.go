@@ -19,9 +19,10 @@ type Column struct {
 func (c *Column) Validate() error {
 	switch {
 	case c.StartMs < 0 || c.SpanMs <= 0:
-		return fmt.Errorf("keyviz: a column from %d ms for %d ms", c.StartMs, c.SpanMs)
+		return fmt.Errorf("keyviz: bad time range of a column: start %d ms, span %d ms", c.StartMs, c.SpanMs)
 	case len(c.Starts) == 0 || c.Starts[0] != "" || len(c.Starts) != len(c.Counts):
-		return fmt.Errorf("keyviz: a column with %d ranges and %d counts, which must cover all keys", len(c.Starts), len(c.Counts))
+		return fmt.Errorf("keyviz: a column has %d ranges and %d counts; they must match and cover all keys", len(c.Starts),
+			len(c.Counts))
 	}
 	for i := 1; i < len(c.Starts); i++ {
 		if c.Starts[i] <= c.Starts[i-1] {
@@ -122,7 +123,7 @@ func (c *Column) Reduce(rowsMax int) {
 	c.Starts, c.Counts = starts, counts
 }
 
-// Drop removes the ranges that start in [start, end), with their counts. The last of them may extend beyond end. It reports
+// Drop removes the ranges that start in [start, end), with their counts. The last range may extend beyond end. It reports
 // whether there were any. start is not "".
 func (c *Column) Drop(start, end string) bool {
 	first, last := sort.SearchStrings(c.Starts, start), sort.SearchStrings(c.Starts, end)

@@ -39,7 +39,7 @@ func requireSame(t testing.TB, want, got heat.Counts) {
 	}
 }
 
-// TestTotalsStay: neither sums of columns with other ranges, nor merges, nor the durable form change the total.
+// TestTotalsStay: sums of columns with other ranges, merges, and the durable form do not change the total.
 func TestTotalsStay(t *testing.T) {
 	codec, err := heat.NewCodec()
 	require.NoError(t, err)

@@ -158,7 +158,7 @@ func (s *Set) merge() (changes []Change) {
 			if at < 0 || level < heat.BorderTenant && sum > splitOver*even {
 				break
 			}
-			changes = append(changes, s.join(at, "the coldest neighbours make room"))
+			changes = append(changes, s.join(at, "these neighbours are the coldest, and the ranges are near their limit"))
 		}
 	}
 	if even == 0 {

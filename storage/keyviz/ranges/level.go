@@ -14,8 +14,9 @@ type Level struct {
 // FirstMs returns the start of the oldest column that the level keeps.
 func (l Level) FirstMs(nowMs int64) int64 { return nowMs - nowMs%l.SpanMs - (l.Keep-1)*l.SpanMs }
 
-// columnOf returns start and span of the column for a time. It takes the first level that keeps the time, so a backfill of a
-// month has a thousand columns and not one for each minute. All times that no level keeps share a column, which starts at 0.
+// columnOf returns start and span of the column for a time. It uses the first level that still keeps the time. So a
+// backfill of a month has a thousand columns, not one for each minute. All times that no level keeps share a column, which
+// starts at 0.
 func columnOf(levels []Level, tsMs, nowMs int64) (startMs, spanMs int64) {
 	firstMs := int64(0)
 	for _, l := range levels {

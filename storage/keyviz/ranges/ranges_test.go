@@ -224,8 +224,8 @@ func TestLevels(t *testing.T) {
 	require.LessOrEqual(t, len(got), 10+24+1)
 }
 
-// TestLoad: under high load, a counted sample stands for several. The size and the pattern of a request do not change the
-// chance of a sample to count. Under low load each sample counts.
+// TestLoad: under high load, a counted sample represents several samples. The size and the pattern of a request do not
+// change the chance of a sample to count. Under low load each sample counts.
 func TestLoad(t *testing.T) {
 	set, series := newSet(t, 64)
 	for range 4 { // the first two of 3000 series have a quarter of the load each

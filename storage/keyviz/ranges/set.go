@@ -263,8 +263,8 @@ type Change struct {
 	Reason string
 }
 
-// Divide splits hot ranges and merges cold ones. It drains the counts as Drain does, and returns the changes. With renumber,
-// every series is looked up again, because a rule for keys may have come into force.
+// Divide splits hot ranges and merges cold ones. It drains the counts as Drain does, and returns the changes. With
+// renumber, the set looks up every series again, because a new rule for keys may be in force.
 func (s *Set) Divide(renumber bool, visit func(*heat.Column)) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()

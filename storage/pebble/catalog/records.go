@@ -58,7 +58,7 @@ func parseRecords(src []byte) (recs []Table, err error) {
 	}
 	list, sum := src[:at], fmt.Appendf(nil, "%08x\n", crc32.Checksum(src[:at], crc32.MakeTable(crc32.Castagnoli)))
 	if !bytes.Equal(sum, src[at:]) {
-		return nil, errors.New("its checksum is wrong")
+		return nil, errors.New("checksum mismatch")
 	}
 	if err := json.Unmarshal(list, &recs); err != nil {
 		return nil, err
@@ -117,14 +117,14 @@ func ReadRecords(db *pebble.DB, fs vfs.FS, dir string, h *health.Monitor) (r Rec
 		return r, errors.Join(treeErr, copyErr)
 	case treeErr != nil:
 		r.inTree = nil
-		h.Report("table records are damaged, their copy is used", slog.LevelError, "err", treeErr)
+		h.Report("table records are damaged; the server uses their copy", slog.LevelError, "err", treeErr)
 	case copyErr != nil:
-		h.Report("the copy of table records is damaged and written again", slog.LevelError, "err", copyErr)
+		h.Report("the copy of table records is damaged; the server rewrites it", slog.LevelError, "err", copyErr)
 	}
 	return r, nil
 }
 
-// All returns the records in force. The copy has all records of the tree, even after the tree loses a file.
+// All returns the current records. The copy has all records of the tree, even after the tree loses a file.
 func (r *Records) All() []Table {
 	recs := slices.Clone(r.copied)
 	for _, rec := range r.inTree {

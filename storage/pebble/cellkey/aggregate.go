@@ -55,7 +55,7 @@ type aggregate struct {
 func (a *aggregate) MergeNewer(operand []byte) error {
 	kind, v, err := ParseOperand(operand)
 	if err == nil && kind != a.kind {
-		err = fmt.Errorf("%w: an aggregate cell has values of the kinds %d and %d", storage.ErrCorrupt, a.kind, kind)
+		err = fmt.Errorf("%w: cannot merge aggregates of kinds %d and %d", storage.ErrCorrupt, a.kind, kind)
 	}
 	if err != nil {
 		return err

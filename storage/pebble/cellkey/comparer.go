@@ -97,7 +97,7 @@ func separateKeys(dst, a, b []byte) []byte {
 	start := len(dst)
 	at := commonBytes(a[:an], b[:bn])
 	if at < an && at < bn && a[at] < b[at] {
-		// The key that ends with b's byte sorts below b, unless b ends there too.
+		// The key that ends with b's byte sorts below b, unless b also ends there.
 		for _, last := range [2]byte{a[at] + 1, b[at]} {
 			dst = append(append(dst[:start], a[:at]...), last, Sentinel)
 			if len(dst)-start < len(a) && Compare(a, dst[start:]) <= 0 && Compare(dst[start:], b) < 0 {

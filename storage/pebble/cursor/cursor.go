@@ -35,7 +35,7 @@ type Cursor struct {
 // WithDayChunks makes the cursor merge the day chunks of its partition.
 func (c *Cursor) WithDayChunks(p *Pool) { c.pool, c.dayChunks = p, p.get() }
 
-// InDayChunk reports whether the cursor stands at a cell of a day chunk.
+// InDayChunk reports whether the cursor is at a cell of a day chunk.
 func (c *Cursor) InDayChunk() bool { return c.dayChunks != nil && c.dayChunks.current }
 
 // Close closes the iterator and returns pooled memory.

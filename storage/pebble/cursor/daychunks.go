@@ -21,10 +21,10 @@ type dayChunkCursor struct {
 	left  bool   // the day chunk has a next cell
 	probe bool   // reverse: the day chunk for the prefix of place was looked up
 	ok    bool   // the iterator stands at a key
-	// beyond means that the iterator has left the prefix of the open day chunk. Its key is not compared while the day chunk
-	// has cells left.
+	// beyond means that the iterator has left the prefix of the open day chunk. The cursor does not compare the iterator's
+	// key while the day chunk has cells left.
 	beyond bool
-	// current means that the cursor stands at a cell of the day chunk, not at the iterator's cell.
+	// current means that the cursor is at a cell of the day chunk, not at the iterator's cell.
 	current bool
 	side    *pebble.Iterator // reverse: finds the day chunk of a prefix, which sorts before the cells; created when needed
 }
@@ -93,7 +93,7 @@ func (b *dayChunkCursor) setHour() {
 }
 
 // settle chooses the next cell of both sources, or seeks to the next range that has a cell. ok reports whether the iterator
-// stands at a key.
+// is at a key.
 func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	b.ok = ok
 	for {
@@ -127,8 +127,8 @@ func (b *dayChunkCursor) settle(c *Cursor, ok bool) error {
 	return c.Iter.Error()
 }
 
-// openHere opens the day chunk under the iterator. It reports whether the iterator stands at a cell that may be next. While
-// the open day chunk has cells left, cells of other prefixes cannot be next.
+// openHere opens the day chunk under the iterator. It reports whether the iterator is at a cell that may be next. While the
+// open day chunk has cells left, cells of other prefixes cannot be next.
 func (b *dayChunkCursor) openHere(c *Cursor) (plain bool, err error) {
 	b.beyond = false
 	for b.ok {

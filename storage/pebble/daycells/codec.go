@@ -12,7 +12,7 @@ type Codec struct {
 	NewDecoder func() Decoder
 }
 
-// Decoder unpacks blobs of a Codec, one after the other. It belongs to one goroutine.
+// Decoder unpacks blobs of a Codec, one at a time. It belongs to one goroutine.
 type Decoder interface {
 	// Open takes a blob of count values and keeps it until the next call. For bytes that Append did not make, it fails or
 	// returns some values.

@@ -147,7 +147,7 @@ func (b *Reader) Qualifier(i int) []byte { return sliceOf(b.quals, b.qualTo, i) 
 func (b *Reader) Open(value []byte) error {
 	b.Hours, b.quals, b.qualTo, b.split = b.Hours[:0], b.quals[:0], b.qualTo[:0], false
 	if len(value) == 0 || value[0]&versionMask != version {
-		return fmt.Errorf("%w: day chunk of an unknown version", storage.ErrCorrupt)
+		return fmt.Errorf("%w: day chunk has an unknown version", storage.ErrCorrupt)
 	}
 	form := value[0]
 	rest, ok := b.parseHours(value[1:], form&hoursMask)
@@ -155,7 +155,7 @@ func (b *Reader) Open(value []byte) error {
 		rest, ok = b.parseQualifiers(rest, form&qualsMask)
 	}
 	if !ok {
-		return fmt.Errorf("%w: addresses of a day chunk", storage.ErrCorrupt)
+		return fmt.Errorf("%w: bad addresses of a day chunk", storage.ErrCorrupt)
 	}
 	b.blob = rest
 	return nil

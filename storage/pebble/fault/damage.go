@@ -8,7 +8,7 @@ import (
 	"halite/storage/pebble/cellkey"
 )
 
-// Damage is a file, or a range of keys in it, that cannot be read as it was written. It is an error that wraps
+// Damage is a damaged file, or a damaged range of keys in a file. It is an error that wraps
 // storage.ErrCorrupt.
 type Damage struct {
 	// File is the name of the file in the directory of the tree.

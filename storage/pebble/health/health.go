@@ -59,7 +59,7 @@ func (h *Monitor) Writable() error {
 		return err
 	}
 	if h.FlushFailing.Load() {
-		return fmt.Errorf("%w: flushes fail: %w", storage.ErrUnavailable, h.LastFlushError())
+		return fmt.Errorf("%w: the last flush failed: %w", storage.ErrUnavailable, h.LastFlushError())
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (h *Monitor) Listener() *pebble.EventListener {
 		WriteStallBegin: func(info pebble.WriteStallBeginInfo) {
 			h.Stalled.Store(true)
 			h.Stalls.Add(1)
-			h.Report("writes are held back", slog.LevelWarn, "reason", info.Reason)
+			h.Report("the tree stalls writes", slog.LevelWarn, "reason", info.Reason)
 		},
 		WriteStallEnd: func() { h.Stalled.Store(false) },
 		DiskSlow:      h.DiskSlow,
@@ -187,7 +187,7 @@ func (l treeLogger) Errorf(format string, args ...any) {
 // Fatalf is called when the tree cannot continue, for example after a device error of its manifest. It must not end the
 // process: the caller in the tree returns the error. Afterwards every write and sync fails until the store is opened again.
 func (l treeLogger) Fatalf(format string, args ...any) {
-	err := fmt.Errorf("%w: %w, start the server again: %s", storage.ErrUnavailable, storage.ErrFailed,
+	err := fmt.Errorf("%w: %w; restart the server: %s", storage.ErrUnavailable, storage.ErrFailed,
 		fmt.Sprintf(format, args...))
 	l.h.mu.Lock()
 	if l.h.fatalErr == nil {

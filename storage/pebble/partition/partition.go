@@ -40,7 +40,7 @@ type dayList struct {
 	states []*State // of the same days
 }
 
-// State is the state of a partition besides its cells.
+// State is the state of a partition, without its cells.
 type State struct {
 	Day int32
 	// HasDayChunks means that the partition may have day chunks. It is set before the first one is written, and never reset.

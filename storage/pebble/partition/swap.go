@@ -46,8 +46,8 @@ func (g *SwapGate) wait() {
 	defer g.mu.RUnlock()
 }
 
-// NewView returns an iterator over a snapshot of the tree. concerns reports whether the read may look into a partition. The
-// caller must not hold a lock that a swap of such a partition waits for.
+// NewView returns an iterator over a snapshot of the tree. concerns reports whether the read may need cells of a partition.
+// The caller must not hold a lock that a swap of such a partition waits for.
 func (g *SwapGate) NewView(db *pebble.DB, concerns func(h cellkey.Header) bool) (*pebble.Iterator, error) {
 	for {
 		before := g.load()

@@ -69,7 +69,8 @@ func (t *Tree) SetUnknownAside() error {
 	if err != nil {
 		return err
 	}
-	t.Logger.Error("the tables are older than the log, as accepted; unknown table files are moved to lost/", "to", aside,
+	t.Logger.Error("the tables are older than the log, and the loss is accepted; moving unknown table files to lost/", "to",
+		aside,
 		"files", len(names))
 	for _, name := range names {
 		if err := fs.Rename(fs.PathJoin(tree, name), fs.PathJoin(aside, name)); err != nil {
@@ -85,10 +86,10 @@ func (t *Tree) setAside(m manifestRecords, gone []*treeFile, lost []fault.Damage
 	dir := fs.PathJoin(t.Dir, lostName)
 	src, err := json.Marshal(lost)
 	if err != nil {
-		return fmt.Errorf("note losses: %w", err)
+		return fmt.Errorf("record losses: %w", err)
 	}
 	if err := errors.Join(treefs.MakeDir(fs, dir), treefs.WriteDurably(fs, dir, pendingName, src)); err != nil {
-		return fault.Wrap("note losses", err)
+		return fault.Wrap("record losses", err)
 	}
 	names := make([]string, 0, len(gone))
 	for _, f := range gone {

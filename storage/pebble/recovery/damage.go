@@ -15,7 +15,7 @@ import (
 	"halite/storage/pebble/fault"
 )
 
-// catalogName stands for the table records in reports.
+// catalogName names the table records in reports.
 const catalogName = "(list of tables)"
 
 // tableNames are the tables by the number in keys.
@@ -47,7 +47,7 @@ func (n tableNames) newDamage(file, reason string, first, last []byte) fault.Dam
 	}
 	d.FirstRow, d.LastRow = rowText(first, rec.HourKeys), rowText(last, rec.HourKeys)
 	if from != to {
-		// The range covers several partitions, so any row may lie in between.
+		// The range covers several partitions, so it may contain any row.
 		d.FirstRow, d.LastRow = min(d.FirstRow, d.LastRow), max(d.FirstRow, d.LastRow)
 	}
 	return d

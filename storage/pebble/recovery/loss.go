@@ -68,8 +68,10 @@ func (t *Tree) acceptLosses() (lost []fault.Damage, err error) {
 		}
 		first, last := f.bounds()
 		whole := names.newDamage(f.name(), d.Reason, first, last)
-		t.Logger.Warn("a table file is lost, as accepted; it is set aside", "file", f.name(), "reason", whole.Reason, "table",
-			whole.Table, "first_day", fault.DayText(whole.FirstDay), "last_day", fault.DayText(whole.LastDay), "first_row", whole.FirstRow,
+		t.Logger.Warn("a table file is lost, and the loss is accepted; moved it to lost/", "file", f.name(), "reason",
+			whole.Reason, "table",
+			whole.Table, "first_day", fault.DayText(whole.FirstDay), "last_day", fault.DayText(whole.LastDay), "first_row",
+			whole.FirstRow,
 			"last_row", whole.LastRow)
 		gone, lost = append(gone, f), append(lost, whole)
 	}

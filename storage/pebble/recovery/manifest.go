@@ -17,7 +17,7 @@ import (
 	"halite/storage/pebble/treefs"
 )
 
-// manifestRecords is the content of the manifest in force.
+// manifestRecords is the content of the current manifest.
 type manifestRecords struct {
 	name    string // empty if there is none
 	records [][]byte
@@ -26,7 +26,7 @@ type manifestRecords struct {
 	broken     error
 }
 
-// readManifest reads the manifest in force. If it is missing, the result is empty and the tree reports that when it opens.
+// readManifest reads the current manifest. If it is missing, the result is empty and the tree reports that when it opens.
 func readManifest(fs vfs.FS, tree string) (m manifestRecords, err error) {
 	desc, err := pebble.Peek(tree, fs)
 	if err != nil || !desc.Exists {

@@ -103,8 +103,8 @@ func (t *Tree) exists() (exists bool, err error) {
 	return true, t.CheckManifest()
 }
 
-// Recover reports whether Dir holds a tree to open. It refuses a damaged tree, or omits what AcceptLoss accepts. It returns
-// all losses that ForgetLosses has not confirmed.
+// Recover reports whether Dir holds a tree to open. It refuses a damaged tree, or omits the damage that AcceptLoss accepts.
+// It returns all losses that ForgetLosses has not confirmed.
 func (t *Tree) Recover() (exists bool, lost []fault.Damage, err error) {
 	exists, err = t.exists()
 	if damage := (*fault.Damage)(nil); errors.As(err, &damage) && t.accepts(damage) {
@@ -118,7 +118,8 @@ func (t *Tree) Recover() (exists bool, lost []fault.Damage, err error) {
 	case d != nil && !t.accepts(d):
 		return exists, nil, fault.Wrap("open store", d)
 	case d != nil:
-		t.Logger.Warn("the tree's options are set aside, as accepted; they hold no rows", "file", d.File, "reason", d.Reason)
+		t.Logger.Warn("the tree's options file is damaged, and the loss is accepted; moving it to lost/", "file", d.File,
+			"reason", d.Reason)
 		if err := t.moveToLost(d.File); err != nil {
 			return exists, nil, err
 		}

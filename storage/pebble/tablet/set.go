@@ -27,8 +27,8 @@ const (
 	sampleRows = 64
 )
 
-// Set divides a table's rows into tablets, which are contiguous ranges, and counts their load. The division is metadata only:
-// it neither moves nor constrains data.
+// Set divides a table's rows into tablets, which are contiguous ranges, and counts their load. The division is metadata
+// only: it does not move or constrain data.
 type Set struct {
 	c    Config
 	mu   sync.RWMutex // held while list changes

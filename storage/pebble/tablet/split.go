@@ -180,7 +180,7 @@ func (tb *tablet) join(next *tablet) *tablet {
 	return joined
 }
 
-// known returns the samples, and the number of offered keys that each sample stands for.
+// known returns the samples, and the number of offered keys that each sample represents.
 func (tb *tablet) known() (samples [][]byte, stride int) {
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
@@ -196,7 +196,7 @@ func every(samples [][]byte, n int) [][]byte {
 	return kept
 }
 
-// weightedKey is a row key with the bytes or rows that it stands for.
+// weightedKey is a row key with the bytes or rows that it represents.
 type weightedKey struct {
 	key    []byte
 	weight uint64

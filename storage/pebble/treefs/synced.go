@@ -53,10 +53,10 @@ const noteBytesMax = 256
 func parseNote(src []byte) (n SyncedNote, err error) {
 	var sum uint32
 	if _, err := fmt.Sscanf(string(src), "%s %d %x\n", &n.Name, &n.SizeBytes, &sum); err != nil {
-		return SyncedNote{}, fmt.Errorf("it does not name a manifest: %w", err)
+		return SyncedNote{}, fmt.Errorf("it does not describe a manifest: %w", err)
 	}
 	if !bytes.Equal(n.append(nil), src) {
-		return SyncedNote{}, errors.New("its checksum is wrong")
+		return SyncedNote{}, errors.New("its checksum does not match")
 	}
 	return n, nil
 }
@@ -81,7 +81,7 @@ func (w *ManifestWatch) Store(fs vfs.FS, dir string) error {
 		return nil
 	}
 	if err := WriteDurably(fs, dir, SyncedName, w.synced.append(nil)); err != nil {
-		return fault.Wrap("note the manifest", err)
+		return fault.Wrap("record the manifest", err)
 	}
 	w.noted = w.synced
 	return nil
@@ -99,10 +99,10 @@ func NoteManifest(fs vfs.FS, dir, treeDir string) error {
 		}
 		info, err := fs.Stat(fs.PathJoin(treeDir, name))
 		if err != nil {
-			return fault.Wrap("measure the manifest", err)
+			return fault.Wrap("read the size of the manifest", err)
 		}
 		note := SyncedNote{Name: name, SizeBytes: info.Size()}
-		return fault.Wrap("note the manifest", WriteDurably(fs, dir, SyncedName, note.append(nil)))
+		return fault.Wrap("record the manifest", WriteDurably(fs, dir, SyncedName, note.append(nil)))
 	}
 	return &fault.Damage{File: treeDir, Reason: "it has no manifest"}
 }

@@ -9,7 +9,7 @@ import (
 	"halite/storage/pebble/health"
 )
 
-// Prefixes of file names in the tree's directory. Markers are empty files. One of them names the manifest in force.
+// Prefixes of file names in the tree's directory. Markers are empty files. One of them names the current manifest.
 const (
 	MarkerPrefix   = "marker."
 	ManifestPrefix = "MANIFEST-"
@@ -17,9 +17,10 @@ const (
 
 // treeFS is the file system of the tree. It watches the manifest and corrects three habits of the tree.
 //
-// The tree stops for good when a write of its manifest fails, because it cannot find out what the file contains. But a write
-// that fails for lack of disk space leaves nothing behind that a sync could lose. So treeFS repeats this write until there
-// is space, and the tree only sees a slow write. Meanwhile reads continue, and the health monitor refuses writes.
+// The tree stops permanently when a write of its manifest fails, because it cannot know the content of the file. But a
+// write that fails for lack of disk space leaves nothing behind that a sync could lose. So treeFS repeats this write until
+// there is space, and the tree only sees a slow write. During this time reads continue, and the health monitor refuses
+// writes.
 //
 // It does not affect files of other directories. A checkpoint of the tree makes such files, and must fail if the disk is
 // full.
@@ -30,7 +31,7 @@ type treeFS struct {
 	watch *ManifestWatch
 }
 
-// Create waits while flushes fail. Otherwise the tree would retry at once, without end, until there is space.
+// Create waits while flushes fail. Otherwise the tree would retry without a pause until there is space.
 //
 // Create also makes the names in a directory durable before it creates a marker. The tree creates a manifest, then the
 // marker that names it, and syncs the directory once after both. Power loss in between could keep the marker and lose the

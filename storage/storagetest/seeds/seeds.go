@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Default is the number of seeds that a test runs if the environment does not say otherwise.
+// Default is the number of seeds that a test runs if the environment does not set it.
 type Default struct {
 	Full  uint64 // without -short
 	Short uint64 // with -short, as under the race detector, which makes tests about ten times slower
@@ -51,7 +51,7 @@ func logFailed(t testing.TB, seed uint64) {
 	})
 }
 
-// Asked reports whether HALITE_SEEDS sets the number of seeds. Then tests try all cases that they otherwise sample.
+// Asked reports whether HALITE_SEEDS sets the number of seeds. Then tests run all cases instead of a sample.
 func Asked() bool { return os.Getenv("HALITE_SEEDS") != "" }
 
 // Number returns the number in an environment variable, such as HALITE_CASES, or otherwise if it is not set. It fails the test
