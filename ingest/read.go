@@ -131,7 +131,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		return seriesError(err)
 	}
 	if s.Fault != nil {
-		r.reject(len(s.Samples)+len(s.Histograms)+len(s.Exemplars), 0, nil, rejection{ReasonInvalidReference, s.Fault.Error()})
+		r.reject(s.Count(), 0, nil, rejection{ReasonInvalidReference, s.Fault.Error()})
 		return nil
 	}
 	if err := r.w.admission.samples(r.count() + s.Count()); err != nil {
@@ -152,8 +152,11 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		r.fields = w.AppendFields(r.fields, s.Refs)
 		s.Labels = r.fields[from:len(r.fields):len(r.fields)]
 	}
-	if len(s.Samples)+len(s.Histograms)+len(s.Exemplars) == 0 && s.Metadata == (remotewrite.MetadataRefs{}) {
+	if s.Count() == 0 && s.Metadata == (remotewrite.MetadataRefs{}) {
 		r.reject(0, ref, s.Labels, rejection{ReasonEmptySeries, "neither samples nor histograms"})
+	}
+	if s.ExemplarFaults > 0 {
+		r.reject(s.ExemplarFaults, ref, s.Labels, rejection{ReasonInvalidReference, s.ExemplarFault.Error()})
 	}
 	r.addValues(&s, key, ref, known)
 	return nil

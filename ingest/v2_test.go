@@ -177,6 +177,30 @@ func TestV2Partial(t *testing.T) {
 	}
 }
 
+// TestV2WrongExemplar: an exemplar with a wrong reference costs neither the samples of its series nor other exemplars.
+func TestV2WrongExemplar(t *testing.T) {
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
+	defer r.close()
+	for round := range int64(2) { // new and known
+		result, err := r.writeV2(&writev2.Request{
+			Symbols: []string{"", "__name__", "m"}, Timeseries: []writev2.TimeSeries{{
+				LabelsRefs: []uint32{1, 2}, Samples: []writev2.Sample{{Timestamp: startMs + round, Value: 1}},
+				Exemplars: []writev2.Exemplar{
+					{LabelsRefs: []uint32{1, 99}, Timestamp: startMs + round}, {LabelsRefs: []uint32{1}, Timestamp: startMs + round},
+					{LabelsRefs: []uint32{1, 2}, Timestamp: startMs + round},
+				},
+			}},
+		})
+		require.NoError(t, err)
+		require.Equal(t, 1, result.Accepted)
+		require.Equal(t, 1, result.Exemplars)
+		require.Equal(t, map[string]int{ReasonInvalidReference: 2}, result.Reasons)
+		require.Contains(t, result.First, "series m{}: invalid_reference: 1 references to labels of an exemplar, which is not")
+	}
+	one := math.Float64bits(1)
+	r.requireSeries(labels.FromStrings("__name__", "m"), column{startMs: one, startMs + 1: one})
+}
+
 // TestV2PartialAmongMany rejects a wrong series once, though the series around it are looked up twice.
 func TestV2PartialAmongMany(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)

@@ -24,10 +24,16 @@ type Series struct {
 	Metadata MetadataRefs
 	// Fault is a *ReferenceError if a reference of 2.0 is wrong. It makes this series invalid, but not the request.
 	Fault error
+	// ExemplarFaults is the number of exemplars with a wrong reference, which Exemplars lacks. ExemplarFault is the
+	// *ReferenceError of the last one.
+	ExemplarFaults int
+	ExemplarFault  error
 }
 
-// Count is the number of samples, histograms and exemplars.
-func (s *Series) Count() int { return len(s.Samples) + len(s.Histograms) + len(s.Exemplars) }
+// Count is the number of samples, histograms and exemplars, valid or not.
+func (s *Series) Count() int {
+	return len(s.Samples) + len(s.Histograms) + len(s.Exemplars) + s.ExemplarFaults
+}
 
 // Sample is one value. Times are in milliseconds since 1970; StartMs is 0 if the sender did not set it.
 type Sample struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,23 +78,20 @@ func marshalV2(t testing.TB, req *writev2.Request) []byte {
 	return b
 }
 
-// faulty reports whether a reference of a series is wrong.
-func faulty(ts *writev2.TimeSeries, symbols []string) bool {
-	wrong := func(refs []uint32) bool {
-		for _, ref := range refs {
-			if int(ref) >= len(symbols) {
-				return true
-			}
-		}
-		return len(refs)%2 != 0
-	}
-	for _, e := range ts.Exemplars {
-		if wrong(e.LabelsRefs) {
+// wrongRefs reports whether references are odd or outside the symbols.
+func wrongRefs(refs []uint32, symbols []string) bool {
+	for _, ref := range refs {
+		if int(ref) >= len(symbols) {
 			return true
 		}
 	}
+	return len(refs)%2 != 0
+}
+
+// faulty reports whether a reference of a series is wrong.
+func faulty(ts *writev2.TimeSeries, symbols []string) bool {
 	m := ts.Metadata
-	return wrong(ts.LabelsRefs) || m.HelpRef != 0 && int(m.HelpRef) >= len(symbols) ||
+	return wrongRefs(ts.LabelsRefs, symbols) || m.HelpRef != 0 && int(m.HelpRef) >= len(symbols) ||
 		m.UnitRef != 0 && int(m.UnitRef) >= len(symbols)
 }
 
@@ -138,9 +136,14 @@ func requireSeriesV2(t *testing.T, want *writev2.TimeSeries, symbols []string, s
 	if s.Fault != nil {
 		return
 	}
-	require.Len(t, s.Exemplars, len(want.Exemplars))
+	valid := slices.DeleteFunc(slices.Clone(want.Exemplars), func(e writev2.Exemplar) bool {
+		return wrongRefs(e.LabelsRefs, symbols)
+	})
+	require.Equal(t, len(want.Exemplars)-len(valid), s.ExemplarFaults)
+	require.Equal(t, s.ExemplarFaults > 0, s.ExemplarFault != nil)
+	require.Len(t, s.Exemplars, len(valid))
 	builder := labels.NewScratchBuilder(0)
-	for n, e := range want.Exemplars {
+	for n, e := range valid {
 		theirs, err := e.ToExemplar(&builder, symbols)
 		require.NoError(t, err)
 		require.Equal(t, theirs.Ts, s.Exemplars[n].TsMs)

@@ -216,7 +216,7 @@ func (w *WalkerV2) outside(what string, ref uint32) error {
 	return &ReferenceError{fmt.Sprintf("reference %d of %s is outside the table of %d symbols", ref, what, len(w.symbols))}
 }
 
-// exemplar reads an exemplar. A wrong reference is a fault of the series.
+// exemplar reads an exemplar. One with a wrong reference only counts.
 func (w *WalkerV2) exemplar(s *Series, pos, end int) error {
 	v := &w.values
 	mark := len(w.refs) // the references of the exemplar follow the references of the series until they are checked
@@ -230,12 +230,16 @@ func (w *WalkerV2) exemplar(s *Series, pos, end int) error {
 	}
 	refs := w.refs[mark:]
 	if len(refs)%2 != 0 {
-		s.Fault = &ReferenceError{fmt.Sprintf("%d references to labels of an exemplar, which is not an even number", len(refs))}
+		s.ExemplarFaults++
+		s.ExemplarFault = &ReferenceError{
+			fmt.Sprintf("%d references to labels of an exemplar, which is not an even number", len(refs)),
+		}
 		return nil
 	}
 	for _, ref := range refs {
 		if int(ref) >= len(w.symbols) {
-			s.Fault = w.outside("an exemplar's label", ref)
+			s.ExemplarFaults++
+			s.ExemplarFault = w.outside("an exemplar's label", ref)
 			return nil
 		}
 	}
