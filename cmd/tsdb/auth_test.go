@@ -191,7 +191,7 @@ func TestLogIn(t *testing.T) {
 		{"POST", "/api/v1/write", "read-secret", body, 403, "has the scopes read; this request needs write"},
 		{"POST", "/api/v1/write", "write-secret", body, 204, ""},
 		{"POST", "/api/v1/write", "boss:user-secret", body, 204, ""},
-		{"GET", "/api/v1/query?query=count(secured)", "write-secret", nil, 403, "this needs read"},
+		{"GET", "/api/v1/query?query=count(secured)", "write-secret", nil, 403, "this request needs read"},
 		{"GET", "/api/v1/query?query=count(secured)", "read-secret", nil, 200, `"3"`},
 		{"GET", "/api/v1/query?query=count(secured)", "part-secret", nil, 200, `"1"`},
 		{"GET", "/api/v1/query?query=count(secured)", "boss:user-secret", nil, 200, `"3"`},
@@ -245,7 +245,7 @@ func (s *secureServer) commandsLogIn(t *testing.T) {
 	require.NotContains(t, out, "pass-word")
 	out, err = run("loadtest", "--url", s.url, "--bearer-token-file", file, "--duration=1s", "--quiet")
 	require.Error(t, err)
-	require.Contains(t, out, "this needs write")
+	require.Contains(t, out, "this request needs write")
 	out, err = run("loadtest", "--url", strings.Replace(s.url, "//", "//boss:user-secret@", 1), "--quiet", "--from=10m", "--hosts=2",
 		"--settle=0s")
 	require.NoError(t, err, out)

@@ -95,7 +95,7 @@ func TestImportBlocks(t *testing.T) {
 	dir := t.TempDir()
 	out, err := runTsdb(t, "import", "prometheus-blocks", blocks, "--storage.path", dir, "--storage.retention.raw=2d")
 	require.Error(t, err)
-	require.Contains(t, out, "--storage.retention.raw=2d keeps samples from")
+	require.Contains(t, out, "--storage.retention.raw=2d keeps only samples from")
 	require.Contains(t, out, "set the flag to 5d or more")
 
 	out, err = runTsdb(t, "import", "prometheus-blocks", blocks, "--storage.path", dir)
@@ -356,7 +356,7 @@ func TestImportFiles(t *testing.T) {
 	for _, target := range []string{"--url=" + s.url, "--storage.path=" + t.TempDir()} {
 		out, err = runTsdb(t, "import", "jsonl", old, target, state)
 		require.Error(t, err)
-		require.Contains(t, out, "--storage.retention.raw=30d keeps samples from", target)
+		require.Contains(t, out, "--storage.retention.raw=30d keeps only samples from", target)
 	}
 	out, err = runTsdb(t, "import", "jsonl", old, "--url="+s.url, state, "--skip-expired")
 	require.Error(t, err)

@@ -101,7 +101,7 @@ func TestSeriesLimitsOfRules(t *testing.T) {
 	s := startServer(t, dir, "--no-web.self-scrape", "--config.file", rules, "--web.enable-lifecycle")
 	code, text, _ := s.post("/api/v1/write", encodeWrite(append(bomb("pod_info", 0, 80, now), bomb("other", 0, 80, now)...)))
 	require.Equal(t, http.StatusBadRequest, code)
-	require.Contains(t, text, `metric pod_info has reached its limit of 50 active series, by the rule of pattern "pod_*"`)
+	require.Contains(t, text, `metric pod_info has reached its limit of 50 active series, set by the rule with the pattern "pod_*"`)
 	status := s.seriesLimits()
 	require.Equal(t, "pod_info", status.Metrics[0].Metric)
 	require.Equal(t, int64(50), status.Metrics[0].Max)
