@@ -18,6 +18,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"halite/storage"
 	"halite/storage/pebble"
@@ -381,6 +382,29 @@ func TestNoLockFile(t *testing.T) {
 	_, err = pebble.Verify(t.Context(), opts, nil)
 	require.ErrorContains(t, err, "lock storage directory: open "+name)
 	require.NotErrorIs(t, err, storage.ErrLocked)
+}
+
+// TestFailedOpenLeavesNothingBehind: if a tree cannot open for lack of space, no part of it runs beside the next attempt.
+func TestFailedOpenLeavesNothingBehind(t *testing.T) {
+	var full atomic.Bool
+	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && op.Kind == errorfs.OpCreate && strings.HasSuffix(op.Path, ".dbtmp") { // the options of the tree
+			return syscall.ENOSPC
+		}
+		return nil
+	}))
+	s := openStore(t, fs)
+	_, err := s.EnsureTable(t.Context(), storage.DataSchema(0))
+	require.NoError(t, err)
+	require.NoError(t, s.Close())
+	before := goleak.IgnoreCurrent()
+	full.Store(true)
+	_, err = pebble.Open(pebble.Options{Dir: "/data", FS: fs})
+	require.ErrorIs(t, err, storage.ErrUnavailable)
+	goleak.VerifyNone(t, before)
+	full.Store(false)
+	s = openStore(t, fs)
+	require.NoError(t, s.Close())
 }
 
 func TestOptions(t *testing.T) {

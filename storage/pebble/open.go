@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -127,10 +128,42 @@ func (s *Store) openTree(to *pebble.Options) (err error) {
 			return fault.Wrap("create directory", err)
 		}
 	}
+	compactions := newCompactionScheduler()
+	to.Experimental.CompactionScheduler = compactions
 	if s.db, err = pebble.Open(s.onDisk.Path(), to); err != nil {
 		return s.onDisk.Refusal(fault.Wrap("open store", err))
 	}
+	compactions.start()
 	return nil
+}
+
+// compactionScheduler permits compactions only after Pebble has opened the tree. Pebble's default scheduler has a goroutine that
+// outlives a failed attempt to open, and then starts compactions in a directory that the next attempt uses.
+//
+// The goroutine serves limits that change by themselves. Here a flush or the end of a compaction changes them, and both ask.
+type compactionScheduler struct {
+	*pebble.ConcurrencyLimitScheduler
+	opened atomic.Bool
+}
+
+func newCompactionScheduler() *compactionScheduler {
+	return &compactionScheduler{ConcurrencyLimitScheduler: pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()}
+}
+
+// TrySchedule implements pebble.CompactionScheduler.
+func (s *compactionScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
+	if !s.opened.Load() {
+		return false, nil
+	}
+	return s.ConcurrencyLimitScheduler.TrySchedule()
+}
+
+// start permits compactions and starts those that wait.
+func (s *compactionScheduler) start() {
+	s.opened.Store(true)
+	if granted, grant := s.TrySchedule(); granted {
+		grant.Done() // grants the place to a waiting compaction
+	}
 }
 
 // prepare restores the tables after the tree is open.
