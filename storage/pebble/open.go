@@ -1,12 +1,14 @@
 package pebble
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -20,6 +22,7 @@ import (
 	"halite/storage/pebble/health"
 	"halite/storage/pebble/recovery"
 	"halite/storage/pebble/treefs"
+	"halite/storage/periodic"
 )
 
 // File names in Options.Dir.
@@ -137,14 +140,17 @@ func (s *Store) openTree(to *pebble.Options) (err error) {
 	return nil
 }
 
-// compactionScheduler permits compactions only after Pebble has opened the tree. Pebble's default scheduler has a goroutine that
-// outlives a failed attempt to open, and then starts compactions in a directory that the next attempt uses.
-//
-// The goroutine serves limits that change by themselves. Here a flush or the end of a compaction changes them, and both ask.
+// compactionScheduler is Pebble's scheduler, which permits compactions only after Pebble has opened the tree. The goroutine of
+// the original scheduler outlives a failed attempt to open. Then it starts compactions in a directory that the next attempt
+// uses.
 type compactionScheduler struct {
 	*pebble.ConcurrencyLimitScheduler
-	opened atomic.Bool
+	opened  atomic.Bool
+	granter periodic.Jobs
 }
+
+// grantInterval is the time between two calls of grant. It is that of Pebble's scheduler.
+const grantInterval = 100 * time.Millisecond
 
 func newCompactionScheduler() *compactionScheduler {
 	return &compactionScheduler{ConcurrencyLimitScheduler: pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()}
@@ -158,12 +164,24 @@ func (s *compactionScheduler) TrySchedule() (bool, pebble.CompactionGrantHandle)
 	return s.ConcurrencyLimitScheduler.TrySchedule()
 }
 
-// start permits compactions and starts those that wait.
+// start permits compactions.
 func (s *compactionScheduler) start() {
 	s.opened.Store(true)
-	if granted, grant := s.TrySchedule(); granted {
-		grant.Done() // grants the place to a waiting compaction
+	s.granter.AddNow(grantInterval, s.grant)
+}
+
+// grant starts the compactions that wait, as far as their limit allows. A flush may have raised the limit.
+func (s *compactionScheduler) grant(context.Context) {
+	if granted, handle := s.TrySchedule(); granted {
+		handle.Done() // starts waiting compactions
 	}
+}
+
+// Unregister implements pebble.CompactionScheduler.
+func (s *compactionScheduler) Unregister() {
+	s.granter.Stop()
+	s.granter.Wait()
+	s.ConcurrencyLimitScheduler.Unregister()
 }
 
 // prepare restores the tables after the tree is open.
