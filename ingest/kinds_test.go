@@ -315,7 +315,7 @@ func TestKindsAreStored(t *testing.T) {
 	}
 }
 
-// TestFineHistogramsAreReduced: PromQL has no buckets finer than those of schema 8.
+// TestFineHistogramsAreReduced: PromQL knows no buckets below the width of schema 8.
 func TestFineHistogramsAreReduced(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	defer r.close()

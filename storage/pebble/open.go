@@ -149,7 +149,7 @@ type compactionScheduler struct {
 	granter periodic.Jobs
 }
 
-// grantInterval is the time between two calls of grant. It is that of Pebble's scheduler.
+// grantInterval is the time between two calls of grant. Pebble uses the same interval.
 const grantInterval = 100 * time.Millisecond
 
 func newCompactionScheduler() *compactionScheduler {

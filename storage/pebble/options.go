@@ -126,7 +126,7 @@ const (
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {
-		errs = append(errs, errors.New("Dir is missing"))
+		errs = append(errs, errors.New("the option Dir is missing"))
 	}
 	if o.CacheBytes < 0 {
 		errs = append(errs, fmt.Errorf("CacheBytes %d is negative", o.CacheBytes))
