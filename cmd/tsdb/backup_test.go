@@ -356,6 +356,7 @@ func TestBackupCommands(t *testing.T) {
 	fails("is not the directory of a server", "create", "--to", repository, "--storage.path", filepath.Join(root, "none"))
 	fails("is a server running there?", "create", "--to", repository, "--url", "http://"+freeAddress(t))
 	fails("no such file", "list", "--from", repository)
+	fails("which the backup copies", "create", "--to", filepath.Join(dir, "tables"), "--url", s.url)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
 	out, err := tsdb(t, "backup", "create", "--to", repository, "--storage.path", dir)
@@ -369,6 +370,9 @@ func TestBackupCommands(t *testing.T) {
 	file := filepath.Join(root, "file")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	fails("tsdb: --to: mkdir "+file+": not a directory", "create", "--to", filepath.Join(file, "x"), "--storage.path", dir)
+	for _, part := range []string{"tables", filepath.Join("wal", "backups")} {
+		fails("which the backup copies", "create", "--to", filepath.Join(dir, part), "--storage.path", dir)
+	}
 	fails("keep at least one", "prune", "--from", repository, "--keep", "0")
 	for _, opened := range []string{filepath.Join(root, "restored"), snapshots[0]} {
 		if opened != snapshots[0] {

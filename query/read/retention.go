@@ -155,7 +155,7 @@ func (r *Reader) RetiredHistograms(
 	return warnings
 }
 
-// hourlyCutoffs returns the cutoffs of hourly histograms; nil if there are none, or if they are kept for ever.
+// hourlyCutoffs returns the cutoffs of hourly histograms; nil if there are none, or if they are kept forever.
 func (s *Selection) hourlyCutoffs() *keyschema.Cutoffs {
 	if s.session.reader.opts.HourlyHistograms == nil {
 		return nil

@@ -83,7 +83,7 @@ func New(o Options) (*Watch, error) {
 	r := promauto.With(o.Registerer)
 	w.wide = r.NewCounter(prometheus.CounterOpts{
 		Name: "tsdb_table_wide_rows_total",
-		Help: "Rows of the data table that reached 1 % of the largest row of Bigtable, or took 1 % of the largest write at once.",
+		Help: "Rows of the data table with 1 % of the bytes that Bigtable allows in a row, or 1 % of those that it allows in a write.",
 	})
 	r.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tsdb_table_widest_row_bytes",

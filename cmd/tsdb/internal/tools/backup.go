@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -100,6 +102,9 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 			return fmt.Errorf("%w (use --url for a running server)", err)
 		}
 		defer lock.Close()
+		if err := c.checkApart(c.storagePath); err != nil {
+			return err
+		}
 		source.Dir = c.storagePath
 	default:
 		if c.server.URL == "" {
@@ -111,6 +116,9 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 		}
 		source = backup.Source{Dir: snapshot.Path, Snapshot: true}
 		defer func() { err = errors.Join(err, backup.RemoveSnapshot(source.Dir)) }()
+		if err := c.checkApart(filepath.Dir(filepath.Dir(snapshot.Path))); err != nil {
+			return err
+		}
 	}
 	created, err := r.Create(ctx, source, progress())
 	if err != nil {
@@ -120,6 +128,27 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 	fmt.Fprintf(w, "backup %s: %d files, %d bytes; copied %d bytes, shares %d bytes with older backups\n", m.Name, len(m.Files),
 		m.SizeBytes(), created.CopiedBytes, created.SharedBytes)
 	return warnOfMissingTables(w, m)
+}
+
+// checkApart refuses a repository among the files of a server, because each later backup would copy it again.
+func (c *backupCommands) checkApart(dataDir string) error {
+	if strings.Contains(c.repository, "://") {
+		return nil // a bucket
+	}
+	for _, dir := range []string{datadir.TablesDir(dataDir), datadir.WALDir(dataDir)} {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return err
+		}
+		repository, err := filepath.Abs(c.repository)
+		if err != nil {
+			return err
+		}
+		if inside, err := filepath.Rel(absolute, repository); err == nil && filepath.IsLocal(inside) {
+			return fmt.Errorf("--to: %s lies in %s, which the backup copies; choose another directory", c.repository, dir)
+		}
+	}
+	return nil
 }
 
 // warnOfMissingTables prints a warning if the backup has no tables.
