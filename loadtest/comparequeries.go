@@ -52,7 +52,7 @@ func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, 
 	return out
 }
 
-// askAll sends all requests of a query and returns the parsed answers. The answer to a request that failed is nil.
+// runAll sends all requests of a query and returns the parsed answers. The answer to a request that failed is nil.
 func (c *contender) runAll(ctx context.Context, q *probe.Query, requests []probe.Request, t *report.QueryTarget) []any {
 	var latency measure.Histogram
 	var answers []any

@@ -71,7 +71,7 @@ func (v *vanishing) ended() bool {
 	}
 }
 
-// ask counts the samples of all series repeatedly until all series are deleted, and then one more time.
+// runQuery counts the samples of all series repeatedly until all series are deleted, and then one more time.
 func (v *vanishing) runQuery(e *query.Engine, p query.Params) {
 	for ended := false; !ended; {
 		ended = v.ended()

@@ -16,7 +16,7 @@ import (
 // minutes apart.
 const staleRetriesMax = 8
 
-// eachClosed calls run with segments that together hold the closed days of the query, each with its window. If wholeOnly is
+// forEachClosed calls run with segments that together hold the closed days of the query, each with its window. If wholeOnly is
 // set, it uses a month only for whole days. If a compaction replaces a partition during run, it calls run again with the
 // new segment. So run must accept duplicate rows.
 func (q *query) forEachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
