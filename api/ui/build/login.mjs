@@ -35,7 +35,7 @@ export async function checkLogIn(browser, url, faults, check, folder) {
   await expect('the token is unknown');
   if (await page.getByRole('button', { name: 'Log out' }).count()) fault('a user who is not logged in can log out');
   await logIn(page, tokens.writer);
-  await expect('"writer" has the scopes write; this needs read');
+  await expect('"writer" has the scopes write; this request needs read');
   // A token that the server does not know yet: the second attempt is the same one.
   await page.route('**/status/self', (route) => route.fulfill({ status: 401, json: { status: 'error', error: 'not known yet' } }), { times: 1 });
   await logIn(page, tokens.full);
@@ -63,7 +63,7 @@ export async function checkDoctor(browser, url, faults, check, folder) {
   await page.goto(url);
   await logIn(page, tokens.reader);
   await page.locator('nav a', { hasText: 'Doctor' }).waitFor().catch(() => fault('the reader does not see the page Doctor'));
-  await expectForbidden(page, fault, '"reader" has the scopes read; this needs admin');
+  await expectForbidden(page, fault, '"reader" has the scopes read; this request needs admin');
   await check(page, 'doctor without the scope');
   if (folder) await page.screenshot({ path: join(folder, 'doctor-forbidden.png') });
   await page.evaluate(() => (location.hash = '#/'));
