@@ -38,7 +38,7 @@ func (a *Authenticator) Require(scopes principal.Scopes, next http.Handler) http
 		case err != nil:
 			refuse(w, r, err)
 		case !p.Scopes.Has(scopes) || p.Restricted() || len(p.Tenants) > 0:
-			answer(w, http.StatusForbidden, TypeForbidden, "this needs the scope "+scopes.String()+", without restrictions")
+			answer(w, http.StatusForbidden, TypeForbidden, "this request needs the scope "+scopes.String()+", without restrictions")
 		default:
 			next.ServeHTTP(w, r)
 		}
