@@ -253,7 +253,7 @@ type bulkDeletion struct {
 	StartTime, EndTime word
 }
 
-// bulkDeleted is the answer to it. Times are in milliseconds.
+// bulkDeleted is the answer to a bulkDeletion. Times are in milliseconds.
 type bulkDeleted struct {
 	TSUIDs       []string `json:"tsuids"`
 	Global       bool     `json:"global"`

@@ -212,13 +212,13 @@ func (c *Cache) Bypass(s expression.Expression) *Lookup {
 type Lookup struct {
 	cache *Cache
 	expression.Expression
-	lookback   time.Duration
-	subqueryMs int64 // step of subqueries that name none
-	who        *principal.Principal
-	names      uint64 // see Options.Names
-	Shape      *cacheability
-	key        [sha256.Size]byte
-	generation uint64 // before anything was read
+	lookback       time.Duration
+	subqueryStepMs int64 // step of subqueries that name none
+	who            *principal.Principal
+	names          uint64 // see Options.Names
+	Shape          *cacheability
+	key            [sha256.Size]byte
+	generation     uint64 // before anything was read
 	// startMs, stepMs and steps are the grid; an instant query has one step.
 	startMs, stepMs int64
 	Steps           int
@@ -248,7 +248,7 @@ func (c *Cache) Begin(
 		return nil, err
 	}
 	q := &Lookup{
-		cache: c, Expression: s, lookback: lookback, subqueryMs: subqueryStepMs, who: who, Shape: sh, Steps: 1, stepMs: 1,
+		cache: c, Expression: s, lookback: lookback, subqueryStepMs: subqueryStepMs, who: who, Shape: sh, Steps: 1, stepMs: 1,
 	}
 	q.startMs = s.Start.UnixMilli()
 	if s.IsRange {
@@ -339,7 +339,7 @@ func (q *Lookup) makeKey() {
 	}
 	b = append(b, kind)
 	b = binary.LittleEndian.AppendUint64(b, uint64(q.lookback.Milliseconds()))
-	b = binary.LittleEndian.AppendUint64(b, uint64(q.subqueryMs))
+	b = binary.LittleEndian.AppendUint64(b, uint64(q.subqueryStepMs))
 	b = binary.LittleEndian.AppendUint64(b, uint64(q.stepMs))
 	b = binary.LittleEndian.AppendUint64(b, uint64(q.startMs%q.stepMs))
 	if kind != 's' {

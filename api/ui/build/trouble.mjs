@@ -1,6 +1,6 @@
 // Checks the pages while something is wrong: the browser stores nothing, the server is slow or gone, a link is nonsense.
 
-/** checkTrouble opens pages of a server whose answers it holds back or changes. */
+/** checkTrouble opens pages of a server whose answers it delays or changes. */
 export async function checkTrouble(browser, url, faults) {
   for (const trial of [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton, emptyLists, badWindow]) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
@@ -25,7 +25,7 @@ async function noStorage(page, url, fault, shows) {
   if (!(await page.locator('html').getAttribute('data-theme'))) fault('the page has no colours');
 }
 
-/** slowServer holds back metrics for longer than the page waits between two of them. */
+/** slowServer delays /metrics for longer than the polling interval of the page. */
 async function slowServer(page, url, _fault, shows) {
   await page.route('**/metrics', async (route) => {
     await new Promise((resolve) => setTimeout(resolve, 2500));

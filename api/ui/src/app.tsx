@@ -8,7 +8,7 @@ import { ErrorBox } from './parts/errorbox';
 import { LogIn } from './parts/login';
 import { Header } from './parts/header';
 
-/** retryMs is the time until the page asks a server again that did not answer. */
+/** retryMs is the time until the page sends another request to a server that did not answer. */
 const retryMs = 3000;
 
 /** App is the whole interface: the header, the log-in if the server wants one, and the page of the URL. */
@@ -59,7 +59,7 @@ function skip(event: Event) {
 function Content({ fault }: { fault: Error | null }) {
   const [shown, setShown] = useState<{ path: string; Page: ComponentType } | null>(null);
   const [broken, setBroken] = useState<Error | null>(null);
-  const [crash, mend] = useErrorBoundary();
+  const [crash, resetCrash] = useErrorBoundary();
   const path = route.value.page;
   // A restricted user has no overview, so the first page is the next one.
   const page = path === '' && self.value ? seen()[0] : pages.find((p) => p.path === path);
@@ -73,7 +73,7 @@ function Content({ fault }: { fault: Error | null }) {
     );
     return () => { current = false; };
   }, [page]);
-  useEffect(() => mend(), [route.value]);
+  useEffect(() => resetCrash(), [route.value]);
   if (fault && !self.value) return <ErrorBox error={fault} />;
   if (!self.value) return <p class="quiet">Loading …</p>;
   if (!page) return <ErrorBox error={new Error(`There is no page “${path}”. The links above lead to all pages.`)} />;

@@ -81,8 +81,8 @@ func parseRate(part string) (*rateOptions, error) {
 		if err != nil {
 			return nil, bad("Max value of counter was not a number, received '%s'", fields[1])
 		}
-		most := integer(v)
-		o.CounterMax = &most
+		counterMax := integer(v)
+		o.CounterMax = &counterMax
 	}
 	if len(fields) > 2 && fields[2] != "" {
 		v, err := strconv.ParseInt(fields[2], 10, 64)

@@ -94,17 +94,21 @@ export function clock(ms: number, rangeSeconds: number): string {
 
 /** series prints labels as PromQL does. */
 export function series(labels: Record<string, string>): string {
-  const nameOf = (k: string) => (/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(k) ? k : quote(k));
-  const pairs = Object.keys(labels).filter((k) => k !== '__name__').sort().map((k) => `${nameOf(k)}=${quote(labels[k])}`);
+  const pairs = Object.keys(labels).filter((k) => k !== '__name__').sort().map((k) => `${labelName(k)}=${quote(labels[k])}`);
   const name = labels.__name__ ?? '';
   const plain = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/.test(name);
   if (name && !plain) return `{${[quote(name), ...pairs].join(', ')}}`;
   return pairs.length || !name ? `${name}{${pairs.join(', ')}}` : name;
 }
 
+/** labelName prints the name of a label as PromQL does: names beyond the old alphabet are quoted. */
+export function labelName(name: string): string {
+  return /^[a-zA-Z_][a-zA-Z0-9_]*$/.test(name) ? name : quote(name);
+}
+
 const escapes: Record<string, string> = { '\\': '\\\\', '"': '\\"', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
 
-/** quote prints a string of PromQL. As in Go, characters that nobody sees, or that turn the direction of a text, become escapes. */
+/** quote prints a string of PromQL. As in Go, invisible characters become escapes. */
 export function quote(text: string): string {
   const escaped = text.replace(/[\\"\p{C}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, (c) => {
     const code = c.codePointAt(0)!.toString(16);

@@ -10,7 +10,7 @@ export interface Load<T> {
 }
 
 /**
- * useLoad asks again if deps change, if the user logs in, and intervalMs after each answer. It keeps the previous data meanwhile.
+ * useLoad repeats the request if deps change, if the user logs in, and intervalMs after each answer. It keeps the previous data until then.
  */
 export function useLoad<T>(ask: (signal: AbortSignal) => Promise<T>, deps: unknown[], intervalMs = 0): Load<T> {
   const [state, setState] = useState<{ data?: T; error?: Error; loading: boolean }>({ loading: true });

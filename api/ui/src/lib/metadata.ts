@@ -1,4 +1,4 @@
-import { quote } from './format';
+import { labelName, quote } from './format';
 
 /** Metadata is what senders say of a metric. */
 export interface Metadata {
@@ -26,13 +26,14 @@ function typeOf(name: string, described?: string): string {
   return /_(total|count|sum)$/.test(name) ? 'counter' : 'gauge';
 }
 
-/** queryOf is an expression that suits the type of a metric, added up by a label. */
+/** queryOf is an expression that suits the type of a metric, aggregated by a label. */
 export function queryOf(name: string, type: string, label: string): string {
   const selector = `{__name__=${quote(name)}}`;
-  const by = label ? ` by (${/^[a-zA-Z_][a-zA-Z0-9_]*$/.test(label) ? label : quote(label)})` : '';
+  const labels = label ? [labelName(label)] : [];
+  const by = label ? ` by (${labels})` : '';
   switch (type) {
     case 'counter': return `sum${by} (rate(${selector}[5m]))`;
-    case 'histogram': return `histogram_quantile(0.99, sum by (le${label ? ', ' + by.slice(5, -1) : ''}) (rate(${selector}[5m])))`;
+    case 'histogram': return `histogram_quantile(0.99, sum by (${['le', ...labels].join(', ')}) (rate(${selector}[5m])))`;
     default: return `avg${by} (${selector})`;
   }
 }

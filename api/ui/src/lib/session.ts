@@ -19,7 +19,7 @@ export const tenant = signal('');
 /** refused is why the server wants a log-in, or "". */
 export const refused = signal('');
 
-/** attempts counts log-ins, also those with the token of the one before, which the server may know by now. */
+/** attempts counts log-ins. A log-in with the same token also counts, because the server may know the token by now. */
 export const attempts = signal(0);
 
 /** self is null until the server has answered. */

@@ -16,7 +16,7 @@ export function Status() {
       get<LimitsData>('status/limits', {}, signal), get<Record<string, string>>('status/flags', {}, signal),
       get<{ yaml: string }>('status/config', {}, signal),
     ]);
-    // The version of the build information is that of Prometheus, for its clients.
+    // The build information has the version of Prometheus, because Prometheus clients read it.
     const { version, ...rest } = build.data;
     return { build: { [about.data.name]: about.data.version, 'API of Prometheus': version, ...rest }, runtime: runtime.data, limits: limits.data, flags: flags.data, config: config.data.yaml };
   }, []);
@@ -76,7 +76,7 @@ function Limits({ d }: { d: LimitsData }) {
       <Table caption="Use of the limits" rows={rows} columns={[
         { title: 'Limit', value: (r) => r.name },
         { title: 'Used', value: (r) => r.use.used, show: (r) => r.show(r.use.used), numeric: true },
-        { title: 'Most', value: (r) => r.use.max, show: most, numeric: true },
+        { title: 'Maximum', value: (r) => r.use.max, show: most, numeric: true },
         { title: 'Share', value: (r) => (r.use.max ? r.use.used / r.use.max : 0), show: (r) => (r.use.max ? <Bar share={r.use.used / r.use.max} label={`Use of ${r.name}`} /> : '–') },
       ]} />
       {d.refused.length > 0 && (

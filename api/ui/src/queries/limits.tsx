@@ -22,12 +22,12 @@ export function Limits() {
     <>
     <Table caption="Limits of queries in the configuration file" rows={rows} columns={[
       { title: 'Limit', value: ([name]) => names[name] ?? name },
-      { title: 'Most', value: ([, l]) => l.max, show: ([, l]) => figure(l.max) + (l.dryRun ? ' (dry run)' : ''), numeric: true },
+      { title: 'Maximum', value: ([, l]) => l.max, show: ([, l]) => figure(l.max) + (l.dryRun ? ' (dry run)' : ''), numeric: true },
       { title: 'Warning at', value: ([, l]) => l.warn, show: ([, l]) => figure(l.warn), numeric: true },
       { title: 'Warnings', value: ([, l]) => l.warnings, numeric: true },
       { title: 'Refused', value: ([, l]) => l.refused, numeric: true },
     ]} />
-    <p class="quiet">The flags <code>--query.timeout</code> and <code>--query.max-bytes</code> hold as well, see the page <a href="#/status?flag=query.">Status</a>.</p>
+    <p class="quiet">The flags <code>--query.timeout</code> and <code>--query.max-bytes</code> also limit queries. See the page <a href="#/status?flag=query.">Status</a>.</p>
     </>
   );
 }

@@ -20,10 +20,10 @@ export function exportCSV(outcomes: Outcome[]): void {
   download('query.csv', 'text/csv', csv(csvRows(outcomes)));
 }
 
-/** ownColumns are the columns that are no labels. The last two are for histograms only. */
+/** ownColumns are the columns other than labels. The last two are for histograms only. */
 const ownColumns = ['query', 'time', 'value', 'count', 'sum'];
 
-/** csvRows has a header and a line for each sample. A label that is called as a column has label_ in front. */
+/** csvRows has a header and a line for each sample. A label with the name of another column gets the prefix label_. */
 export function csvRows(outcomes: Outcome[]): (string | number)[][] {
   const all = outcomes.flatMap((o) => seriesOf(o.result).map((s) => ({ expr: o.expr, s })));
   const names = [...new Set(all.flatMap(({ s }) => Object.keys(s.metric)))].sort();

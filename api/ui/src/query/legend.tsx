@@ -15,11 +15,11 @@ export function toggled(hidden: ReadonlySet<string>, all: string[], label: strin
   return next;
 }
 
-/** useHidden keeps which lines the user has hidden, by their labels. Another question shows all lines again. */
-export function useHidden(question: string): { hidden: ReadonlySet<string>; toggle: (all: string[], label: string, alone: boolean) => void } {
-  const [state, setState] = useState({ question, hidden: none });
-  const hidden = state.question === question ? state.hidden : none;
-  return { hidden, toggle: (all, label, alone) => setState({ question, hidden: toggled(hidden, all, label, alone) }) };
+/** useHidden keeps the labels of the lines that the user has hidden. With another key all lines are shown again. */
+export function useHidden(key: string): { hidden: ReadonlySet<string>; toggle: (all: string[], label: string, alone: boolean) => void } {
+  const [state, setState] = useState({ key, hidden: none });
+  const hidden = state.key === key ? state.hidden : none;
+  return { hidden, toggle: (all, label, alone) => setState({ key, hidden: toggled(hidden, all, label, alone) }) };
 }
 
 /** Legend names the lines of a chart. A click hides a line or shows it again; with Ctrl or Shift it shows that line only. */

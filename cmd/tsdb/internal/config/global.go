@@ -55,11 +55,11 @@ func expand(value string) (expanded, unset string) {
 		if name == "$" {
 			return name
 		}
-		is, ok := os.LookupEnv(name)
+		found, ok := os.LookupEnv(name)
 		if !ok {
 			unset = name
 		}
-		return is
+		return found
 	})
 	return expanded, unset
 }

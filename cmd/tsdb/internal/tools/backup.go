@@ -102,7 +102,7 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 			return fmt.Errorf("%w (use --url for a running server)", err)
 		}
 		defer lock.Close()
-		if err := c.checkApart(c.storagePath); err != nil {
+		if err := c.checkRepository(c.storagePath); err != nil {
 			return err
 		}
 		source.Dir = c.storagePath
@@ -116,7 +116,7 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 		}
 		source = backup.Source{Dir: snapshot.Path, Snapshot: true}
 		defer func() { err = errors.Join(err, backup.RemoveSnapshot(source.Dir)) }()
-		if err := c.checkApart(filepath.Dir(filepath.Dir(snapshot.Path))); err != nil {
+		if err := c.checkRepository(filepath.Dir(filepath.Dir(snapshot.Path))); err != nil {
 			return err
 		}
 	}
@@ -130,21 +130,20 @@ func (c *backupCommands) create(ctx context.Context, r *backup.Repository, w io.
 	return warnOfMissingTables(w, m)
 }
 
-// checkApart refuses a repository among the files of a server, because each later backup would copy it again.
-func (c *backupCommands) checkApart(dataDir string) error {
+// checkRepository refuses a repository among the files of a server, because each later backup would copy it again.
+func (c *backupCommands) checkRepository(dataDir string) error {
 	if strings.Contains(c.repository, "://") {
 		return nil // a bucket
 	}
+	repository, err := filepath.Abs(c.repository)
+	if err != nil {
+		return err
+	}
+	if dataDir, err = filepath.Abs(dataDir); err != nil {
+		return err
+	}
 	for _, dir := range []string{datadir.TablesDir(dataDir), datadir.WALDir(dataDir)} {
-		absolute, err := filepath.Abs(dir)
-		if err != nil {
-			return err
-		}
-		repository, err := filepath.Abs(c.repository)
-		if err != nil {
-			return err
-		}
-		if inside, err := filepath.Rel(absolute, repository); err == nil && filepath.IsLocal(inside) {
+		if inside, err := filepath.Rel(dir, repository); err == nil && filepath.IsLocal(inside) {
 			return fmt.Errorf("--to: %s lies in %s, which the backup copies; choose another directory", c.repository, dir)
 		}
 	}
