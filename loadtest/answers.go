@@ -3,14 +3,23 @@ package loadtest
 import (
 	"encoding/json"
 	"fmt"
-	"halite/loadtest/client"
 	"math"
 	"slices"
 	"strings"
+
+	"halite/loadtest/client"
 )
 
 // matrix holds the points of each series by its labels, encoded as JSON.
-type matrix map[string][]client.Point
+type matrix map[string]points
+
+// points are the floats and the native histograms of a series.
+type points struct {
+	floats     []client.Point
+	histograms []client.HistogramPoint
+}
+
+func (p *points) count() int { return len(p.floats) + len(p.histograms) }
 
 // parseAnswer returns a []string for an answer with label values, else a matrix.
 func parseAnswer(body []byte, labelValues bool) (any, error) {
@@ -39,7 +48,10 @@ func parseAnswer(body []byte, labelValues bool) (any, error) {
 		if r.Value != nil {
 			r.Values = append(r.Values, *r.Value)
 		}
-		m[string(key)] = r.Values
+		if r.Histogram != nil {
+			r.Histograms = append(r.Histograms, *r.Histogram)
+		}
+		m[string(key)] = points{r.Values, r.Histograms}
 	}
 	return m, nil
 }
@@ -50,8 +62,8 @@ func answerSize(answer any) (series, points int) {
 	case []string:
 		return len(a), len(a)
 	case matrix:
-		for _, values := range a {
-			points += len(values)
+		for _, of := range a {
+			points += of.count()
 		}
 		return len(a), points
 	}
@@ -83,25 +95,19 @@ func describeDifference(a, b any, tolerance float64) string {
 func describeMatrixDifference(want, got matrix, tolerance float64) string {
 	missing, extra, unmatched, off, worst := 0, 0, 0, 0, 0.0
 	for key, points := range want {
-		if _, ok := got[key]; !ok {
+		others, ok := got[key]
+		if !ok {
 			missing++
 			continue
 		}
-		values := make(map[int64]float64, len(got[key]))
-		for _, p := range got[key] {
-			values[p.TsMs] = p.Value
-		}
-		for _, p := range points {
-			v, ok := values[p.TsMs]
-			switch d := relativeDifference(p.Value, v); {
-			case !ok:
-				unmatched++
-			case d > tolerance:
+		differences, matched := points.compare(&others)
+		unmatched += max(points.count(), others.count()) - matched
+		for _, d := range differences {
+			if d > tolerance {
 				off++
 				worst = max(worst, d)
 			}
 		}
-		unmatched += max(len(got[key])-len(points), 0)
 	}
 	for key := range got {
 		if _, ok := want[key]; !ok {
@@ -119,6 +125,47 @@ func describeMatrixDifference(want, got matrix, tolerance float64) string {
 		parts = append(parts, fmt.Sprintf("%d points off by up to %.1g", off, worst))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// compare returns the relative differences of the points with equal times and kinds, and the number of these points.
+func (p *points) compare(others *points) (differences []float64, matched int) {
+	floats := make(map[int64]float64, len(others.floats))
+	for _, f := range others.floats {
+		floats[f.TsMs] = f.Value
+	}
+	for _, f := range p.floats {
+		if v, ok := floats[f.TsMs]; ok {
+			differences = append(differences, relativeDifference(f.Value, v))
+		}
+	}
+	histograms := make(map[int64]*client.HistogramPoint, len(others.histograms))
+	for n := range others.histograms {
+		histograms[others.histograms[n].TsMs] = &others.histograms[n]
+	}
+	for n := range p.histograms {
+		if h, ok := histograms[p.histograms[n].TsMs]; ok {
+			differences = append(differences, histogramDifference(&p.histograms[n], h))
+		}
+	}
+	return differences, len(differences)
+}
+
+// histogramDifference returns the largest relative difference of two histograms' counts, sums and buckets. It is 1 if their
+// buckets have other bounds.
+func histogramDifference(a, b *client.HistogramPoint) float64 {
+	d := max(relativeDifference(a.Count, b.Count), relativeDifference(a.Sum, b.Sum))
+	if len(a.Buckets) != len(b.Buckets) {
+		return 1
+	}
+	for n, bucket := range a.Buckets {
+		other := b.Buckets[n]
+		if bucket.Bounds != other.Bounds {
+			return 1
+		}
+		d = max(d, relativeDifference(bucket.From, other.From), relativeDifference(bucket.Upto, other.Upto),
+			relativeDifference(bucket.Count, other.Count))
+	}
+	return d
 }
 
 // relativeDifference returns the difference of two values over the larger one. Equal values and two NaNs have none.

@@ -18,8 +18,9 @@ type ListedQuery struct {
 
 // ListedAnswer says how the answers of two servers to a query differ.
 type ListedAnswer struct {
-	// Difference is "" if the answers are equal.
+	// Difference is "" if the answers are equal. If Failed is set, it says which servers failed, and why.
 	Difference string
+	Failed     bool
 	// Series and Points are the size of the first answer.
 	Series, Points int
 	// Took is the time of the first server and of the second one, the best of all repeats.
@@ -32,17 +33,17 @@ func CompareListed(ctx context.Context, servers [2]*client.Querier, q ListedQuer
 	var out ListedAnswer
 	var bodies [2][]byte
 	for n := range repeats {
+		var failures [2]error
 		for i, server := range servers {
 			began := time.Now()
-			body, err := server.Get(ctx, q.Path, q.Params)
-			if err != nil {
-				out.Difference = [2]string{"the first server failed: ", "the second server failed: "}[i] + err.Error()
-				return out
-			}
+			bodies[i], failures[i] = server.Get(ctx, q.Path, q.Params)
 			if took := time.Since(began); n == 0 || took < out.Took[i] {
 				out.Took[i] = took
 			}
-			bodies[i] = body
+		}
+		if out.Difference = describeFailures(failures); out.Difference != "" {
+			out.Failed = true
+			return out
 		}
 	}
 	first, err := parseAnswer(bodies[0], false)
@@ -59,8 +60,18 @@ func CompareListed(ctx context.Context, servers [2]*client.Querier, q ListedQuer
 		return out
 	}
 	out.Difference = describeDifference(first, second, tolerance)
-	if out.Difference == "" && bytes.Contains(bodies[0], []byte(`"histogram`)) && !bytes.Equal(bodies[0], bodies[1]) {
-		out.Difference = "answers with native histograms are not the same text"
-	}
 	return out
+}
+
+// describeFailures says which servers failed, and why. It returns "" if none did.
+func describeFailures(failures [2]error) string {
+	switch first, second := failures[0], failures[1]; {
+	case first != nil && second != nil:
+		return "both servers failed: " + first.Error()
+	case first != nil:
+		return "the first server failed: " + first.Error()
+	case second != nil:
+		return "the second server failed: " + second.Error()
+	}
+	return ""
 }

@@ -18,10 +18,18 @@ const queryAnswerBytesMax = 1 << 30
 // errAnswerTooLarge means that an answer exceeds queryAnswerBytesMax. The caller can retry with a shorter time range.
 var errAnswerTooLarge = errors.New("answer too large")
 
-// StatusError is an answer with a status other than 2xx.
+// StatusError is an answer with a status other than 2xx. Text is the error of the query API, or else the whole body.
 type StatusError struct {
 	Code int
 	Text string
+}
+
+func newStatusError(code int, body []byte) *StatusError {
+	var e envelope
+	if err := json.Unmarshal(body, &e); err == nil && e.Error != "" {
+		return &StatusError{code, e.Error}
+	}
+	return &StatusError{code, string(bytes.TrimSpace(body))}
 }
 
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %.300s", e.Code, e.Text) }
@@ -71,7 +79,7 @@ func (c *Querier) do(req *http.Request) ([]byte, error) {
 		return nil, errAnswerTooLarge
 	}
 	if resp.StatusCode/100 != 2 {
-		return nil, &StatusError{resp.StatusCode, string(bytes.TrimSpace(body))}
+		return nil, newStatusError(resp.StatusCode, body)
 	}
 	return body, nil
 }

@@ -44,14 +44,80 @@ func (p *Point) UnmarshalJSON(src []byte) error {
 // secondsMax bounds the timestamps of answers, so that their milliseconds fit an int64.
 const secondsMax = 1e15
 
-// Result is one series of an answer. An instant vector fills Value, a matrix fills Values.
-type Result struct {
-	Metric map[string]string `json:"metric"`
-	Value  *Point            `json:"value"`
-	Values []Point           `json:"values"`
+// HistogramPoint is a native histogram of a query answer.
+type HistogramPoint struct {
+	TsMs       int64
+	Count, Sum float64
+	Buckets    []HistogramBucket
 }
 
-// ParseResults reads the data of an instant or range query. It accepts vectors and matrices.
+// HistogramBucket is a bucket that is not empty. Bounds says which of its bounds belong to it, as in Prometheus's API.
+type HistogramBucket struct {
+	Bounds            int
+	From, Upto, Count float64
+}
+
+// UnmarshalJSON reads [seconds, {"count": "1", "sum": "2", "buckets": [[bounds, "from", "upto", "count"], …]}].
+func (p *HistogramPoint) UnmarshalJSON(src []byte) error {
+	var secs float64
+	var h struct {
+		Count   json.RawMessage   `json:"count"`
+		Sum     json.RawMessage   `json:"sum"`
+		Buckets []HistogramBucket `json:"buckets"`
+	}
+	if err := json.Unmarshal(src, &[]any{&secs, &h}); err != nil {
+		return fmt.Errorf("not a histogram: %.100q: %w", src, err)
+	}
+	if !(math.Abs(secs) < secondsMax) {
+		return fmt.Errorf("not a histogram: %.100q", src)
+	}
+	count, err := parseFloat(h.Count)
+	if err != nil {
+		return fmt.Errorf("not a histogram: count: %w", err)
+	}
+	sum, err := parseFloat(h.Sum)
+	if err != nil {
+		return fmt.Errorf("not a histogram: sum: %w", err)
+	}
+	*p = HistogramPoint{TsMs: int64(math.Round(secs * 1000)), Count: count, Sum: sum, Buckets: h.Buckets}
+	return nil
+}
+
+// UnmarshalJSON reads [bounds, "from", "upto", "count"].
+func (b *HistogramBucket) UnmarshalJSON(src []byte) error {
+	var from, upto, count json.RawMessage
+	if err := json.Unmarshal(src, &[]any{&b.Bounds, &from, &upto, &count}); err != nil {
+		return err
+	}
+	var err error
+	for value, text := range map[*float64]json.RawMessage{&b.From: from, &b.Upto: upto, &b.Count: count} {
+		if *value, err = parseFloat(text); err != nil {
+			return fmt.Errorf("bucket: %w", err)
+		}
+	}
+	return nil
+}
+
+// parseFloat reads a number between quotes. Such a number may be NaN or infinite.
+func parseFloat(src json.RawMessage) (float64, error) {
+	var text string
+	if err := json.Unmarshal(src, &text); err != nil {
+		return 0, err
+	}
+	return strconv.ParseFloat(text, 64)
+}
+
+// Result is one series of an answer. An instant vector fills Value or Histogram, a matrix fills Values and Histograms.
+type Result struct {
+	Metric     map[string]string `json:"metric"`
+	Value      *Point            `json:"value"`
+	Values     []Point           `json:"values"`
+	Histogram  *HistogramPoint   `json:"histogram"`
+	Histograms []HistogramPoint  `json:"histograms"`
+}
+
+// ParseResults reads the data of an instant or range query. It accepts vectors and matrices. A scalar is a series without
+// labels.
 func ParseResults(data json.RawMessage) ([]Result, error) {
 	var d struct {
 		ResultType string          `json:"resultType"`
@@ -60,10 +126,18 @@ func ParseResults(data json.RawMessage) ([]Result, error) {
 	if err := json.Unmarshal(data, &d); err != nil {
 		return nil, fmt.Errorf("query answer: %w", err)
 	}
-	if d.ResultType != "vector" && d.ResultType != "matrix" {
+	var list []Result
+	switch d.ResultType {
+	case "vector", "matrix":
+	case "scalar":
+		value := &Point{}
+		if err := json.Unmarshal(d.Result, value); err != nil {
+			return nil, fmt.Errorf("query answer: %w", err)
+		}
+		return []Result{{Value: value}}, nil
+	default:
 		return nil, fmt.Errorf("query answer: result type %q", d.ResultType)
 	}
-	var list []Result
 	if err := json.Unmarshal(d.Result, &list); err != nil {
 		return nil, fmt.Errorf("query answer: %w", err)
 	}

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -75,24 +74,26 @@ func (c *compareFlags) run(w io.Writer) error {
 		}
 		servers[n] = loadclient.NewQuerier(&loadclient.Target{QueryURL: s.URL, Token: token}, 1, c.timeout)
 	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(table, "SERIES\tPOINTS\tFIRST\tSECOND\tRESULT\tQUERY\n")
+	const row = "%-7v %-8v %-10s %-10s %-7s %s\n"
+	fmt.Fprintf(w, row, "SERIES", "POINTS", "FIRST", "SECOND", "RESULT", "QUERY")
 	differ := 0
 	for _, query := range queries {
 		a := loadtest.CompareListed(ctx, servers, c.request(query, at), c.repeats, c.tolerance)
 		if ctx.Err() != nil {
-			return errors.Join(ctx.Err(), table.Flush())
+			return ctx.Err()
 		}
 		verdict := "equal"
+		switch {
+		case a.Failed:
+			verdict = "failed"
+		case a.Difference != "":
+			verdict = "differs"
+		}
+		fmt.Fprintf(w, row, a.Series, a.Points, milliseconds(a.Took[0]), milliseconds(a.Took[1]), verdict, query)
 		if a.Difference != "" {
 			differ++
-			verdict = a.Difference
+			fmt.Fprintf(w, "        %s\n", a.Difference)
 		}
-		fmt.Fprintf(table, "%d\t%d\t%s\t%s\t%s\t%s\n", a.Series, a.Points, milliseconds(a.Took[0]), milliseconds(a.Took[1]), verdict,
-			query)
-	}
-	if err := table.Flush(); err != nil {
-		return err
 	}
 	fmt.Fprintf(w, "%d of %d queries have equal answers.\n", len(queries)-differ, len(queries))
 	if differ > 0 {
