@@ -230,6 +230,13 @@ func (c prometheusCatalogue) LabelValues(
 	return list, err
 }
 
+// Explain fails: no request of the comparison explains a look-up.
+func (c prometheusCatalogue) Explain(
+	context.Context, index.Budget, index.Answer, string, int64, int64, ...*labels.Matcher,
+) (index.Work, error) {
+	return index.Work{}, errors.New("look-ups of Prometheus's storage have no plan")
+}
+
 // BenchmarkPrometheusCodec encodes the result that BenchmarkEncodeMatrix of package api encodes, with Prometheus' codec.
 func BenchmarkPrometheusCodec(b *testing.B) {
 	m := make(promql.Matrix, 100)
