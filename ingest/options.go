@@ -245,10 +245,10 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(o.Dir == "", "Dir is empty")
-	check(o.Store == nil, "Store is nil")
-	check(o.Index == nil, "Index is nil")
-	check(o.Schema == nil, "Schema is nil")
+	check(o.Dir == "", "Dir is required")
+	check(o.Store == nil, "Store is required")
+	check(o.Index == nil, "Index is required")
+	check(o.Schema == nil, "Schema is required")
 	s := o.Head.Stripes
 	check(s < 0 || s&(s-1) != 0 || s > 1<<10, "Head.Stripes %d is not a power of two up to 1024", s)
 	check(o.WALBytesMax < 0, "WALBytesMax %d is negative", o.WALBytesMax)

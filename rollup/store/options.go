@@ -47,7 +47,7 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(o.Tables == nil, "Tables is nil")
+	check(o.Tables == nil, "Tables is required")
 	check(o.CloseDelay < 0, "CloseDelay is negative")
 	check(o.Shared != nil && (o.Shared.HoldsLease == nil || o.Shared.Fresh == nil || o.Shared.Margin <= 0),
 		"Shared needs HoldsLease, Fresh and a Margin above 0")

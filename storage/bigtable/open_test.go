@@ -24,8 +24,8 @@ func TestOptionsValidate(t *testing.T) {
 	good := bigtable.Options{Project: "my-project", Instance: "my-instance"}
 	require.NoError(t, good.Validate())
 	for want, change := range map[string]func(*bigtable.Options){
-		"Project is missing":        func(o *bigtable.Options) { o.Project = "" },
-		"Instance is missing":       func(o *bigtable.Options) { o.Instance = "" },
+		"Project is required":       func(o *bigtable.Options) { o.Project = "" },
+		"Instance is required":      func(o *bigtable.Options) { o.Instance = "" },
 		`Project "My Project" is`:   func(o *bigtable.Options) { o.Project = "My Project" },
 		`Instance "i" is`:           func(o *bigtable.Options) { o.Instance = "i" },
 		`AppProfile "a b" is`:       func(o *bigtable.Options) { o.AppProfile = "a b" },
@@ -44,8 +44,8 @@ func TestOptionsValidate(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	both := bigtable.Options{}
-	require.ErrorContains(t, both.Validate(), "Project is missing")
-	require.ErrorContains(t, both.Validate(), "Instance is missing", "all faults are listed")
+	require.ErrorContains(t, both.Validate(), "Project is required")
+	require.ErrorContains(t, both.Validate(), "Instance is required", "all faults are listed")
 }
 
 func TestOpenWithoutServer(t *testing.T) {

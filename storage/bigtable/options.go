@@ -106,7 +106,7 @@ func (o *Options) Validate() error {
 	}
 	name := func(what, value, pattern, example string) {
 		if value == "" {
-			errs = append(errs, fmt.Errorf("%s is missing", what))
+			errs = append(errs, fmt.Errorf("%s is required", what))
 			return
 		}
 		check(!regexp.MustCompile(pattern).MatchString(value), "%s %q is not a valid name: a valid name looks like %s", what,

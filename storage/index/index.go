@@ -66,10 +66,10 @@ type Options struct {
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Store == nil {
-		errs = append(errs, errors.New("index: Options.Store is missing"))
+		errs = append(errs, errors.New("index: Options.Store is required"))
 	}
 	if o.Schema == nil {
-		errs = append(errs, errors.New("index: Options.Schema is missing"))
+		errs = append(errs, errors.New("index: Options.Schema is required"))
 	}
 	if o.Writer != "" {
 		errs = append(errs, segment.CheckWriter(o.Writer))

@@ -52,8 +52,8 @@ func (o Options) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	check(o.Store == nil, "Store is nil")
-	check(o.Retention == nil, "Retention is nil")
+	check(o.Store == nil, "Store is required")
+	check(o.Retention == nil, "Retention is required")
 	check(o.Interval < 0, "Interval %s is negative", o.Interval)
 	check(o.CheckInterval < 0, "CheckInterval %s is negative", o.CheckInterval)
 	check(o.Share < 0 || o.Share > 1, "Share %g is not in 0…1", o.Share)

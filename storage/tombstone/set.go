@@ -48,7 +48,7 @@ type Options struct {
 func (o Options) Validate() error {
 	var errs []error
 	if o.Store == nil {
-		errs = append(errs, errors.New("tombstone: Options.Store is missing"))
+		errs = append(errs, errors.New("tombstone: Options.Store is required"))
 	}
 	if o.TombstonesMax < 0 {
 		errs = append(errs, fmt.Errorf("tombstone: Options.TombstonesMax is %d; it must not be negative", o.TombstonesMax))

@@ -82,7 +82,7 @@ func New(o Options, starts []string) (*Set, error) {
 		o.Levels = []Level{{SpanMs: MinuteMs, Keep: math.MaxInt32}}
 	}
 	if o.RangesMax < 2 || o.RangesMax > heat.RangesMax || o.Stripes < 1 || o.Key == nil {
-		return nil, fmt.Errorf("keyviz: RangesMax %d is outside 2…%d, Stripes %d is below 1, or Key is missing",
+		return nil, fmt.Errorf("keyviz: Key is required, RangesMax %d must be within 2…%d, and Stripes %d must be at least 1",
 			o.RangesMax, heat.RangesMax, o.Stripes)
 	}
 	s := &Set{opts: o, leaves: []*leaf{{}}, base: 1, nextID: 1}
