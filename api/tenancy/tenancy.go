@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,7 +115,7 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 	switch {
 	case use == None && n > 0:
 		return nil, refuse(http.StatusForbidden, ReasonForbidden,
-			"%q acts for tenant %s; this request affects the whole server", p.Name, strings.Join(p.Tenants, "|"))
+			"%s acts for tenant %s; this request affects the whole server", nameOf(p), strings.Join(p.Tenants, "|"))
 	case use == None, n == 0 && (use == Look || use == NoSeries):
 		return p, nil
 	case n == 0:
@@ -122,8 +123,8 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 		if r.Header.Get(Header) != "" {
 			fault = "is not accepted from this address (--tenants.trust-header)"
 		}
-		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %q acts for none, and the header %s %s",
-			p.Name, Header, fault)
+		return nil, refuse(http.StatusUnauthorized, ReasonNone, "no tenant: %s acts for none, and the header %s %s",
+			nameOf(p), Header, fault)
 	case use != Read && use != NoSeries && n > 1:
 		return nil, refuse(http.StatusBadRequest, ReasonInvalid, "this request is for one tenant, not for %d; name it in the header %s",
 			n, Header)
@@ -134,6 +135,14 @@ func (t *Tenancy) Resolve(r *http.Request, p *principal.Principal, use Use) (*pr
 		}
 	}
 	return t.activity.For(p), nil
+}
+
+// nameOf names the sender of a request in an error.
+func nameOf(p *principal.Principal) string {
+	if p.Name == "" {
+		return "a request without log-in"
+	}
+	return strconv.Quote(p.Name)
 }
 
 // chosen returns the principal with the tenants that the header chooses.
