@@ -12,7 +12,7 @@ import (
 // newRand returns a source whose seed is printed when the test fails; HALITE_SEED repeats a run.
 func newRand(t testing.TB) *rand.Rand { return seeds.Rand(t, 0) }
 
-// awkward are the bytes and characters around which escaping and order may go wrong.
+// awkward holds bytes and characters that easily break escaping or order.
 var awkward = []string{
 	"#", "=", ",", "%", "~", "!", "<", "+", "$", "-", ".", ":", "}", "|", ">", ";", "/", "0", "9", "A", "a", "z", "_", "&",
 	" ",

@@ -17,7 +17,7 @@ type row struct {
 	key  []byte
 }
 
-// randomRows returns rows of one rule; hours are few, so that ranges have rows at their edges.
+// randomRows returns rows of one rule. It uses few hours, so that some rows lie at the edges of ranges.
 func randomRows(r *rand.Rand, rule *Rule, n int) []row {
 	rows := make([]row, n)
 	for i, s := range randomSeries(r, n) {

@@ -39,8 +39,8 @@ func TestRowKeyRoundTrip(t *testing.T) {
 	}
 }
 
-// letters writes a key's fields in an alphabet in which the separators are separate letters: '#' and ',' between the
-// contents ',' and '-', and '=' behind the content '='. It is the order that keys are documented to have.
+// letters writes the fields of a key as numbers that sort as FORMAT.md documents. Separators are extra letters: '#' and ','
+// sort between the plain characters ',' and '-', and the separator '=' sorts after the plain '='.
 func letters(r *Rule, s series, hour int64) []int {
 	const comma, equals = 4*',' + 2, 4*'=' + 1
 	const hash = 4*',' + 1
@@ -51,7 +51,7 @@ func letters(r *Rule, s series, hour int64) []int {
 		}
 	}
 	prefix, name := SplitTenant(s.metric)
-	if prefix != "" { // a mark sorts between the contents ',' and '-'
+	if prefix != "" { // a mark sorts between the plain ',' and '-'
 		out = append(out, 4*','+1)
 		text(TenantOf(prefix))
 		out = append(out, 4*','+1)
@@ -73,7 +73,7 @@ func letters(r *Rule, s series, hour int64) []int {
 		text(tag.Name)
 		out = append(out, equals)
 		if slices.Contains(r.ReversedDomains, tag.Name) && isDomain(tag.Value) {
-			out = append(out, 4*','+1) // the mark sorts between the contents ',' and '-'
+			out = append(out, 4*','+1) // the mark sorts between the plain ',' and '-'
 			text(reverseDomain(tag.Value))
 		} else {
 			text(tag.Value)
@@ -189,7 +189,7 @@ func TestLongTags(t *testing.T) {
 	}
 }
 
-// TestLongestKey has everything at its limit: the metric at its longest, escaped, and promoted tags that do not fit.
+// TestLongestKey makes the longest key: the longest metric, all of it escaped, and promoted tags that do not fit.
 func TestLongestKey(t *testing.T) {
 	rule := &Rule{Pattern: "*", Salts: 1000, Promoted: []string{"p", "q"}}
 	tags := []Tag{{"p", strings.Repeat("y", 900)}, {"q", strings.Repeat("z", 900)}}

@@ -39,7 +39,7 @@ func NewSchema(rules []Rule) (*Schema, error) {
 func DefaultSchema() *Schema {
 	s, err := NewSchema(nil)
 	if err != nil {
-		panic(err) // no rules have no faults
+		panic(err) // an empty list of rules has no faults
 	}
 	return s
 }

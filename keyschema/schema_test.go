@@ -72,7 +72,7 @@ func TestGenerationsCoverTheSpan(t *testing.T) {
 		s, metric := randomSchema(t, r), []string{"m", "m1", "up", "q"}[r.IntN(4)]
 		from := r.Int64N(35) - 3
 		to := from + r.Int64N(35) - 2
-		hour := to // the next hour that has to be covered
+		hour := to // the first hour that no generation has covered yet
 		for i, g := range s.Generations(metric, from, to) {
 			if g.ToHour != hour || g.FromHour > g.ToHour || g.FromHour < max(from, 0) {
 				t.Fatalf("generation %d is %d..%d, next hour is %d of %d..%d", i, g.FromHour, g.ToHour, hour, from, to)

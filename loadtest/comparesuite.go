@@ -8,8 +8,7 @@ import (
 	"halite/loadtest/report"
 )
 
-// instantRepeats is a factor: instant queries of the suite are repeated that many times more often than range queries, because
-// they take little time.
+// instantRepeats multiplies the repeats of instant queries and look-ups in the suite, because each takes little time.
 const instantRepeats = 10
 
 // compareSuite sends each query of the suite to all targets, one target after the other.
@@ -35,7 +34,8 @@ func compareSuite(ctx context.Context, contenders []*contender, opts CompareOpti
 	return out
 }
 
-// compareShape sends one query of the suite. A target that does not know it is asked by its former name.
+// compareShape sends one query of the suite. If a target fails every request, it gets the query with
+// the former names of its functions.
 func compareShape(
 	ctx context.Context, contenders []*contender, q *probe.Query, random *rand.Rand, repeats int, tolerance float64,
 ) (out report.QueryCompared) {

@@ -61,8 +61,8 @@ func Run(ctx, verifyCtx context.Context, target client.Target, opts Options) (*r
 	return r.report, nil
 }
 
-// readingContext returns the context of reading back. It ends with ctx too, unless ctx has already ended the load: one
-// signal ends one phase.
+// readingContext returns the context of reading back. It ends with verifyCtx. It also ends with ctx, unless ctx has ended
+// already: then it ended the load, and one signal ends one phase.
 func readingContext(ctx, verifyCtx context.Context) (context.Context, context.CancelFunc) {
 	reading, cancel := context.WithCancel(verifyCtx)
 	if ctx.Err() == nil {

@@ -170,8 +170,8 @@ func TestAppendRefuses(t *testing.T) {
 	}
 }
 
-// TestDamage cuts chunks off everywhere, flips every bit and appends a byte. Each must give an error or samples that a
-// chunk may hold; nothing may panic.
+// TestDamage truncates chunks at every byte, flips every bit and appends a byte. Decoding never panics. It returns an error,
+// or samples that a chunk may hold.
 func TestDamage(t *testing.T) {
 	r := chunktest.NewRand(t)
 	var d Decoder

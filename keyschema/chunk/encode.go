@@ -161,7 +161,7 @@ func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 	return e.values.Append(append(dst, e.values.Kind()|scaleRaw<<scaleShift))
 }
 
-// appendLeft appends the list of the values that the column omits.
+// appendLeft appends the list of the values that the column omits, if there are any, and sets the flag of the chunk.
 func appendLeft(dst []byte, head int, values []float64, left []int) []byte {
 	if len(left) == 0 {
 		return dst

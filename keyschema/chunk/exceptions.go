@@ -11,7 +11,7 @@ import (
 // are not decimals. The list consists of runs of equal values:
 //
 //	uvarint number of runs
-//	each: uvarint number of column values since the run before, uvarint (length − 1)·8 + code,
+//	for each: uvarint number of column values since the previous run, uvarint (length − 1)·8 + code,
 //	      and for exceptionBits 8 bytes, the bit pattern little-endian
 const (
 	exceptionBits  = 0

@@ -15,7 +15,7 @@ var fleetSizes = []struct {
 }{{120, 2, 15_000, 15}, {240, 3, 15_000, 16}, {60, 12, 60_000, 11}}
 
 // TestFleetSizes checks the size of chunks against the entropy of their values: on average a chunk exceeds it by little
-// more than its first value and its head. With -v it prints all sizes.
+// more than its first value and its header. With -v it prints all sizes.
 func TestFleetSizes(t *testing.T) {
 	for _, size := range fleetSizes {
 		total, bounds, percent := 0.0, 0.0, 0

@@ -24,7 +24,7 @@ const (
 	scaleMask  = 0x0f
 
 	scaleRaw  = 13 // the column holds bit patterns
-	scaleNear = 14 // a byte with the exponent follows, and after the column.Encoder a column of distances in floats
+	scaleNear = 14 // a byte with the exponent follows; a second column holds the distances from the decimals
 	scaleLong = 15 // a byte with the exponent follows
 )
 
@@ -36,8 +36,7 @@ const (
 	sampleBytes   = 8
 )
 
-// intervals are the intervals of regular timestamps that the format byte can hold. 0 means another interval. Never written
-// to.
+// intervals holds the interval of each code in the format byte. Code 0 means that the interval follows. Never written to.
 var intervals = [intervalMask + 1]int64{0, 1000, 5000, 10_000, 15_000, 30_000, 60_000, keyschema.HourMs}
 
 // Errors. Callers wrap both with what is wrong.

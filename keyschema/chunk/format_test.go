@@ -28,7 +28,7 @@ var modeNames = map[column.Mode]string{
 	column.ModeZigzag: "zigzag", column.ModeZigzag2: "zigzag2", column.ModeXor: "xor",
 }
 
-// describe returns the contents of a chunk's head in words.
+// describe returns the contents of a chunk's header in words.
 func describe(t *testing.T, packed []byte) string {
 	h, src, err := parseHeader(packed)
 	if err != nil {

@@ -23,8 +23,8 @@ func phaseBytes(intervalMs int64) int { return (bits.Len64(uint64(intervalMs-1))
 // gridCount is the number of timestamps of an hour on a grid.
 func gridCount(phaseMs, intervalMs int64) int64 { return (keyschema.HourMs-1-phaseMs)/intervalMs + 1 }
 
-// appendRegular appends timestamps at equal intervals and completes the byte before. A single one counts as a grid
-// with the interval of an hour.
+// appendRegular appends timestamps at equal intervals and completes the format byte, the last byte of dst. A single
+// timestamp lies on a grid with the interval of an hour.
 //
 //	uvarint interval, if it has no code
 //	phase: the first timestamp of the grid in the hour, as many bytes as the interval may need

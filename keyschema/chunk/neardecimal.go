@@ -60,7 +60,7 @@ func (n *nearDecimals) find(patterns []int64) bool {
 	return true
 }
 
-// maybeNear tests some of the values; fits is false if one of them is too large for the test.
+// maybeNear reports whether a sample of the values is near decimals. fits is false if a value is too large for the test.
 func maybeNear(patterns []int64, power float64) (near, fits bool) {
 	k := min(len(patterns), nearSamples)
 	for i := range k {

@@ -15,12 +15,12 @@ type jump struct {
 	shiftMs int64
 }
 
-// appendTimes appends irregular timestamps as a column of offsets in the hour. If that is smaller, it appends a grid and a column
-// of the distances from it. The grid jumps where scrapes were missed or their phase changed.
+// appendTimes appends irregular timestamps in the smaller of two forms: a column of offsets in the hour, or a grid and a
+// column of distances from the grid. The grid jumps where scrapes were missed or their phase changed.
 //
 //	byte: bits 0–2 mode, bit 3 = grid, bit 7 = step
-//	grid only: uvarint interval, uvarint number of jumps, each: uvarint samples since the one before, varint shift
-//	column.Encoder
+//	grid only: uvarint interval, uvarint number of jumps, for each: uvarint samples since the previous jump, varint shift
+//	column of offsets or distances
 func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byte {
 	e.offsets = slices.Grow(e.offsets[:0], len(tsMs))
 	for _, ts := range tsMs {

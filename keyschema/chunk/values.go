@@ -2,8 +2,8 @@ package chunk
 
 import "halite/keyschema/column"
 
-// exceptionsFirst is the first byte of values without timestamps that have exceptions. No value column starts with it,
-// because it is not the number of a mode.
+// exceptionsFirst is the first byte that AppendValues writes if there are exceptions. No value column starts with this
+// byte, because no mode has this number.
 const exceptionsFirst = column.ModeMask
 
 // AppendValues appends at least one value of any bit pattern in the encoding of a chunk. The caller stores the number of

@@ -8,8 +8,8 @@ import (
 // A block holds up to blockLen numbers below the limit of its width. Larger numbers are exceptions: the block holds their
 // remainders. Their quotients minus one follow the block.
 //
-//	width byte: bits 0–6 below radixWidth: bits 0..64, the limit is 2^width; from radixWidth on: low bits, a base
-//	byte follows, the limit is base << low bits; bit 7 = has exceptions
+//	width byte, bits 0–6: w = 0..64, the limit is 2^w; or radixWidth + w, a base byte follows, the limit is base << w
+//	width byte, bit 7: the block has exceptions
 //	exceptions byte, if any: bits 0–6 width of the quotients, bit 7 = positions are a bitmap (else a list)
 //	the numbers modulo the limit, packed
 //	positions: a bitmap of one bit a number, or a count byte and the positions packed at positionBits

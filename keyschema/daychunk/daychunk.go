@@ -2,7 +2,7 @@ package daychunk
 
 import "sync"
 
-// Format names the format that [Append] writes. A store of day chunks records it with them.
+// Format names the format that [Append] writes. A store records the name beside its day chunks.
 const Format = "halite.daychunk.1"
 
 // The first byte of a day chunk.
@@ -10,7 +10,7 @@ const (
 	flagVerbatim     = 0x01 // some values are not chunks: a bitmap says which
 	flagTimeHeaders  = 0x02 // there are several time headers
 	flagValueHeaders = 0x04 // there are several value headers
-	flagExceptions   = 0x08 // a bitmap says whose first block has exceptions
+	flagExceptions   = 0x08 // a bitmap says in which chunks the first block has exceptions
 	flagScaled       = 0x10 // references are in units of the finest exponent, not divided by steps
 	flagPredicted    = 0x20 // references are distances from the predictions by slopes and widths
 	flagSlopeNumbers = 0x40 // slopes are stored by their numbers

@@ -44,7 +44,7 @@ func checkRoundTrip(t testing.TB, d *Decoder, values [][]byte) []byte {
 	return blob
 }
 
-// seriesHours packs hours of one series, newest first as rows lie.
+// seriesHours packs hours of one series, newest first, as in a table.
 func seriesHours(t testing.TB, c *chunktest.FleetClass, seed uint64, rows, n int, intervalMs int64) [][]byte {
 	t.Helper()
 	hours, _ := chunktest.FleetHours(seed, c, 1, rows, n, intervalMs)
@@ -146,7 +146,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// checkAny opens any bytes: it must fail or give values, and never panic.
+// checkAny opens any bytes. The Decoder returns an error or values, and never panics.
 func checkAny(t testing.TB, d *Decoder, blob []byte, count int) {
 	if err := d.Open(blob, count); err != nil {
 		if !errors.Is(err, column.ErrCorrupt) {
@@ -266,7 +266,7 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// TestShortForm checks that a few hours of a fleet's series share most of their heads.
+// TestShortForm checks that a few hours of a fleet's series share most of their headers.
 func TestShortForm(t *testing.T) {
 	var d Decoder
 	for i := range chunktest.Fleet {

@@ -16,7 +16,8 @@ type part struct {
 	reference, slope int64
 	width            column.Width // of the first block
 	exceptions       bool         // of the first block
-	// Positions in the day chunk: [from, to) is the body or the verbatim value. The value header belongs at middle.
+	// Positions in the day chunk: [from, to) is the body or the verbatim value. The value header and the column start belong
+	// at middle.
 	from, middle, to int
 }
 
@@ -78,8 +79,8 @@ func (p *part) cutStart(src []byte, v *valueHeader) (rest []byte, ok bool) {
 // valueHeader is a value header and the units of its chunks in the day chunk.
 type valueHeader struct {
 	chunk.ValueHeader
-	referenceUnit int64 // a stored reference times this is the reference in units of the day chunk
-	slopeUnit     int64 // a difference in steps times this is the difference in units of the day chunk
+	referenceUnit int64 // factor from a stored reference to units of the day chunk
+	slopeUnit     int64 // factor from a difference in steps to units of the day chunk
 }
 
 // setUnits sets the units of the headers. scaled asks for one unit in all headers; ok is false if there is none.

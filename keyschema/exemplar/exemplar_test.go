@@ -116,7 +116,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// FuzzExemplars decodes any bytes as a record and as a list. What they decode to is encoded and decoded again.
+// FuzzExemplars decodes any bytes as a record and as a list, and encodes and decodes the results again.
 func FuzzExemplars(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {

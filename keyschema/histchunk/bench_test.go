@@ -146,8 +146,8 @@ func peerEncode(tb testing.TB, samples []Sample) (chunks []chunkenc.Chunk) {
 	return chunks
 }
 
-// peerChunks packs samples into one chunk, or more where the layout does not allow one. The appender writes a chunk again
-// where buckets appear.
+// peerChunks packs samples into one chunk, or into several if their layouts differ too much. If buckets appear, the
+// appender rewrites the chunk.
 func peerChunks(tb testing.TB, samples []Sample) (chunks []chunkenc.Chunk) {
 	var c chunkenc.Chunk = chunkenc.NewHistogramChunk()
 	if samples[0].FH != nil {

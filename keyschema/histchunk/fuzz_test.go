@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzRecord decodes any bytes. What they decode to is encoded and decoded again.
+// FuzzRecord decodes any bytes, and encodes and decodes the result again.
 func FuzzRecord(f *testing.F) {
 	for _, samples := range seedSamples(f) {
 		f.Add(AppendRecord(nil, samples[0]))
@@ -26,7 +26,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzChunk decodes any bytes, and makes random histograms of seed, which it encodes and decodes.
+// FuzzChunk decodes any bytes. It also makes random histograms from seed, and encodes and decodes them.
 func FuzzChunk(f *testing.F) {
 	for i, samples := range seedSamples(f) {
 		encoded, err := new(Encoder).Append(nil, 0, samples)

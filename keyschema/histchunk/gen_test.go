@@ -139,7 +139,7 @@ func randomSamples(r *rand.Rand, hourStartMs int64, n int) []Sample {
 	return samples
 }
 
-// text is a sample as text in which equal bits are equal: floats are bit patterns, and empty slices are nil.
+// text formats a sample so that equal texts mean equal bits: floats are bit patterns, and empty slices are nil.
 type text struct {
 	tsMs                        int64
 	float                       bool

@@ -86,7 +86,7 @@ func (t *Timeline) IntervalMs() float64 { return t.intervalMs }
 // Slots returns the number of series that exist at any one time.
 func (t *Timeline) Slots() int { return t.slots }
 
-// Steps returns the number of steps. If only the clock ends the load, this is the most steps that fit SamplesMax.
+// Steps returns the number of steps. If only the clock ends the load, it returns the largest number within SamplesMax.
 func (t *Timeline) Steps() int { return t.steps }
 
 // TsMs returns the timestamp of a step for a unit with slotsBefore slots before it.
@@ -97,7 +97,8 @@ func (t *Timeline) TsMs(slotsBefore, step int) int64 {
 	return t.startMs + int64(t.intervalMs*(float64(step)+float64(slotsBefore)/float64(t.slots)))
 }
 
-// beginStep returns the timestamp of a step in a load without an interval. The first call for a step decides it.
+// beginStep returns the timestamp of a step in a load without an interval. The first call for a step sets it to the time
+// of the call, or to 1 ms after the previous step if that is later.
 func (t *Timeline) beginStep(step int) int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

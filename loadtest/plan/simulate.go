@@ -154,8 +154,8 @@ func merged(tablets []tablet, full float64) []tablet {
 	return out
 }
 
-// assign places tablets on nodes at random and by load. largest is the number of nodes with tablets of the largest metric
-// when placed by load.
+// assign places tablets on nodes, first at random and then by load. largest is the number of nodes with tablets of the
+// largest metric in the placement by load.
 func (s *Simulation) assign(rng *rand.Rand, tablets []tablet) (p Placement, largest int) {
 	random, balanced := make([]float64, s.Nodes), make([]float64, s.Nodes)
 	for _, t := range tablets {

@@ -110,7 +110,7 @@ func (s *suite) item(op string) {
 	switch {
 	case item == parser.EQL_REGEX || item == parser.NEQ_REGEX || item == parser.TRIM_UPPER || item == parser.TRIM_LOWER ||
 		item == parser.AT:
-		// of matchers, of native histograms, and a modifier
+		// These are not binary operators of floats: two belong to matchers, two to native histograms, and @ is a modifier.
 	case item.IsSetOperator():
 		s.add(op, "sum($V "+op+" $V offset 5m)")
 		s.add(op+" on", "sum($V "+op+" on (instance) node_load1)")

@@ -11,7 +11,7 @@ type Result struct {
 	ReadBy string `json:"read_by"`
 	// Checked samples were acknowledged and looked for. Missing samples were not found. Different samples have a value
 	// that no acknowledged write explains. NearlyEqual samples are the different ones whose relative error is below
-	// 1e-9; they point to a server that rounds.
+	// 1e-9, which indicates that the server rounds.
 	Checked     int64 `json:"checked_samples"`
 	Missing     int64 `json:"missing_samples"`
 	Different   int64 `json:"different_samples"`
