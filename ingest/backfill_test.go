@@ -52,8 +52,8 @@ func TestBackfillLeavesFewFiles(t *testing.T) {
 	r.close()
 }
 
-// TestBacklogGoesAtOnce checks that large rows of long ago are flushed while they still grow. Rows of the last closed
-// hour wait for their flush, and small old rows wait until they are idle.
+// TestBacklogGoesAtOnce checks that large old rows are flushed while they still grow. Rows of the last closed hour wait
+// for the flush of that hour, and small old rows wait until they are idle.
 func TestBacklogGoesAtOnce(t *testing.T) {
 	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) {

@@ -123,8 +123,8 @@ func TestTimesWithinBoundsAreTaken(t *testing.T) {
 	}
 }
 
-// TestBadExemplarsAreCountedSilently sends a request of 1.0. Its sender would mistake a rejection for one of its
-// samples.
+// TestBadExemplarsAreCountedSilently sends bad exemplars by remote write 1.0. The server counts them but does not report
+// them, because the sender would take the report for rejected samples.
 func TestBadExemplarsAreCountedSilently(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), nil)
 	ts := series(upNames, sample(startMs, 1))

@@ -153,8 +153,8 @@ func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 	r.close()
 }
 
-// TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power. Later chunks must not
-// get the same numbers.
+// TestRunNumbersSurviveCrash loads rows as files, which are durable at once, and cuts the power. Later chunks must get
+// other sequence numbers.
 func TestRunNumbersSurviveCrash(t *testing.T) {
 	fs, c := vfs.NewCrashableMem(), ingesttest.NewClock()
 	r := openRig(t, fs, c, nil)

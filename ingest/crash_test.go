@@ -28,8 +28,8 @@ func crashSeeds(t *testing.T) (first, count uint64) {
 	return seeds.Range(t, seeds.Default{Full: 500, Short: 10})
 }
 
-// history holds all values written to one timestamp, in order. The values before acked were acknowledged, or an acknowledged
-// value came after them.
+// history holds all values written to one timestamp, in order. Value acked−1 is the last acknowledged one. Crashes may lose
+// the values after it, and the values before it no longer matter.
 type history struct {
 	bits  []uint64
 	acked int
@@ -46,7 +46,7 @@ func newOracle() *oracle {
 	return &oracle{series: map[string]map[int64]*history{}, labels: map[string]labels.Labels{}}
 }
 
-// begin notes writes before they are sent and returns how to note their acknowledgement.
+// begin records writes before they are sent. The caller calls acknowledge when they are acknowledged.
 func (o *oracle) begin(samples []Sample) (acknowledge func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -249,7 +249,7 @@ func (c *crashRun) run(r *rig) error {
 		errs <- c.flush(r, rng)
 	}()
 	running.Wait()
-	// Both ended early, so the power goes while nothing runs.
+	// Writers and flusher have ended before the cut, so the power goes while nothing runs.
 	c.cutPower(0, 1)
 	close(errs)
 	for err := range errs {

@@ -219,8 +219,8 @@ func (m *deletionModel) delete(d deletion.Request) {
 	}
 }
 
-// check compares samples of all series, and the series, names and values of each hour and the whole. While a deletion is pending
-// lists may show more.
+// check compares the samples of all series. It also compares the lists of series, label names and label values, for each hour
+// and for all hours together. While a deletion is pending, the lists may show more.
 func (m *deletionModel) check(t testing.TB, r *rig, hours []int64) {
 	t.Helper()
 	ctx := context.Background()

@@ -39,7 +39,7 @@ type crashDriver struct {
 	rng   *rand.Rand
 	start int64
 	model *deletionModel
-	// during names the current operation. model is the state before it, after the state after it.
+	// during names the current operation. model holds the data before it, and after the data after it.
 	during string
 	after  *deletionModel
 }
@@ -118,7 +118,7 @@ func same(a, b *deletionModel) bool {
 	return slices.EqualFunc(a.columns, b.columns, func(a, b column) bool { return maps.Equal(a, b) })
 }
 
-// step does one operation. If the power goes meanwhile, the operation counts as unfinished.
+// step does one operation. If the power fails during the operation, it counts as unfinished.
 func (d *crashDriver) step(run *crashRun) {
 	ctx := context.Background()
 	d.after = d.model.clone()

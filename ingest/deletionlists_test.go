@@ -16,7 +16,7 @@ import (
 	"halite/keyschema"
 )
 
-// listsRig is a closed day and an open one with three series of two metrics.
+// listsRig makes a rig with three series of two metrics, on a closed day and on an open day.
 func listsRig(t *testing.T, fs vfs.FS, c *ingesttest.Clock) (r *rig, closedMs, openMs int64) {
 	r, err := deletionRig(t, fs, c, nil)
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func listsRig(t *testing.T, fs vfs.FS, c *ingesttest.Clock) (r *rig, closedMs, o
 	return r, closedMs, openMs
 }
 
-// requireLists compares the values of a label and the number of series at two times with what they should be.
+// requireLists compares the values of a label and the number of series at each time with the expected ones.
 func (r *rig) requireLists(values []string, series int, atMs ...int64) {
 	r.t.Helper()
 	for _, ms := range atMs {
@@ -52,8 +52,8 @@ func (r *rig) requireLists(values []string, series int, atMs ...int64) {
 	}
 }
 
-// TestListsFollowDeletion: the lists of closed and open days show a deleted series until IndexDelay and a run of the job have
-// passed, and not longer.
+// TestListsFollowDeletion: the lists of closed and open days show a deleted series until IndexDelay has passed and the job has
+// run, but not longer.
 func TestListsFollowDeletion(t *testing.T) {
 	c := ingesttest.NewClock()
 	r, closedMs, openMs := listsRig(t, vfs.NewMem(), c)

@@ -59,7 +59,7 @@ func openPair(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)
 	return r, nil
 }
 
-// storeCopy is a copy of a disk, with the samples acknowledged by then.
+// storeCopy is a copy of a disk. acked has the samples that were acknowledged at that time.
 type storeCopy struct {
 	fs    *vfs.MemFS
 	acked map[string]map[int64]int
@@ -87,7 +87,7 @@ func (l *lifetime) open() {
 	require.NoError(l.t, err)
 }
 
-// write writes samples that no copy before has.
+// write writes samples that no earlier copy has.
 func (l *lifetime) write() {
 	var samples []Sample
 	for range 20 {
@@ -199,11 +199,11 @@ func replaceFile(t *testing.T, fs vfs.FS, path string, content []byte) {
 // copies are copies of one store's disk, in the order of time, and copies of other stores.
 type copies struct {
 	uncut, old, restarted, killed, now, clean storeCopy
-	// diverged has other writes after old; stranger is another store.
+	// diverged continues from old with other writes; stranger is another store.
 	diverged, stranger storeCopy
 }
 
-// makeCopies lets a store live.
+// makeCopies runs a store, and copies its disk at several moments.
 func makeCopies(t *testing.T) (l *lifetime, c copies) {
 	l = newLifetime(t)
 	l.write()
@@ -320,7 +320,8 @@ func requireAccepted(
 	r.close()
 }
 
-// realStore is a store with several table files and segments that lost power; and the same after a clean end.
+// realStore makes a store with several table files and segments. It returns the disk after a power failure, and after a clean
+// end.
 func realStore(t *testing.T) (l *lifetime, crashed, clean storeCopy) {
 	l = newLifetime(t)
 	for range 3 {

@@ -227,7 +227,7 @@ func TestMemoryPressureFlushesClosedThenLargest(t *testing.T) {
 	r.close()
 }
 
-// failingStore refuses writes while its test asks it to. It can also apply a write and report a failure.
+// failingStore refuses writes while the test sets it so. It can also apply a write and report a failure.
 type failingStore struct {
 	storage.Store
 	fail, lie bool
@@ -360,7 +360,8 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	c := ingesttest.NewClock()
 	fs := vfs.NewCrashableMem()
 	r := openRig(t, fs, c, nil)
-	// The series' record is in the first segment, which goes; a sample of it is in the second, which an open row keeps.
+	// The first segment holds the record of the series, and the server removes it. The second one holds a sample of the series,
+	// and an open row keeps it.
 	open := labels.FromStrings("__name__", "open")
 	r.write(series(upNames, sample(startMs-1, 1)))
 	_, err := r.log.Rotate()
@@ -430,7 +431,7 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 		fs = next
 		r = openRig(t, fs, c, nil)
 		r.requireSeries(up, want)
-		// Drop the first segment, and with it the record of the old number; its samples are in the second, too.
+		// Drop the first segment, and with it the record of the old number. The second segment holds samples of this number, too.
 		flushOld(open)
 		r.flusher.Lock()
 		require.NoError(t, r.flusher.Checkpoint(ctx, true))

@@ -42,12 +42,12 @@ func (k kindsOf) histogram(s histchunk.Sample) {
 	k[at] = fmt.Sprintf("%x", histchunk.AppendRecord(nil, s))
 }
 
-// exemplar keys exemplars by value as well: several may have one time.
+// exemplar adds an exemplar. Its key has the value as well, because several exemplars may have one time.
 func (k kindsOf) exemplar(e exemplar.Exemplar) {
 	k[kindKey(keyschema.Exemplars, e.TsMs)+" "+fmt.Sprint(e.Value)] = e.Labels.String()
 }
 
-// readKinds reads a series as a query does: table, then head, the head winning.
+// readKinds reads a series as a query does: first the table, then the head. The head wins.
 func (r *rig) readKinds(ls labels.Labels) (kindsOf, error) {
 	out := kindsOf{}
 	err := r.find(ls, func(ctx context.Context, s index.Series, tags []keyschema.Tag) error {

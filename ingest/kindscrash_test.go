@@ -17,7 +17,7 @@ import (
 	"halite/storage/storagetest/crashfs"
 )
 
-// kindsCut cuts the power at an operation of the file system, and remembers what was acknowledged by then.
+// kindsCut cuts the power at an operation of the file system. It keeps the samples that were acknowledged before the cut.
 type kindsCut struct {
 	fs      *vfs.MemFS
 	links   sync.RWMutex
@@ -56,7 +56,7 @@ func (c *kindsCut) happened() bool {
 	return c.crashed != nil
 }
 
-// ack notes that everything that the model has written is acknowledged.
+// ack records all writes of the model so far as acknowledged.
 func (c *kindsCut) ack(m *kindsModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -66,8 +66,8 @@ func (c *kindsCut) ack(m *kindsModel) {
 	}
 }
 
-// TestKindsSurvivePowerCut cuts the power within writes, flushes and checkpoints. Replay in little memory, which flushes beside
-// it, restores every acknowledged sample, and nothing that nobody wrote.
+// TestKindsSurvivePowerCut cuts the power during writes, flushes and checkpoints. The replay has little memory, so it flushes
+// meanwhile. It restores every acknowledged sample, and no sample that nobody wrote.
 func TestKindsSurvivePowerCut(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"halite/ingest/ingesttest"
 )
 
-// TestShuffledSendersAreUnderstood sends series in another order each time, with new ones, several samples of one,
-// samples out of bounds and metadata. It sends the same to another ingester series by series. Both hold the same
+// TestShuffledSendersAreUnderstood sends series in another order each time. The requests also have new series, several samples
+// of a series, samples out of bounds, and metadata. A second ingester gets the same series one by one. Both hold the same
 // samples.
 func TestShuffledSendersAreUnderstood(t *testing.T) {
 	ctx := context.Background()
@@ -38,7 +38,7 @@ func TestShuffledSendersAreUnderstood(t *testing.T) {
 		rng.Shuffle(len(req.Timeseries), func(i, j int) {
 			req.Timeseries[i], req.Timeseries[j] = req.Timeseries[j], req.Timeseries[i]
 		})
-		// Twice in one request: the later wins.
+		// A series that occurs twice in a request: the later sample wins.
 		again := req.Timeseries[0]
 		again.Samples = []prompb.Sample{sample(startMs+int64(round), -1)}
 		req.Timeseries = append(req.Timeseries, again)

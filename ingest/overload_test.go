@@ -18,7 +18,7 @@ import (
 	"halite/ingest/ingesttest"
 )
 
-// flood is senders that write flat out, each to its own series, and remember what was acknowledged.
+// flood has senders that write as fast as they can, each to its own series. It records the acknowledged samples.
 type flood struct {
 	r        *rig
 	acked    []column // by sender
@@ -31,7 +31,7 @@ func (f *flood) names(sender int) []string {
 	return []string{"__name__", "f", "sender", fmt.Sprint(sender)}
 }
 
-// send writes a request of 200 samples until it is taken or ctx ends. Senders retry far sooner than Retry-After says.
+// send writes a request of 200 samples until the server accepts it or ctx ends. It retries far sooner than Retry-After says.
 func (f *flood) send(ctx context.Context, sender, k int) error {
 	ts := series(f.names(sender))
 	for n := k * 200; n < (k+1)*200; n++ {

@@ -16,8 +16,8 @@ import (
 	rollupstore "halite/rollup/store"
 )
 
-// TestAgesThatGrow retires samples by a short age and opens with a longer one. Neither a late sample nor a deletion
-// near them removes their states, and both report their work.
+// TestAgesThatGrow lets samples expire by a short age and opens the store with a longer one. Neither a late sample nor a
+// deletion near the expired samples removes their states, and both report their work.
 func TestAgesThatGrow(t *testing.T) {
 	ctx, fs, c := context.Background(), vfs.NewMem(), ingesttest.NewClock()
 	day := c.Now().UnixMilli()/dayMs + 1
@@ -99,7 +99,7 @@ func (r *statesRig) withStates(ls labels.Labels, day int64) (hours []int64) {
 	return hours
 }
 
-// listed tells whether any series is in the hour that begins then.
+// listed reports whether the index lists any series in an hour.
 func (r *statesRig) listed(fromMs int64) bool {
 	r.t.Helper()
 	found, err := r.index.Select(context.Background(), nil, fromMs, fromMs+keyschema.HourMs-1)

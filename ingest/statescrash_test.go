@@ -39,7 +39,7 @@ type statesDriver struct {
 	fs    vfs.FS
 	rng   *rand.Rand
 	model *statesModel
-	// during names the current operation. model is the state before it, after the state after it.
+	// during names the current operation. model holds the data before it, and after the data after it.
 	during string
 	after  *statesModel
 	nextID uint64 // before the operation under way
@@ -143,7 +143,7 @@ func (d *statesDriver) work() error {
 	}
 }
 
-// step does one operation. If the power goes meanwhile, the operation counts as unfinished.
+// step does one operation. If the power fails during the operation, it counts as unfinished.
 func (d *statesDriver) step(run *crashRun) {
 	ctx := context.Background()
 	d.after, d.nextID = d.model.clone(), d.r.set.NextID()

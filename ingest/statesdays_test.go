@@ -103,7 +103,7 @@ func (r *daysRig) selectOne(ls labels.Labels) (found []index.Series) {
 	return found
 }
 
-// hoursOf are the hours of the day in which a series is listed.
+// hoursOf returns the hours of the day in which the index lists a series.
 func (r *daysRig) hoursOf(ls labels.Labels) (hours []int64) {
 	r.t.Helper()
 	for _, s := range r.selectOne(ls) {
@@ -152,7 +152,7 @@ func TestDeletedDays(t *testing.T) {
 			require.NoError(t, r.deleter.CleanIndex(ctx))
 			check("deleted")
 			needed, _ := r.tiers.OldestNeeded(keyschema.Hours)
-			cut := name != "the whole day" && name != "after the last" // which finds nothing to delete
+			cut := name != "the whole day" && name != "after the last" // a deletion after the last sample finds nothing to delete
 			require.Equal(t, cut, needed <= r.day, "hours from which the rest of a day is to be computed")
 			_, err = r.CleanTombstones(ctx)
 			require.NoError(t, err)

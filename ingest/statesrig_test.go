@@ -29,8 +29,8 @@ import (
 	"halite/storage/tombstone"
 )
 
-// statesRig is a rig with states of hours and days, which are kept longer than samples, and a sweeper of rules. Jobs run
-// when a test says so.
+// statesRig is a rig with states of hours and days and a sweeper. It keeps states longer than samples. Jobs run only when a
+// test calls them.
 type statesRig struct {
 	*rig
 	tiers   *job.Rollups
@@ -41,7 +41,7 @@ type statesRig struct {
 
 const ageDay = keyschema.Age(24 * time.Hour)
 
-// randomAges makes rules by which some metrics are kept shorter than others.
+// randomAges makes rules that keep some metrics for a shorter time than others.
 func randomAges(rng *rand.Rand) (rules []keyschema.Rule) {
 	for n := range 3 {
 		raw := ageDay * keyschema.Age(1+rng.IntN(2))
@@ -125,7 +125,7 @@ type statesModel struct {
 	// stated has, by series, the hours whose states must equal the states of the model's samples. All these samples
 	// were in the tables when the job ran.
 	stated []map[int64]bool
-	// statedDays likewise, of days.
+	// statedDays has the same for days.
 	statedDays []map[int64]bool
 	// taken has, by tier and series, the first hour that every age so far has kept. Ages change with each restart.
 	taken *[keyschema.TierCount]map[int]int64
@@ -197,7 +197,7 @@ func (m *statesModel) state(n int, fromMs, toMs int64) rollup.State {
 	return rollup.Compute(tsMs, values)
 }
 
-// check compares samples, states and lists with the model. worked says that the job has nothing left to do.
+// check compares samples, states and lists with the model. worked means that the job has nothing left to do.
 func (m *statesModel) check(r *statesRig, from, to int64, worked bool) {
 	r.t.Helper()
 	for n, ls := range m.labels {
@@ -264,7 +264,7 @@ func (m *statesModel) checkStates(r *statesRig, n int, from, to int64, worked bo
 	r.states(m.labels[n], rollupstore.Hours, from, to, func(hour int64, known bool, s rollup.State) {
 		want := m.state(n, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 		switch {
-		case inHead[hour]: // which readers ask first
+		case inHead[hour]: // readers use the samples in the head
 		case !known:
 			must := worked && hour <= closed && hour >= keptHours && want.Count > 0 && (hour >= keptRaw || m.stated[n][hour])
 			require.False(r.t, must, "state of hour %d of %s is missing; raw is kept from %d on", hour, m.labels[n], keptRaw)

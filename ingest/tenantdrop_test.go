@@ -51,7 +51,7 @@ func (r *rig) writeAs(rng *rand.Rand, tenant string, into map[string]column) err
 	return nil
 }
 
-// columns returns the floats of all series that the index lists, but histograms.
+// columns returns the floats of all series in the index, except series of histograms.
 func (r *rig) columns() map[string]column {
 	r.t.Helper()
 	found, err := r.index.Select(context.Background(), nil, 0, keyschema.TimeMaxMs)
@@ -175,7 +175,7 @@ func dropTenantSeed(t *testing.T, seed uint64) {
 	run.armed.Store(true)
 	_, err = r.DropTenant(ctx, doomed)
 	require.NoError(t, err)
-	whole := run.left.Load() > 0 // the drop was complete when the power went
+	whole := run.left.Load() > 0 // the drop was complete before the power cut
 	run.cutPower(0, 1)
 	r.close()
 

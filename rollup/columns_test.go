@@ -53,7 +53,7 @@ func TestComputeFields(t *testing.T) {
 			rising = rising && (i == 0 || !(v < values[i-1]))
 		}
 		if rng.IntN(3) == 0 {
-			plain, rising = false, false // not known
+			plain, rising = false, false // the reader may not know these properties
 		}
 		want := rollup.Compute(tsMs, values)
 		fn := rollup.Func(rng.IntN(int(rollup.Changes) + 1))

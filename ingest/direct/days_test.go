@@ -26,7 +26,7 @@ type sharedDay struct {
 func newSharedDay(t *testing.T) *sharedDay {
 	w := &sharedDay{sharedStates: newSharedStates(t, 1)}
 	for _, n := range w.nodes {
-		n.opts.WriteTimeout = time.Minute // no server is killed, and others work in the middle of its writes
+		n.opts.WriteTimeout = time.Minute // no server is killed, and other servers work during its writes
 	}
 	w.startMs = (w.clock.Ms.Load()/dayMs + 1) * dayMs
 	w.clock.Ms.Store(w.startMs + dayMs - 1)
@@ -56,7 +56,7 @@ func (w *sharedDay) put(n *Direct, hour int64) {
 	require.NoError(w.t, err)
 }
 
-// retire expires a family as retention does.
+// retire drops the expired data of a family, as retention does.
 func (w *sharedDay) retire(table, family string) {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -76,7 +76,7 @@ func (w *sharedDay) retire(table, family string) {
 	require.NoError(w.t, of.Apply(ctx, muts))
 }
 
-// listed are the hours of the day in which a server lists the series.
+// listed returns the hours of the day in which a server lists the series.
 func (w *sharedDay) listed(n *Direct) (hours []int64) {
 	w.t.Helper()
 	found, err := n.Index().Select(w.t.Context(), nil, w.startMs, w.startMs+dayMs-1)
@@ -87,15 +87,15 @@ func (w *sharedDay) listed(n *Direct) (hours []int64) {
 	return hours
 }
 
-// deletion is of a part of hour 10.
+// deletion returns a deletion of the first second of hour 10.
 func (w *sharedDay) deletion() deletion.Request {
 	m := labels.MustNewMatcher(labels.MatchEqual, "n", "1")
 	fromMs := w.startMs + 10*keyschema.HourMs
 	return deletion.Request{Selectors: [][]*labels.Matcher{{m}}, FromMs: fromMs, ToMs: fromMs + 1000}
 }
 
-// TestDirectDeletedDays deletes a part of a day that has only its state left. All hours of the series go, except one to which
-// another server writes during the deletion.
+// TestDirectDeletedDays deletes a part of a day. Only the state of the day is left. The index drops all hours of the series,
+// except the hour to which another server writes during the deletion.
 func TestDirectDeletedDays(t *testing.T) {
 	for moment := range 12 {
 		t.Run(fmt.Sprint("at write ", moment), func(t *testing.T) {
@@ -126,7 +126,7 @@ func TestDirectDeletedDays(t *testing.T) {
 					require.Contains(t, w.listed(n), int64(5))
 				}
 			}
-			// A server that announces one hour of a day may bring others back until the next cleaning.
+			// If a server announces one hour of a day, other hours may reappear until the next cleaning.
 			w.settle(w.nodes[0])
 			for _, n := range w.nodes {
 				require.NoError(t, n.refresh(t.Context()))

@@ -33,12 +33,12 @@ import (
 	"halite/storage/tombstone"
 )
 
-// hookStore asks hook before each write of a table; the errors fail the write before or after it took effect, and partial
-// makes an Apply leave out rows.
+// hookStore calls hook before each write of a table. Error before fails the write before it takes effect, error after fails it
+// afterwards, and partial makes an Apply leave out rows.
 type hookStore struct {
 	storage.Store
 	hook func() (before, after error, partial bool)
-	dead atomic.Bool // its user was killed: its calls have no effect
+	dead atomic.Bool // the server that uses the store was killed, so its calls have no effect
 }
 
 func (s *hookStore) runHook() (before, after error, partial bool) {
@@ -123,7 +123,7 @@ type belief struct {
 	acked  bool
 	events int // beginnings and ends of writes and deletions
 	open   int // writes under way
-	cuts   int // deletions that have begun
+	cuts   int // begun deletions that cover the sample
 }
 
 // directWorld has several servers over the same tables.
@@ -136,7 +136,7 @@ type directWorld struct {
 	nodes  []*Direct
 	faults bool
 	depth  int
-	busy   *Direct // a server during whose write others work
+	busy   *Direct // the server that writes while others work
 	value  float64
 	book   map[place]*belief
 	acked  int
@@ -146,7 +146,7 @@ type directWorld struct {
 
 	// reach is how far back samples and deletions lie, in milliseconds.
 	reach int64
-	// hook is in place of interfere.
+	// hook replaces interfere, if it is set.
 	hook func() (before, after error, partial bool)
 	// extend adds the other parts of a server.
 	extend func(o *Options, set *tombstone.Set, hooks *hookStore)
@@ -261,8 +261,8 @@ func (w *directWorld) write(n *Direct) {
 	for p, events := range begun {
 		b := w.book[p]
 		if err == nil {
-			b.acked = b.acked || b.cuts == cuts[p] // a deletion at the same time may come later
-			if b.events == events && b.open == 1 { // no other write of it meanwhile
+			b.acked = b.acked || b.cuts == cuts[p] // a concurrent deletion may come later
+			if b.events == events && b.open == 1 { // no other write of the sample ran meanwhile
 				b.values = map[float64]bool{values[p]: true}
 			}
 		}
@@ -299,7 +299,7 @@ func (w *directWorld) delete(n *Direct) {
 		if !concerned(p) {
 			continue
 		}
-		if b.acked = false; err == nil && b.open == 0 && b.events == begun[p] { // no write of it meanwhile
+		if b.acked = false; err == nil && b.open == 0 && b.events == begun[p] { // no write of the sample ran meanwhile
 			b.values = map[float64]bool{}
 		}
 		b.events++
@@ -417,7 +417,7 @@ func TestDirectAndCompactor(t *testing.T) {
 	t.Logf("%d writes acknowledged, %d failed; %d deletions, %d cleaned under way", acked, failed, cuts, clean)
 }
 
-// revisit writes a sample to each row once more, so that rows with leftovers of failed writes have a note, too.
+// revisit writes one more sample to each row. So rows that hold only cells of failed writes get a note, too.
 func (w *directWorld) revisit() {
 	seen := map[place]bool{}
 	places := slices.SortedFunc(maps.Keys(w.book), func(a, b place) int {
@@ -530,12 +530,12 @@ func TestDirectGuard(t *testing.T) {
 // TestSequenceOfServers: no two servers get the same number, even if reservations fail.
 func TestSequenceOfServers(t *testing.T) {
 	w := newDirectWorld(t, 3, 3)
-	w.depth, w.faults = 1, true // faults without others in between
+	w.depth, w.faults = 1, true // writes fail, and no other server works during them
 	given := map[uint32]bool{}
 	for range 4000 {
 		n := w.nodes[w.rng.IntN(len(w.nodes))]
 		above := uint32(0)
-		for n := range given { // any of them
+		for n := range given { // any number so far
 			above = n
 			break
 		}
@@ -550,7 +550,7 @@ func TestSequenceOfServers(t *testing.T) {
 	}
 }
 
-// logger writes the log lines of servers to the test's output, if the test runs by name.
+// logger writes the log lines of servers to the test's output, if HALITE_SEED replays a seed.
 func (w *directWorld) logger() *slog.Logger {
 	if os.Getenv("HALITE_SEED") == "" {
 		return nil

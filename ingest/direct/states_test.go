@@ -27,7 +27,7 @@ type sharedStates struct {
 	*directWorld
 	of     map[*Direct]*job.Rollups
 	hooks  map[*Direct]*hookStore
-	made   *job.Rollups // by extend, of the server that is being started
+	made   *job.Rollups // the rollups that open made last, for the server that starts
 	hooked *hookStore
 	holder *job.Rollups // holder of the lease; others may believe that they hold it
 	killed int
@@ -60,7 +60,7 @@ func (w *sharedStates) open(o *Options, set *tombstone.Set, hooks *hookStore) {
 		},
 	}, job.Options{Settle: -1, Share: 1, BatchBytes: 500})
 	require.NoError(w.t, err)
-	o.WriteTimeout = 50 * time.Millisecond // of one that was killed
+	o.WriteTimeout = 50 * time.Millisecond // a killed server gives up after this time
 	o.Store, o.States, o.Fresh = mine.Invalidating(set.Store()), mine, mine.Refresh
 	w.made, w.hooked = mine, hooks
 }
@@ -90,7 +90,7 @@ func (w *sharedStates) act(n *Direct) {
 		_ = n.Pack(ctx)
 	case 8, 9, 10:
 		switch {
-		case w.depth > 0: // no server pauses for long, see the limits of compactor and rollups
+		case w.depth > 0: // a server that pauses for longer breaks the limits of compactor and rollups
 			w.clock.Advance(time.Duration(w.rng.IntN(20)) * time.Second)
 		case w.rng.IntN(3) == 0:
 			w.clock.Advance(time.Duration(w.rng.IntN(5)) * time.Hour)
@@ -102,7 +102,7 @@ func (w *sharedStates) act(n *Direct) {
 			w.holder = w.of[n]
 		}
 	case 12:
-		if w.depth > 0 && w.rng.IntN(2) == 0 { // in the middle of what it does
+		if w.depth > 0 && w.rng.IntN(2) == 0 { // kill the server during its operation
 			w.hooks[w.busy].dead.Store(true)
 		}
 	default:
@@ -110,7 +110,7 @@ func (w *sharedStates) act(n *Direct) {
 	}
 }
 
-// bury replaces a server that was killed.
+// bury replaces the servers that were killed.
 func (w *sharedStates) bury() {
 	for i, n := range w.nodes {
 		if !w.hooks[n].dead.Load() {
@@ -205,9 +205,9 @@ func (w *sharedStates) settle(n *Direct) {
 	require.Zero(w.t, n.opts.Tombstones.Len())
 }
 
-// TestDirectStates runs servers that write, delete, clean, pack and compute rollups in the middle of each other's writes,
-// fail, act without their turn, and are killed. Whenever no write is running, the states that each server uses equal the
-// states of the samples. Deletions are dropped in the end, and no deleted sample returns to samples or states.
+// TestDirectStates runs servers that write, delete, clean, pack and compute rollups during each other's writes. Servers fail,
+// act without the lease, and are killed. Whenever no write is running, the states that each server uses equal the states of
+// the samples. In the end all deletions are dropped, and no deleted sample has returned to samples or states.
 func TestDirectStates(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 4, Short: 2})
 	total := sharedStates{directWorld: &directWorld{}}

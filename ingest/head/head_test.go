@@ -561,7 +561,7 @@ func freeze(h *head.Head, stripe int, pick func(head.RowInfo) bool) []head.Row {
 	return h.Freeze(nil, h.SelectRows(nil, stripe, pick))
 }
 
-// benchmarkAppend appends one sample to each of the series per round, 15 s apart but for some milliseconds.
+// benchmarkAppend appends one sample to each series in each round. Rounds are 15 s apart, with some milliseconds of jitter.
 func benchmarkAppend(b *testing.B, series int, jitterMs int64) {
 	h := newHead(b, head.Options{Stripes: 16, RowBytesMax: 1 << 18}, series)
 	s := &writer{}

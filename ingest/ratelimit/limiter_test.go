@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// load sends requests of some samples every step for a time, and returns the samples that passed.
+// load sends a request of some samples at every step for some time. It returns the number of samples that passed.
 func load(l *Limiter, from time.Time, span, step time.Duration, samples int) (passed, over int) {
 	for at := time.Duration(0); at < span; at += step {
 		now := from.Add(at)

@@ -34,7 +34,7 @@ type journal struct {
 	acked uint64
 }
 
-// append appends the next number, retrying nothing.
+// append appends the next number. It does not retry.
 func (j *journal) append(size int) (uint64, Position, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -188,7 +188,7 @@ func crashOnce(fs *vfs.MemFS, rng *rand.Rand) (*vfs.MemFS, ReplayStats, error) {
 	if n < acked {
 		return nil, stats, fmt.Errorf("%d was acknowledged, the log ends at %d", acked, n)
 	}
-	// Half of the time the next generation begins with a log that nobody closed.
+	// In half of the cases nobody closes the log before the next generation.
 	next := crashed
 	if rng.IntN(2) == 0 {
 		next = crashed.CrashClone(vfs.CrashCloneCfg{})

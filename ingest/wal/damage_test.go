@@ -85,8 +85,8 @@ func (s *specimen) files(t testing.TB) []string {
 	return names
 }
 
-// at returns the offset of damage that a reader must report for a changed byte, and the number of the frame that it damages
-// (0: the file's header).
+// at returns the offset of damage that a reader must report for a changed byte. number is the number of the damaged frame, 0
+// for the header of the file.
 func (s *specimen) at(t testing.TB, name string, offset int64) (frameOffset int64, number uint64) {
 	if offset < headerBytes {
 		return 0, 0

@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCrashDuringSalvage: the power goes at each operation of a start that accepts a loss. The damage is then as it
-// was, or healed, and accepting it again gives the same frames.
+// TestCrashDuringSalvage cuts the power at each operation of a start that accepts a loss. The damage is then unchanged or
+// repaired, and a start that accepts it again gives the same frames.
 func TestCrashDuringSalvage(t *testing.T) {
 	s := newSpecimen(t, false)
 	broken := s.copy()

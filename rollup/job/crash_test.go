@@ -45,7 +45,7 @@ type logged struct {
 	samples map[int64]float64
 }
 
-// crashRun is one life of the rig, up to the power cut.
+// crashRun is one run of the rig, up to the power cut.
 type crashRun struct {
 	rng     *rand.Rand
 	fs      *vfs.MemFS
@@ -138,7 +138,7 @@ func (c *crashRun) live(t *testing.T, r *rig, all []*series, replay []logged) (h
 			c.mu.Unlock()
 		}
 	}
-	c.cutPower(0, 1) // no cut has come, so the run ends without one
+	c.cutPower(0, 1) // the run has ended before the power cut
 	for {
 		worked, err := r.Step(ctx)
 		if err != nil {

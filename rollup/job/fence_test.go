@@ -104,9 +104,9 @@ func (p *process) state(t *testing.T) (s rollup.State, known bool) {
 	return s, known
 }
 
-// TestSuspendedProcessIsFenced suspends a process in the middle of a write of states that do not reflect a deletion.
-// Another process takes over. It waits until the write must have ended, and computes the written states again. Only then
-// may the deletion be removed. Further writes of the suspended process fail.
+// TestSuspendedProcessIsFenced suspends a process during a write of states that do not reflect a deletion. Another process
+// takes over. It waits until the write must have ended, and then recomputes the written states. Only after that may the
+// deletion be removed. Further writes of the suspended process fail.
 func TestSuspendedProcessIsFenced(t *testing.T) {
 	clock := newClock(firstDay + 2)
 	now := func() time.Time { return time.UnixMilli(clock.Load()) }
@@ -134,7 +134,7 @@ func TestSuspendedProcessIsFenced(t *testing.T) {
 
 	a.write(t, 3, 7) // a late sample, so that there is something to compute
 	clock.Add(time.Hour.Milliseconds())
-	a.fresh = false // it has not seen the deletion when it is suspended
+	a.fresh = false // the process has not seen the deletion when it is suspended
 	suspended := false
 	a.store.once = func() {
 		suspended = true
@@ -156,7 +156,7 @@ func TestSuspendedProcessIsFenced(t *testing.T) {
 	data, err := tables.Table(t.Context(), storage.TableData)
 	require.NoError(t, err)
 	hour := int64(firstDay * keyschema.DayHours)
-	require.NoError(t, data.Apply(t.Context(), []storage.RowMutation{{ // as a cleaner does
+	require.NoError(t, data.Apply(t.Context(), []storage.RowMutation{{ // remove the sample, as a cleaner does
 		Key: keyschema.AppendHour(sharedPrefix(0), hour), Entries: []storage.Entry{{Kind: storage.DeleteCells,
 			Family: storage.FamilySamples, Qualifier: keyschema.AppendSampleQualifier(nil, 2*60_000)}}}}))
 	dropped, err := b.set.Drop(t.Context(), []uint64{made.ID})

@@ -32,7 +32,7 @@ func (r *rig) writeHistograms(t testing.TB, s *series, hour, minute int64, value
 	}}))
 }
 
-// kept returns the minutes and counts of the histograms that states keep of two days.
+// kept returns the minutes and counts of the histograms in the states of two days.
 func (r *rig) kept(t testing.TB, s *series) (out [][2]int64) {
 	t.Helper()
 	first := firstDay * int64(keyschema.DayHours)
@@ -61,7 +61,7 @@ func TestHistogramsOfHours(t *testing.T) {
 	require.Equal(t, [][2]int64{{0, 1}, {2, 3}, {60, 5}, {62, 2}, {121, 4}}, r.kept(t, s))
 	require.Zero(t, r.verified(t).Different)
 
-	r.writeHistograms(t, s, first+2, 1, 7, 8) // replaces one
+	r.writeHistograms(t, s, first+2, 1, 7, 8) // replaces a sample
 	r.work(t)
 	require.Equal(t, [][2]int64{{0, 1}, {2, 3}, {60, 5}, {62, 2}, {122, 8}}, r.kept(t, s))
 	require.Zero(t, r.verified(t).Different)
@@ -69,12 +69,12 @@ func TestHistogramsOfHours(t *testing.T) {
 	r.remove(t, s, first+1, first+1)
 	require.Equal(t, [][2]int64{{0, 1}, {2, 3}, {122, 8}}, r.kept(t, s), "before the job has run")
 	r.work(t)
-	// The counter was not reset between the hours that are left.
+	// No reset lies between the remaining hours.
 	require.Equal(t, [][2]int64{{0, 1}, {2, 3}, {122, 8}}, r.kept(t, s))
 
-	clock.Store((firstDay+2)*dayMs + 3*keyschema.HourMs/2) // the first hour has expired as samples
-	r.writeHistograms(t, s, first+3, 0, 9)                 // so the first hour keeps what it has
-	r.work(t)                                              // and the next one, its first histogram
+	clock.Store((firstDay+2)*dayMs + 3*keyschema.HourMs/2) // the samples of the first hour have expired
+	r.writeHistograms(t, s, first+3, 0, 9)                 // so the first hour keeps its histograms
+	r.work(t)                                              // and the next hour keeps its first one
 	require.Equal(t, [][2]int64{{0, 1}, {2, 3}, {120, 3}, {122, 8}, {180, 9}}, r.kept(t, s))
 	v := r.verified(t)
 	require.Equal(t, 1, v.Orphans)
@@ -125,7 +125,7 @@ func TestDamagedHistograms(t *testing.T) {
 	require.Zero(t, r.verified(t).Different)
 }
 
-// TestDamagedRowOfHistograms: an hour whose chunk cannot be read keeps no histograms; other hours do.
+// TestDamagedRowOfHistograms: if the chunk of an hour cannot be read, the hour keeps no histograms. Other hours do.
 func TestDamagedRowOfHistograms(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), newClock(firstDay), nil)
 	defer r.close(t)

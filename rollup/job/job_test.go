@@ -227,7 +227,7 @@ func TestVerifyReportsAWrongState(t *testing.T) {
 	r, all, rng := filled(t, 2, nil)
 	defer r.close(t)
 	r.work(t)
-	// A write past the invalidating store, which no other code does.
+	// Only this test writes past the invalidating store.
 	require.NoError(t, r.raw.Apply(context.Background(), all[3].rows(t, rng, map[int64]float64{firstDay*dayMs + 2: 1})))
 	var named []Difference
 	_, err := r.Verify(context.Background(), firstDay, firstDay+1, func(d Difference) error {

@@ -27,9 +27,9 @@ import (
 // windowsPerSeed and the default number of seeds make 6,000 windows.
 const windowsPerSeed = 400
 
-// TestStatesEqualSamples writes, rewrites, deletes and computes states at random. Prometheus's engine evaluates random
-// functions over random windows of the samples. The same windows, joined from states and, where there are none, samples,
-// must have the same values.
+// TestStatesEqualSamples writes, rewrites and deletes samples and computes states at random. Prometheus's engine evaluates
+// random functions over random windows of the samples. The test evaluates the same windows from states, and from samples
+// where there are no states. Both must give the same values.
 func TestStatesEqualSamples(t *testing.T) {
 	first, count := seeds.Range(t, seeds.Default{Full: 15, Short: 3})
 	used, windows := 0, 0

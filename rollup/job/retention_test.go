@@ -43,7 +43,7 @@ func statesStay(t *testing.T, of string) {
 	want := len(all[0].samples) - within(20) - within(22) + 2
 	r.requireStates(t, all[0])
 	late := map[int64]float64{firstDay*dayMs + 20*keyschema.HourMs + 1: 7, firstDay*dayMs + 22*keyschema.HourMs + 1: 8}
-	if of == "a series during a pass" { // no mark tells which of its hours are dirty
+	if of == "a series during a pass" { // no mark shows which of its hours are dirty
 		p := r.newDayPass(firstDay, nil, 1)
 		require.NoError(t, r.Manifest.CloseDays(ctx, firstDay, []int64{firstDay}))
 		require.Equal(t, store.WorkWhole, r.Manifest.BeginPass(firstDay))
@@ -64,7 +64,7 @@ func statesStay(t *testing.T, of string) {
 		require.Positive(t, r.verified(t).Orphans)
 		require.NoError(t, r.Rebuild(ctx, 0, 1<<40))
 	}
-	// States of rows that something other than retention removes do not stay.
+	// If something other than retention removes rows, their states do not stay.
 	gone := 1 + within(21) + 1 + within(23)
 	r.remove(t, all[0], firstDay*24+20, firstDay*24+23)
 	r.work(t)
@@ -72,8 +72,8 @@ func statesStay(t *testing.T, of string) {
 	require.Equal(t, want-gone, samples)
 }
 
-// requireStates fails unless hours with expired samples have states, even while the day waits to be computed again and
-// readers do not use them.
+// requireStates fails unless hours with expired samples have states. They have them even while the day waits for the job and
+// readers do not use its states.
 func (r *rig) requireStates(t *testing.T, s *series) {
 	t.Helper()
 	ctx := context.Background()

@@ -178,7 +178,7 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 					chunk.AppendSampleValue(nil, samples[ts])))
 			}
 		} else {
-			// Single samples win over chunks, so the mutation deletes those that the chunk replaces.
+			// Single samples win over chunks. So the mutation deletes the single samples that the chunk replaces.
 			values := make([]float64, len(tsMs))
 			for i, ts := range tsMs {
 				values[i] = samples[ts]

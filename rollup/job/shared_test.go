@@ -67,7 +67,7 @@ func (t disturbedTable) CheckAndApply(
 	return matched, err
 }
 
-// disturb carries out a write, or fails before it, or fails after it.
+// disturb runs a write. It may fail before the write or after it.
 func (r *sharedRig) disturb(write func() error) error {
 	if !r.faults {
 		return write()
@@ -137,7 +137,7 @@ func (r *sharedRig) step(node int) {
 		r.write(node)
 		return
 	}
-	_, _ = r.nodes[node].Step(context.Background()) // it may fail and be overtaken
+	_, _ = r.nodes[node].Step(context.Background()) // it may fail, or lose to another process
 }
 
 // check compares all states that a process would use with the rows. It returns the number of states.
@@ -202,8 +202,9 @@ func (r *sharedRig) checkDays(t *Rollups, i int, hours map[int64]rollup.State) {
 	}))
 }
 
-// TestSharedStatesAreRight: processes write late rows, compute, are overtaken and fail in the middle of each other's writes.
-// Whenever no write is in progress, the states that a process uses equal the rows. In the end no state is missing.
+// TestSharedStatesAreRight: processes write late rows, compute states, fail, and take over from each other, also during each
+// other's writes. Whenever no write is in progress, the states that a process uses equal the states of the rows. In the end
+// no state is missing.
 func TestSharedStatesAreRight(t *testing.T) {
 	known, writes, failed := 0, 0, 0
 	for seed := range uint64(3) {

@@ -178,8 +178,8 @@ func TestCompactorPacksAndMergesLateSamples(t *testing.T) {
 	r.expect(map[int64]float64{0: 1, 1000: 3}, 1)
 }
 
-// TestCompactorLeavesWhatCameMeanwhile: if a late sample arrives between the read and the write of a row, it is neither
-// lost nor counted as packed.
+// TestCompactorLeavesWhatCameMeanwhile: a late sample may arrive between the read and the write of a row. The compactor
+// neither loses it nor counts it as packed.
 func TestCompactorLeavesWhatCameMeanwhile(t *testing.T) {
 	r := newRig(t)
 	r.write(0, 1, false)
@@ -224,8 +224,8 @@ func TestCompactorAndDeletions(t *testing.T) {
 	r.expect(map[int64]float64{100: 7}, 1)
 }
 
-// TestCompactorAndRepeatedDeletions: a row waits for deletions that removed samples from it, but not for any number of
-// later ones of the same hour that removed none.
+// TestCompactorAndRepeatedDeletions: a row waits for the deletions that removed samples from it. Later deletions of the same
+// hour that remove nothing do not delay the row, however many they are.
 func TestCompactorAndRepeatedDeletions(t *testing.T) {
 	r := newRig(t)
 	clean := func() (left int) {
@@ -278,8 +278,8 @@ func TestCompactorWaitsForAnnouncedDeletions(t *testing.T) {
 	r.expect(map[int64]float64{0: 1, 5: 1, 1000: 2}, 1)
 }
 
-// TestCompactorBearsLostAnswers: whether its mutations succeed or fail, samples have their last written values, and
-// form one chunk in the end.
+// TestCompactorBearsLostAnswers fails some mutations, before or after they take effect. All samples keep their last written
+// values. In the end they form one chunk.
 func TestCompactorBearsLostAnswers(t *testing.T) {
 	r := newRig(t)
 	want := map[int64]float64{}
