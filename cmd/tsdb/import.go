@@ -288,7 +288,7 @@ func (c *importConfig) openSink(ctx context.Context) (transfer.Sink, func() erro
 	c.options.StateFile = cmp.Or(c.options.StateFile, "tsdb-import.json")
 	remote, err := transfer.NewRemote(&c.server, c.retryFor)
 	if err == nil && !c.options.SkipExpired {
-		err = remote.CheckRetention(ctx, c.options.Size)
+		err = remote.CheckRetention(ctx, c.options.Size, c.options.Out)
 	}
 	return remote, func() error { return nil }, err
 }

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -361,6 +364,41 @@ func TestImportFiles(t *testing.T) {
 	out, err = runTsdb(t, "import", "jsonl", old, "--url="+s.url, state, "--skip-expired")
 	require.Error(t, err)
 	require.Contains(t, out, "Rejected 1 samples (before_retention: 1)")
+}
+
+// TestImportWaitsForServer: an import begins while the server starts, and its comparison waits for a restart.
+func TestImportWaitsForServer(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
+	target, err := url.Parse(s.url)
+	require.NoError(t, err)
+	var refused sync.Map
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	restarting := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, again := refused.LoadOrStore(r.URL.Path, true); !again {
+			http.Error(w, "the server is starting", http.StatusServiceUnavailable)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer restarting.Close()
+	file := filepath.Join(t.TempDir(), "x.tsd")
+	line := fmt.Sprintf("sys.cpu %d 1 host=a\n", time.Now().Unix()-60)
+	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	args := []string{"opentsdb", "import", file, "--state=" + filepath.Join(t.TempDir(), "state.json")}
+	out, err := runTsdb(t, append(args, "--url", restarting.URL)...)
+	require.NoError(t, err, out)
+	require.Contains(t, out, "The import waits up to 5m0s for the server: ")
+	require.Contains(t, out, "answered 503 Service Unavailable: the server is starting")
+	require.Contains(t, out, "Verified: source 1 samples")
+	for _, path := range []string{"/api/v1/status/retention", "/api/v1/write", "/api/v1/read"} {
+		_, sent := refused.Load(path)
+		require.True(t, sent, path)
+	}
+	out, err = runTsdb(t, append(args, "--url=http://"+freeAddress(t), "--retry-for=0s")...)
+	require.Error(t, err)
+	require.Contains(t, out, "is a server running there?")
+	require.NotContains(t, out, "The import waits")
 }
 
 // TestImportOddFiles imports samples without a time, strings with line breaks at the end of pieces, and a misplaced quote.

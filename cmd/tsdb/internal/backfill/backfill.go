@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/common/model"
@@ -275,7 +274,7 @@ func checkLimit(results map[string]*result, limit int) error {
 	return nil
 }
 
-// query asks for a range. It repeats the request while the server has no room for it.
+// query asks for a range. It repeats the request while the server has no room for it or restarts.
 func (b *backfill) query(ctx context.Context, text string, firstMs, lastMs, stepMs int64) (model.Matrix, error) {
 	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 	form := url.Values{
@@ -284,9 +283,7 @@ func (b *backfill) query(ctx context.Context, text string, firstMs, lastMs, step
 	for began := time.Now(); ; {
 		var answer struct{ Result model.Matrix }
 		err := b.server.Call(ctx, http.MethodPost, "/api/v1/query_range", form, &answer)
-		refused := new(client.Refusal)
-		again := errors.As(err, &refused) && (strings.HasPrefix(refused.Status, "503") || strings.HasPrefix(refused.Status, "429"))
-		if !again || time.Since(began) > retryFor {
+		if !client.Unavailable(err) || time.Since(began) > retryFor {
 			return answer.Result, err
 		}
 		if err := periodic.Sleep(ctx, retryWait); err != nil {

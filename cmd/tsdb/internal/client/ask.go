@@ -83,6 +83,31 @@ type Refusal struct{ Status, Text string }
 
 func (e *Refusal) Error() string { return e.Text }
 
+// unexpectedAnswer is an answer without JSON of Prometheus's form.
+type unexpectedAnswer struct {
+	status string
+	err    error
+}
+
+func (e *unexpectedAnswer) Error() string { return e.err.Error() }
+
+func (e *unexpectedAnswer) Unwrap() error { return e.err }
+
+// Unavailable returns whether Call may succeed later: it returned err because no server answered, or with 429 or 5xx.
+func Unavailable(err error) bool {
+	var status string
+	refused, unexpected, failed := new(Refusal), new(unexpectedAnswer), new(url.Error)
+	switch {
+	case errors.As(err, &refused):
+		status = refused.Status
+	case errors.As(err, &unexpected):
+		status = unexpected.status
+	default:
+		return errors.As(err, &failed)
+	}
+	return strings.HasPrefix(status, "5") || strings.HasPrefix(status, "429")
+}
+
 // Request returns a request for a path of the server, with the token.
 func (s *Server) Request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	// The path would become a part of a query or a fragment.
@@ -145,5 +170,5 @@ func (s *Server) Call(ctx context.Context, method, path string, form url.Values,
 	default:
 		err = fmt.Errorf("without JSON: %w", err)
 	}
-	return fmt.Errorf("%s answered %s: %w", withoutPassword(req.URL.String()), resp.Status, err)
+	return &unexpectedAnswer{resp.Status, fmt.Errorf("%s answered %s: %w", withoutPassword(req.URL.String()), resp.Status, err)}
 }

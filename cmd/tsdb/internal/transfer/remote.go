@@ -23,14 +23,12 @@ import (
 	"halite/ingest/batch"
 	"halite/ingest/remotewrite"
 	"halite/keyschema"
-	"halite/storage/periodic"
 	"halite/storage/retention"
 )
 
 // Remote is a running server. It accepts samples by remote write 2.0 and returns samples by remote read.
 type Remote struct {
 	*RemoteRead
-	retryFor time.Duration
 }
 
 const (
@@ -45,19 +43,32 @@ func NewRemote(server *client.Server, retryFor time.Duration) (*Remote, error) {
 	if _, err := url.Parse(server.URL); err != nil {
 		return nil, fmt.Errorf("--url: %s is not a URL", server)
 	}
-	return &Remote{RemoteRead: &RemoteRead{server: server}, retryFor: retryFor}, nil
+	return &Remote{RemoteRead: &RemoteRead{server: server, retryFor: retryFor}}, nil
 }
 
 // Name implements Sink.
 func (r *Remote) Name() string { return "server " + r.server.String() }
 
 // CheckRetention returns an error if the source has samples older than the server's retention. It asks the server for the
-// retention of metrics without a rule. A shorter retention by a rule shows when the server refuses the first sample.
-func (r *Remote) CheckRetention(ctx context.Context, s Size) error {
+// retention of metrics without a rule. A shorter retention by a rule shows when the server refuses the first sample. If it waits
+// for the server, it says so on out.
+func (r *Remote) CheckRetention(ctx context.Context, s Size, out io.Writer) error {
 	var answer struct {
 		Costs []retention.Cost `json:"costs"`
 	}
-	if err := r.server.Call(ctx, http.MethodGet, "/api/v1/status/retention", nil, &answer); err != nil {
+	waits := false
+	err := r.retry(ctx, func() (time.Duration, error) {
+		err := r.server.Call(ctx, http.MethodGet, "/api/v1/status/retention", nil, &answer)
+		if !client.Unavailable(err) {
+			return -1, err
+		}
+		if !waits && r.retryFor > 0 {
+			waits = true
+			fmt.Fprintf(out, "The import waits up to %s for the server: %s\n", r.retryFor, err)
+		}
+		return 0, err
+	})
+	if err != nil {
 		return fmt.Errorf("ask the server for its retention (--skip-expired omits this check): %w", err)
 	}
 	var ages keyschema.RetentionByTier
@@ -77,17 +88,12 @@ func (r *Remote) Write(ctx context.Context, p *Part) (ingest.Result, error) {
 	if err != nil {
 		return ingest.Result{}, err
 	}
-	wait := retryFirst
-	for began := time.Now(); ; {
-		result, retryAfter, err := r.send(ctx, body, p)
-		if err == nil || retryAfter < 0 || time.Since(began) > r.retryFor {
-			return result, err
-		}
-		if err := periodic.Sleep(ctx, max(wait, retryAfter)); err != nil {
-			return result, err
-		}
-		wait = min(2*wait, retryMax)
-	}
+	var result ingest.Result
+	err = r.retry(ctx, func() (retryAfter time.Duration, err error) {
+		result, retryAfter, err = r.send(ctx, body, p)
+		return retryAfter, err
+	})
+	return result, err
 }
 
 // send sends a request once. retryAfter is negative if it is useless to repeat it.
@@ -119,11 +125,8 @@ func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.
 	switch {
 	case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusBadRequest && known && samples+histograms+exemplars > 0,
 		resp.StatusCode == http.StatusBadRequest && known && strings.Contains(string(text), "samples rejected"):
-	case resp.StatusCode/100 == 5, resp.StatusCode == http.StatusTooManyRequests:
-		seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-		return result, time.Duration(seconds) * time.Second, refused
 	default:
-		return result, -1, refused
+		return result, retryAfterOf(resp), refused
 	}
 	if !known {
 		return result, -1, fmt.Errorf("%s does not accept remote write 2.0", r.server)
@@ -133,6 +136,16 @@ func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.
 		result.Reasons, result.First = rejections(strings.TrimSpace(string(text)), result.Rejected)
 	}
 	return result, 0, nil
+}
+
+// retryAfterOf returns how long to wait before the request of an answer is repeated: at least the time of the header
+// Retry-After. It is negative if it is useless to repeat the request.
+func retryAfterOf(resp *http.Response) time.Duration {
+	if resp.StatusCode/100 != 5 && resp.StatusCode != http.StatusTooManyRequests {
+		return -1
+	}
+	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+	return time.Duration(seconds) * time.Second
 }
 
 // rejections parses the counts by reason and the first rejection from the answer of a server. ingest.Result.Summary writes that

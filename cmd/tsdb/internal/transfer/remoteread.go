@@ -21,6 +21,7 @@ import (
 
 	"halite/api/remote"
 	"halite/cmd/tsdb/internal/client"
+	"halite/storage/periodic"
 )
 
 // frameBytesMax bounds a frame of a streamed remote read, and an answer that is not streamed.
@@ -31,6 +32,8 @@ type RemoteRead struct {
 	server *client.Server
 	// path is the path of remote read below the URL; "" is Prometheus's.
 	path string
+	// retryFor is the time for which a request is retried.
+	retryFor time.Duration
 }
 
 // NewRemoteRead returns a reader of a server.
@@ -44,30 +47,60 @@ func (r *RemoteRead) Read(ctx context.Context, fromMs, toMs int64, matchers []*l
 	if err != nil {
 		return err
 	}
+	var resp *http.Response
+	err = r.retry(ctx, func() (retryAfter time.Duration, err error) {
+		resp, retryAfter, err = r.open(ctx, message)
+		return retryAfter, err
+	})
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-streamed-protobuf") {
+		return readFrames(resp.Body, fromMs, toMs, visit)
+	}
+	return readWhole(resp.Body, visit)
+}
+
+// retry repeats a request that may succeed later for retryFor. try returns the shortest time until the next try. A negative time
+// means that it is useless to repeat the request.
+func (r *RemoteRead) retry(ctx context.Context, try func() (retryAfter time.Duration, err error)) error {
+	wait := retryFirst
+	for began := time.Now(); ; {
+		retryAfter, err := try()
+		if err == nil || retryAfter < 0 || time.Since(began) > r.retryFor {
+			return err
+		}
+		if err := periodic.Sleep(ctx, max(wait, retryAfter)); err != nil {
+			return err
+		}
+		wait = min(2*wait, retryMax)
+	}
+}
+
+// open sends a request of remote read once. retryAfter is as for retry. The caller closes the body of the answer.
+func (r *RemoteRead) open(ctx context.Context, message []byte) (resp *http.Response, retryAfter time.Duration, err error) {
 	path := r.path
 	if path == "" {
 		path = "/api/v1/read"
 	}
 	req, err := r.server.Request(ctx, http.MethodPost, path, bytes.NewReader(snappy.Encode(nil, message)))
 	if err != nil {
-		return err
+		return nil, -1, err
 	}
 	req.Header.Set("Content-Type", remote.ProtobufType)
 	req.Header.Set("Content-Encoding", "snappy")
 	req.Header.Set("X-Prometheus-Remote-Read-Version", "0.1.0")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return fmt.Errorf("is a server running there? %w", err)
+	if resp, err = http.DefaultClient.Do(req); err != nil {
+		return nil, 0, fmt.Errorf("is a server running there? %w", err)
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp, 0, nil
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
-		return fmt.Errorf("remote read: %s answered %s: %s", r.server, resp.Status, strings.TrimSpace(string(text)))
-	}
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "application/x-streamed-protobuf") {
-		return readFrames(resp.Body, fromMs, toMs, visit)
-	}
-	return readWhole(resp.Body, visit)
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
+	err = fmt.Errorf("remote read: %s answered %s: %s", r.server, resp.Status, strings.TrimSpace(string(text)))
+	return nil, retryAfterOf(resp), err
 }
 
 func readRequest(fromMs, toMs int64, matchers []*labels.Matcher) ([]byte, error) {
