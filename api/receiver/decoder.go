@@ -1,19 +1,23 @@
 package receiver
 
 import (
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
 
+	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zlib"
 
 	"halite/api/remote"
 )
 
 // ErrEncoding means that the server does not support the encoding of a body.
-var ErrEncoding = errors.New("content encoding is not accepted by this server; only gzip is acceptable")
+var ErrEncoding = errors.New("content encoding is not accepted by this server; only gzip and deflate are acceptable")
 
 // ErrContentType means that a protocol does not support the type of a body.
 var ErrContentType = errors.New("the content type is not accepted by this server")
@@ -28,14 +32,17 @@ type Decoder struct {
 // body.
 func (d *Decoder) Open(encoding string, body io.Reader, bytesMax int64) (decoded io.Reader, done func(), err error) {
 	done = func() {}
+	limited := &limitedReader{r: body, left: bytesMax}
 	switch strings.ToLower(encoding) {
 	case "", "identity":
 		return body, done, nil
-	case "gzip":
+	case "deflate", "x-deflate":
+		decoded, err = inflate(limited)
+		return decoded, done, err
+	case "gzip", "x-gzip":
 	default:
 		return nil, done, fmt.Errorf("%q: %w", encoding, ErrEncoding)
 	}
-	limited := &limitedReader{r: body, left: bytesMax}
 	z, ok := d.gzips.Get().(*gzip.Reader)
 	if ok {
 		err = z.Reset(limited)
@@ -46,6 +53,25 @@ func (d *Decoder) Open(encoding string, body io.Reader, bytesMax int64) (decoded
 		return nil, done, fmt.Errorf("gzip: %w", err)
 	}
 	return z, func() { d.gzips.Put(z) }, nil
+}
+
+// inflate returns a reader of a body in the encoding deflate. The standard demands zlib's header, but some clients leave it out.
+// OpenTSDB accepts both forms.
+func inflate(body io.Reader) (io.Reader, error) {
+	buffered := bufio.NewReader(body)
+	start, err := buffered.Peek(2)
+	if err != nil {
+		return nil, fmt.Errorf("deflate: %w", err)
+	}
+	const method, methodMask = 8, 0xf // zlib's number of deflate, in the low bits of the first byte
+	if start[0]&methodMask != method || binary.BigEndian.Uint16(start)%31 != 0 {
+		return flate.NewReader(buffered), nil
+	}
+	z, err := zlib.NewReader(buffered)
+	if err != nil {
+		return nil, fmt.Errorf("deflate: %w", err)
+	}
+	return z, nil
 }
 
 // limitedReader returns an error when its source is longer than left bytes.
