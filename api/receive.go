@@ -80,10 +80,11 @@ func (s *Server) addInflux(router *mux.Router, probes, writes access) {
 	for _, prefix := range []string{"", influx.Prefix} {
 		ping := s.newRoute(prefix+"/ping", probes, influx.Ping, get, head)
 		health := s.newRoute(prefix+"/health", probes, influx.Health, get, head)
+		ready := s.newRoute(prefix+"/ready", probes, influx.Ready, get, head)
 		query := s.newRoute(prefix+"/query", writes, influx.Query(s.opts.Limits.FormBytesMax), get, post)
-		health.waits, query.waits = true, true
+		health.waits, ready.waits, query.waits = true, true, true
 		query.failure = influx.WriteError(false)
-		for _, e := range []*route{ping, health, query} {
+		for _, e := range []*route{ping, health, ready, query} {
 			e.logIns = influx.LogIns
 			router.Path(e.name).Handler(e)
 			s.routes = append(s.routes, e)

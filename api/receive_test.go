@@ -139,6 +139,10 @@ func TestInflux(t *testing.T) {
 	w = httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/health", nil))
 	require.Contains(t, w.Body.String(), `"status":"pass"`)
+	w = httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/ready", nil))
+	require.Equal(t, http.StatusOK, w.Code)
+	require.JSONEq(t, `{"status":"ready"}`, w.Body.String())
 }
 
 // TestInfluxBelowPrefix: VictoriaMetrics's paths answer like InfluxDB's.
@@ -149,7 +153,8 @@ func TestInfluxBelowPrefix(t *testing.T) {
 	for _, c := range []struct{ method, path, body string }{
 		{"POST", "/write?db=a&precision=ms", "cpu,host=a idle=1 " + ms}, {"POST", "/write?db=a", "cpu"},
 		{"POST", "/api/v2/write?bucket=b&precision=ms", "mem,host=a free=1 " + ms}, {"POST", "/api/v2/write?bucket=b", "mem"},
-		{"GET", "/ping", ""}, {"HEAD", "/ping", ""}, {"GET", "/health", ""}, {"GET", "/query?q=SHOW+DATABASES", ""},
+		{"GET", "/ping", ""}, {"HEAD", "/ping", ""}, {"GET", "/health", ""}, {"GET", "/ready", ""},
+		{"GET", "/query?q=SHOW+DATABASES", ""},
 		{"POST", "/query?q=CREATE+DATABASE+a", ""}, {"POST", "/query?q=DROP+DATABASE+a", ""}, {"GET", "/write", ""},
 	} {
 		var answers [2]*httptest.ResponseRecorder

@@ -21,3 +21,10 @@ func Health(w http.ResponseWriter, _ *http.Request) {
 		`{"name":"halite","message":"ready for writes","status":"pass","checks":[],"version":"` + Version + `"}`)}
 	answer.Write(w)
 }
+
+// Ready answers clients of InfluxDB 2 that wait for the server. Call it only if the server accepts writes.
+func Ready(w http.ResponseWriter, _ *http.Request) {
+	answer := receiver.Answer{Status: http.StatusOK, Type: "application/json", Header: versionHeader(),
+		Body: []byte(`{"status":"ready"}`)}
+	answer.Write(w)
+}
