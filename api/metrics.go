@@ -54,7 +54,8 @@ func (m *metrics) endpoint(name string) endpointMetrics {
 // an increase.
 func (m *metrics) initRejected(path string) {
 	for _, reason := range []string{rejectNotReady, rejectContentType, rejectEncoding, rejectTooLarge, rejectBody, rejectOverload,
-		rejectOrigin, rejectCrashLoop, rejectScope, auth.ReasonNoCredentials, auth.ReasonBadCredentials, auth.ReasonBusy} {
+		rejectOrigin, rejectCrashLoop, rejectScope, auth.ReasonNoCredentials, auth.ReasonBadCredentials,
+		auth.ReasonBadCertificate, auth.ReasonBusy} {
 		m.rejected.WithLabelValues(path, reason)
 	}
 }

@@ -2,10 +2,18 @@ package auth
 
 import (
 	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/hex"
+	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -13,6 +21,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,7 +181,7 @@ func TestBadFiles(t *testing.T) {
 		require.NotContains(t, err.Error(), "auth.")
 	}
 	for config, want := range map[string]string{
-		"basic_auth_users: {a: plaintext}":         "bcrypt",
+		"basic_auth_users: {a: plaintext}":         `basic_auth_users: "a": the password must be a bcrypt hash`,
 		"basic_auth_users: plaintext":              "line 1: cannot unmarshal",
 		"tls_server_config: {cert_file: nowhere}":  "key",
 		"http_server_config: {headers: {X-A: b}}":  `HTTP header "X-A" can not be configured`,
@@ -239,6 +248,63 @@ tsdb_web_auth_last_reload_successful 0
 	require.Same(t, before, a.current.Load())
 }
 
+// TestEmptyFile: a reload refuses a file that is empty for a moment. Otherwise users would have all rights meanwhile.
+func TestEmptyFile(t *testing.T) {
+	dir := t.TempDir()
+	web := write(t, dir, "web.yml", fmt.Sprintf("basic_auth_users: {viewer: %q}", hashOf(t, "see")))
+	access := write(t, dir, "access.yml", "users: [{name: viewer, scopes: [read]}]\n"+
+		"tokens: [{name: a, scopes: [read], sha256: "+sum("secret")+"}]")
+	a, err := New(Options{WebConfigFile: web, AccessFile: access})
+	require.NoError(t, err)
+	for _, path := range []string{access, web} {
+		content, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.Truncate(path, 0))
+		require.Error(t, a.Reload())
+		p, err := authenticate(a, basic("viewer", "see"))
+		require.NoError(t, err)
+		require.Equal(t, principal.Read, p.Scopes)
+		_, err = authenticate(a, "Bearer secret")
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, content, 0o600))
+	}
+	require.NoError(t, a.Reload())
+}
+
+// TestRepairedCertificate: after a reload that failed because of a certificate, the repaired certificate is found.
+func TestRepairedCertificate(t *testing.T) {
+	dir := t.TempDir()
+	path := write(t, dir, "web.yml", webWithTLS(t, dir, "one"))
+	a, err := New(Options{WebConfigFile: path})
+	require.NoError(t, err)
+	config := webWithTLS(t, dir, "two")
+	good, err := os.ReadFile(filepath.Join(dir, "two.pem"))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(dir, "two.pem")))
+	write(t, dir, "web.yml", config)
+	require.Error(t, a.Reload())
+	write(t, dir, "two.pem", string(good))
+	a.reloadChanged()
+	ok, _ := a.Last()
+	require.True(t, ok)
+	require.Equal(t, "two", a.current.Load().web.tls.Certificates[0].Leaf.Subject.CommonName)
+}
+
+// webWithTLS writes a certificate and its key. It returns a web configuration with them.
+func webWithTLS(t *testing.T, dir, name string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	require.NoError(t, err)
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	require.NoError(t, err)
+	write(t, dir, name+".pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	write(t, dir, name+".key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})))
+	return fmt.Sprintf("tls_server_config: {cert_file: %s.pem, key_file: %s.key}", name, name)
+}
+
 // TestPasswordExchange: a new password replaces the previous one.
 func TestPasswordExchange(t *testing.T) {
 	dir := t.TempDir()
@@ -289,6 +355,32 @@ func TestPasswordQueue(t *testing.T) {
 	ok, busy = p.check(t.Context(), "u", "other", []byte(hash))
 	require.False(t, ok)
 	require.False(t, busy)
+}
+
+// TestSharedCheck: more requests than the queue holds wait for the check of one password.
+func TestSharedCheck(t *testing.T) {
+	hash := hashOf(t, "pw")
+	p := newPasswords(&Options{PasswordChecksMax: 1, PasswordQueueMax: 0})
+	p.slots <- struct{}{}
+	var wait sync.WaitGroup
+	var refused atomic.Int64
+	for range 10 {
+		wait.Go(func() {
+			if ok, _ := p.check(t.Context(), "u", "pw", []byte(hash)); !ok {
+				refused.Add(1)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return p.queue.Load() == 1 }, testWait, testTick)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	ok, busy := p.check(ended, "u", "pw", []byte(hash))
+	require.False(t, ok)
+	require.True(t, busy)
+	<-p.slots
+	wait.Wait()
+	require.Zero(t, refused.Load())
+	require.Empty(t, p.checks)
 }
 
 func TestNewToken(t *testing.T) {
@@ -405,8 +497,8 @@ func FuzzWebConfig(f *testing.F) {
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, content []byte) {
-		c, err := parseWebConfig(filepath.Join(dir, "web.yml"), content)
-		if err != nil {
+		c := &webConfig{}
+		if c.parse(filepath.Join(dir, "web.yml"), content) != nil {
 			return
 		}
 		for user, hash := range c.users {

@@ -21,6 +21,8 @@ const (
 	ReasonNoCredentials = "no_credentials"
 	// ReasonBadCredentials: the user, the password or the token is wrong.
 	ReasonBadCredentials = "bad_credentials"
+	// ReasonBadCertificate: the server no longer accepts the certificate that the client showed when it connected, or needs one.
+	ReasonBadCertificate = "bad_certificate"
 	// ReasonBusy: too many passwords wait for their check.
 	ReasonBusy = "password_checks"
 )
@@ -41,6 +43,7 @@ type Authenticator struct {
 
 	mu      sync.Mutex // held during a reload
 	seen    digest     // digest of the files at the last reload, even if it failed
+	watched []string   // certificates and keys that the web configuration names
 	lastErr string
 	loaded  atomic.Bool
 	at      atomic.Int64 // Unix time in ms of the last good reload
@@ -52,6 +55,8 @@ type state struct {
 	access *access
 	// users are the principals of users with a password or a certificate.
 	users map[string]*principal.Principal
+	// blank means that one of the files is empty.
+	blank bool
 	// open means that no log-in is required. Then everyone is the principal of all requests.
 	open     bool
 	everyone *principal.Principal
@@ -74,6 +79,9 @@ func (a *Authenticator) Identify(r *http.Request) (*principal.Principal, error) 
 	s := a.current.Load()
 	if s.open {
 		return s.everyone, nil
+	}
+	if r.TLS != nil && !s.web.accepts(r.TLS) {
+		return nil, &Refusal{ReasonBadCertificate, "the server does not accept the certificate of this connection; connect again"}
 	}
 	header := r.Header.Get("Authorization")
 	if header == "" {

@@ -80,6 +80,9 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	Challenge(w.Header(), r)
+	if refusal.Reason == ReasonBadCertificate {
+		w.Header().Set("Connection", "close")
+	}
 	answer(w, http.StatusUnauthorized, TypeUnauthorized, err.Error())
 }
 

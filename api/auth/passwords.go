@@ -29,24 +29,61 @@ type passwords struct {
 	mu    sync.RWMutex
 	right map[string]digest            // the last right password of each user
 	wrong *lru.Cache[digest, struct{}] // has a lock of its own
+	// checks are the running checks. Each channel closes at the end of its check.
+	checks map[digest]chan struct{}
 }
 
 func newPasswords(o *Options) *passwords {
 	p := &passwords{
 		key: make([]byte, sha256.Size), slots: make(chan struct{}, o.PasswordChecksMax),
 		most: int64(o.PasswordChecksMax + o.PasswordQueueMax), right: map[string]digest{},
+		checks: map[digest]chan struct{}{},
 	}
 	rand.Read(p.key)                                 // never fails
 	p.wrong, _ = lru.New[digest, struct{}](wrongMax) // fails only for a size below 1
 	return p
 }
 
-// check reports whether a password is right. If too many requests wait for a check, ok is false and busy is true.
+// check reports whether a password is right. If too many passwords wait for a check, ok is false and busy is true. Requests with
+// the same password share one check, so that many clients of a user can log in at once after a reload.
 func (p *passwords) check(ctx context.Context, user, password string, hash []byte) (ok, busy bool) {
 	d := p.digest(user, password, hash)
-	if ok, known := p.known(user, d); known {
-		return ok, false
+	for {
+		if ok, known := p.known(user, d); known {
+			return ok, false
+		}
+		running, end := p.begin(d)
+		if end != nil {
+			defer end()
+			return p.compare(ctx, user, password, hash, d)
+		}
+		select {
+		case <-running:
+		case <-ctx.Done():
+			return false, true
+		}
 	}
+}
+
+// begin registers a check. If another request runs the same check, end is nil, and running closes at the end of that check.
+func (p *passwords) begin(d digest) (running <-chan struct{}, end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if running := p.checks[d]; running != nil {
+		return running, nil
+	}
+	mine := make(chan struct{})
+	p.checks[d] = mine
+	return nil, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.checks, d)
+		close(mine)
+	}
+}
+
+// compare waits for a slot, compares a password with its hash, and caches the result.
+func (p *passwords) compare(ctx context.Context, user, password string, hash []byte, d digest) (ok, busy bool) {
 	defer p.queue.Add(-1)
 	if p.queue.Add(1) > p.most {
 		return false, true
@@ -56,9 +93,6 @@ func (p *passwords) check(ctx context.Context, user, password string, hash []byt
 		defer func() { <-p.slots }()
 	case <-ctx.Done():
 		return false, true
-	}
-	if ok, known := p.known(user, d); known { // an earlier request in the queue has checked the same password
-		return ok, false
 	}
 	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil {
 		p.wrong.Add(d, struct{}{})

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -78,7 +79,7 @@ func (a *Authenticator) reloadChanged() {
 // fileContents are the contents of the two files.
 type fileContents struct {
 	web, access []byte
-	others      digest // of the certificates and keys of the configuration in force
+	others      digest // of the certificates and keys that the web configuration names
 }
 
 func (f *fileContents) sum() digest {
@@ -94,9 +95,7 @@ func (a *Authenticator) readFiles() (f fileContents, err error) {
 	if f.access, err = a.read("--web.access-file", a.opts.AccessFile); err != nil {
 		return f, err
 	}
-	if s := a.current.Load(); s != nil {
-		f.others = a.sumOf(s.web.files)
-	}
+	f.others = a.sumOf(a.watched)
 	return f, nil
 }
 
@@ -136,12 +135,20 @@ func (a *Authenticator) replace(files fileContents) error {
 	// Store the digest of the files before they are loaded, so that a change during the load leads to another reload.
 	a.seen = files.sum()
 	next, err := a.load(files)
+	// Even if the load failed, watch the certificates and keys that the new file names: their repair leads to another reload.
+	if !slices.Equal(a.watched, next.web.files) {
+		a.watched = next.web.files
+		files.others = a.sumOf(a.watched)
+		a.seen = files.sum()
+	}
 	if err != nil {
 		return err
 	}
 	before := a.current.Load()
 	switch {
 	case before == nil:
+	case next.blank && !before.blank:
+		return errors.New("--web.config.file or --web.access-file is empty, as a file is while it is being written")
 	case next.open && !before.open:
 		return errors.New("without users, tokens and client certificates, everybody has every right; only a restart allows that")
 	case (next.web.tls == nil) != (before.web.tls == nil):
@@ -149,30 +156,30 @@ func (a *Authenticator) replace(files fileContents) error {
 	}
 	a.current.Store(next)
 	a.passwords.retain(next.web.users)
-	if before == nil || !slices.Equal(before.web.files, next.web.files) {
-		files.others = a.sumOf(next.web.files)
-		a.seen = files.sum()
-	}
 	return nil
 }
 
-// load makes a configuration from the contents of the files.
+// load makes a configuration from the contents of the files. After an error it still holds the files that the web configuration
+// names.
 func (a *Authenticator) load(files fileContents) (*state, error) {
 	s := &state{
 		web: &webConfig{}, users: map[string]*principal.Principal{}, everyone: &principal.Principal{Scopes: principal.Every},
 	}
+	s.blank = a.opts.WebConfigFile != "" && len(bytes.TrimSpace(files.web)) == 0 ||
+		a.opts.AccessFile != "" && len(bytes.TrimSpace(files.access)) == 0
 	if path := a.opts.WebConfigFile; path != "" {
-		err := checkWebConfig(path)
+		// The errors of this parser name the user or the file, so it comes before the toolkit's.
+		err := s.web.parse(path, files.web)
 		if err == nil {
-			s.web, err = parseWebConfig(path, files.web)
+			err = checkWebConfig(path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("--web.config.file: %s: %w", path, err)
+			return s, fmt.Errorf("--web.config.file: %s: %w", path, err)
 		}
 	}
 	var err error
 	if s.access, err = parseAccess(files.access, a.opts.Tenants); err != nil {
-		return nil, fmt.Errorf("--web.access-file: %s: %w", a.opts.AccessFile, err)
+		return s, fmt.Errorf("--web.access-file: %s: %w", a.opts.AccessFile, err)
 	}
 	s.open = len(s.web.users) == 0 && len(s.access.tokens) == 0 && !s.web.certificates
 	for name := range s.web.users {
@@ -180,13 +187,13 @@ func (a *Authenticator) load(files fileContents) (*state, error) {
 	}
 	for name, p := range s.access.users {
 		if s.users[name] == nil && !s.web.certificates {
-			return nil, fmt.Errorf("--web.access-file: %s: user %q has rights, but no password in --web.config.file",
+			return s, fmt.Errorf("--web.access-file: %s: user %q has rights, but no password in --web.config.file",
 				a.opts.AccessFile, name)
 		}
 		s.users[name] = p
 	}
 	if s.open && a.opts.AccessFile != "" {
-		return nil, fmt.Errorf("--web.access-file: %s: there is neither a token nor a user", a.opts.AccessFile)
+		return s, fmt.Errorf("--web.access-file: %s: there is neither a token nor a user", a.opts.AccessFile)
 	}
 	return s, nil
 }

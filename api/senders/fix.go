@@ -29,6 +29,7 @@ const (
 	// The reasons of package auth.
 	ReasonNoCredentials  = "no_credentials"
 	ReasonBadCredentials = "bad_credentials"
+	ReasonBadCertificate = "bad_certificate"
 	ReasonPasswordChecks = "password_checks"
 )
 
@@ -95,6 +96,8 @@ func requestFix(reason string) (f Fix, ok bool) {
 	case ReasonNoCredentials, ReasonBadCredentials:
 		return Fix{"the sender has no credentials, or a wrong password or token",
 			"authorization: {credentials_file: /etc/prometheus/halite.token}", inRemoteWrite}, true
+	case ReasonBadCertificate:
+		return Fix{Words: "the authorities of the web configuration no longer vouch for the sender's certificate"}, true
 	case ReasonScope, ReasonRestricted:
 		return Fix{"the user or token may not write", "scopes: [write]", "the entry in --web.access-file"}, true
 	case tenancy.ReasonNone, tenancy.ReasonForbidden, tenancy.ReasonUnknown, tenancy.ReasonMany, tenancy.ReasonInvalid,

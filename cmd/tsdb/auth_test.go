@@ -374,6 +374,33 @@ func TestClientCertificates(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, resp.StatusCode, "plain HTTP")
 }
 
+// TestRevokedAuthority: after a reload with another authority, connections with certificates of the previous one are refused.
+func TestRevokedAuthority(t *testing.T) {
+	t.Parallel()
+	a, next := newAuthority(t), newAuthority(t)
+	a.sign("operator", &x509.Certificate{})
+	s := startSecure(t, a, "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: ca.pem\n", "")
+	s.await(a.client("operator"))
+	status, text := s.request("GET", "/api/v1/query?query=1", "", nil)
+	require.Equal(t, http.StatusOK, status, text)
+	other, err := os.ReadFile(filepath.Join(next.dir, "ca.pem"))
+	require.NoError(t, err)
+	a.put("ca.pem", string(other))
+	require.NoError(t, s.cmd.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool {
+		resp, err := s.http.Get(s.url + "/api/v1/query?query=1")
+		if err != nil { // a new connection
+			return true
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusUnauthorized
+	}, time.Minute, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, err := s.http.Get(s.url + "/api/v1/query?query=1")
+		return err != nil
+	}, time.Minute, 20*time.Millisecond, "the refused connection ends")
+}
+
 // TestExposedServer: a server that other machines can reach needs a log in, or the flag that says so.
 func TestExposedServer(t *testing.T) {
 	t.Parallel()
