@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"google.golang.org/protobuf/proto"
 
+	"halite/api/netlimit"
 	"halite/api/remote"
 )
 
@@ -65,7 +66,7 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, aerr.err.Error(), aerr.code())
 		return
 	}
-	budget.sending(answerOf(r.Context()))
+	budget.sending(netlimit.AnswerOf(r.Context()))
 	format := expfmt.NegotiateAccept(r.Header,
 		expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))

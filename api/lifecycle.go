@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/api/netlimit"
 	"halite/api/ui"
 	"halite/storage"
 	"halite/storage/principal"
@@ -103,7 +104,7 @@ func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
 		budget := s.newBudget(r.Context())
 		defer budget.end()
 		if budget.reserve(gatheredBytes) == nil {
-			budget.sending(answerOf(r.Context()))
+			budget.sending(netlimit.AnswerOf(r.Context()))
 		}
 		exposition.ServeHTTP(w, r)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/prometheus/tsdb/chunks"
 	"golang.org/x/sync/semaphore"
 
+	"halite/api/netlimit"
 	"halite/api/remote"
 	"halite/query/budget"
 )
@@ -69,7 +70,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 		return aerr
 	}
 	slot.release() // a slow client does not block other reads
-	budget.sending(answerOf(r.Context()))
+	budget.sending(netlimit.AnswerOf(r.Context()))
 	w.Header().Set("Content-Type", remote.ProtobufType)
 	w.Header().Set("Content-Encoding", "snappy")
 	// A failed write means that the client is gone, so there is nobody to notify.
@@ -245,7 +246,7 @@ func (s *Server) stream(
 ) *apiError {
 	budget := s.newBudget(r.Context())
 	defer budget.end()
-	budget.sending(answerOf(r.Context()))
+	budget.sending(netlimit.AnswerOf(r.Context()))
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	timeout := s.opts.Limits.ReadTimeout

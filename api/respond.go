@@ -91,7 +91,7 @@ func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 		defer r.done()
 	}
 	if r.sending != nil {
-		r.sending(answerOf(req.Context()))
+		r.sending(netlimit.AnswerOf(req.Context()))
 	}
 	if r.data == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -322,12 +322,4 @@ func (s *Server) readUnder(b responseBudget) promstorage.SampleAndChunkQueryable
 		return q.WithBudget(b.budget)
 	}
 	return s.opts.Queryable
-}
-
-// answerOf returns the transfer of the answer to a request, or nil if the request did not come through package netlimit.
-func answerOf(ctx context.Context) budget.Response {
-	if c, ok := netlimit.FromContext(ctx); ok {
-		return c
-	}
-	return nil
 }

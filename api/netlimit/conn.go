@@ -14,10 +14,18 @@ import (
 
 type connKey struct{}
 
-// FromContext returns the connection of a request; ok is false if a Limiter did not accept it.
-func FromContext(ctx context.Context) (c *Conn, ok bool) {
-	c, ok = ctx.Value(connKey{}).(*Conn)
-	return c, ok
+// Answer is the transfer of an answer: a *Conn for HTTP/1, and a stream for HTTP/2.
+type Answer interface {
+	// Slow reports whether the client has taken longer than Options.SlowAfter for a part of the answer.
+	Slow() bool
+	// End makes the current write, and all later ones, fail.
+	End()
+}
+
+// AnswerOf returns the transfer of the answer to a request. It is nil if a Limiter did not accept the connection.
+func AnswerOf(ctx context.Context) Answer {
+	answer, _ := ctx.Value(connKey{}).(Answer)
+	return answer
 }
 
 // Conn is a connection that fails if its client does not read what the server sends. Queries that need memory use Slow and End to
@@ -61,8 +69,12 @@ func (c *Conn) setState(s http.ConnState) {
 
 // Slow reports whether the client has taken longer than Options.SlowAfter for a part of an answer.
 func (c *Conn) Slow() bool {
-	began := c.writing.Load()
-	return began != 0 && time.Since(time.Unix(0, began)) > c.limiter.opts.SlowAfter
+	return slowSince(c.writing.Load(), c.limiter.opts.SlowAfter)
+}
+
+// slowSince reports whether a write has taken longer than a limit. It began at a Unix time in ns; 0 means that there is none.
+func slowSince(began int64, limit time.Duration) bool {
+	return began != 0 && time.Since(time.Unix(0, began)) > limit
 }
 
 // End makes the current write, and all later ones, fail.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -227,4 +228,67 @@ func TestHTTPServer(t *testing.T) {
 	require.Equal(t, BodyReadTimeout, server.ReadTimeout)
 	require.Zero(t, server.WriteTimeout)
 	require.Equal(t, DefaultHeaderBytesMax, server.MaxHeaderBytes)
+}
+
+// serveStreams serves h with HTTP/2 within limits. It returns a client and the address.
+func serveStreams(t *testing.T, o Options, h http.HandlerFunc) (*Limiter, *http.Client, string) {
+	t.Helper()
+	conns, err := New(o)
+	require.NoError(t, err)
+	server := httptest.NewUnstartedServer(nil)
+	server.Config = conns.HTTPServer(h)
+	server.Listener = conns.Listener(server.Listener)
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return conns, server.Client(), server.URL
+}
+
+// TestStalledStream: an answer of HTTP/2 ends if its client reads the connection, but not the answer.
+func TestStalledStream(t *testing.T) {
+	failures := make(chan error, 1)
+	conns, client, at := serveStreams(t, Options{SendTimeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/short" {
+			return
+		}
+		var err error
+		for part := make([]byte, 1<<20); err == nil; {
+			_, err = w.Write(part)
+		}
+		failures <- err
+	})
+	unread, err := client.Get(at)
+	require.NoError(t, err)
+	defer unread.Body.Close()
+	require.Equal(t, 2, unread.ProtoMajor)
+	require.ErrorIs(t, <-failures, errStalled)
+	require.Equal(t, 1., testutil.ToFloat64(conns.metrics.ended.WithLabelValues(endedStall)))
+	_, err = io.Copy(io.Discard, unread.Body)
+	require.Error(t, err, "the client does not take a part for the whole")
+	short, err := client.Get(at + "/short")
+	require.NoError(t, err)
+	short.Body.Close()
+	require.Equal(t, http.StatusOK, short.StatusCode)
+}
+
+// TestEndStream: a query that needs memory ends the slow answer of a stream.
+func TestEndStream(t *testing.T) {
+	answers, failures := make(chan Answer, 1), make(chan error, 1)
+	_, client, at := serveStreams(t, Options{SlowAfter: time.Nanosecond}, func(w http.ResponseWriter, r *http.Request) {
+		answers <- AnswerOf(r.Context())
+		var err error
+		for part := make([]byte, 1<<20); err == nil; {
+			_, err = w.Write(part)
+		}
+		failures <- err
+	})
+	unread, err := client.Get(at)
+	require.NoError(t, err)
+	defer unread.Body.Close()
+	slow := <-answers
+	require.Eventually(t, slow.Slow, 10*time.Second, time.Millisecond)
+	slow.End()
+	require.ErrorIs(t, <-failures, errEnded)
+	require.False(t, slow.Slow())
+	slow.End()
 }

@@ -22,7 +22,7 @@ const (
 // WriteTimeout: an answer may take as long as its client makes progress. The caller may set ErrorLog before serving.
 func (c *Limiter) HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           c.limitStreams(h),
 		ReadHeaderTimeout: HeaderReadTimeout,
 		ReadTimeout:       BodyReadTimeout,
 		IdleTimeout:       IdleTimeout,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/api/netlimit"
 	"halite/api/promjson"
 	"halite/query/opentsdb"
 	"halite/query/opentsdb/expression"
@@ -36,7 +37,7 @@ func (h *Handlers) functions(w http.ResponseWriter, r *http.Request) (err error)
 		return err
 	}
 	defer a.Close()
-	a.Sending(answerOf(r.Context()))
+	a.Sending(netlimit.AnswerOf(r.Context()))
 	out := newWriter(w, q, a)
 	out.arrays = v.Has("arrays")
 	tracked.answered(a)
@@ -66,7 +67,7 @@ func (h *Handlers) expressions(w http.ResponseWriter, r *http.Request) (err erro
 		return err
 	}
 	defer a.Close()
-	a.Sending(answerOf(r.Context()))
+	a.Sending(netlimit.AnswerOf(r.Context()))
 	tracked.answered(a)
 	w.Header().Set("Content-Type", contentType)
 	json := promjson.NewWriter(w, nil)

@@ -15,7 +15,6 @@ import (
 	"halite/api/receiver"
 	"halite/api/remote"
 	"halite/ingest/deletion"
-	"halite/query/budget"
 	"halite/query/opentsdb"
 	"halite/query/opentsdb/request"
 	"halite/storage/notes"
@@ -144,7 +143,7 @@ func (h *Handlers) query(w http.ResponseWriter, r *http.Request) (err error) {
 	if err := h.delete(r.Context(), q, doomed); err != nil {
 		return err
 	}
-	a.Sending(answerOf(r.Context()))
+	a.Sending(netlimit.AnswerOf(r.Context()))
 	tracked.answered(a)
 	if api.IsBare(r) {
 		writeLines(w, a)
@@ -204,12 +203,4 @@ func bodyFailure(err error, most int64) error {
 		return &failure{http.StatusRequestEntityTooLarge, fmt.Errorf("the body exceeds the limit of %d bytes", most)}
 	}
 	return &failure{http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)}
-}
-
-// answerOf returns the transfer of the answer to a request, or nil if the request did not come through package netlimit.
-func answerOf(ctx context.Context) budget.Response {
-	if c, ok := netlimit.FromContext(ctx); ok {
-		return c
-	}
-	return nil
 }

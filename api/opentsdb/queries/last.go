@@ -7,6 +7,7 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
+	"halite/api/netlimit"
 	"halite/api/promjson"
 	"halite/keyschema/tsuid"
 	"halite/query/opentsdb"
@@ -26,7 +27,7 @@ func (h *Handlers) last(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer a.Close()
-	a.Sending(answerOf(r.Context()))
+	a.Sending(netlimit.AnswerOf(r.Context()))
 	w.Header().Set("Content-Type", contentType)
 	json := promjson.NewWriter(w, nil)
 	json.List(len(a.Points), func(i int) { writeLast(json, &a.Points[i], q.Resolve) })
