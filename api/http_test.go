@@ -111,7 +111,7 @@ func TestMethods(t *testing.T) {
 		{http.MethodGet, "/api/v1/nothing/", "", 404},
 		{http.MethodGet, "/api/v1/label/a/b/values", "", 404},
 		{http.MethodGet, "/nothing", "", 404},
-		{http.MethodGet, "/api/v1/../../etc/passwd", "", 404},
+		{http.MethodGet, "/etc/passwd", "", 404},
 	} {
 		w := f.do(httptest.NewRequest(c.method, c.path, nil))
 		require.Equal(t, c.code, w.Code, "%s %s", c.method, c.path)
@@ -145,9 +145,19 @@ func TestSlashes(t *testing.T) {
 	}
 	w := f.do(httptest.NewRequest(http.MethodPost, "http://halite.example//api/v1/write", nil))
 	require.Equal(t, http.StatusTemporaryRedirect, w.Code)
-	for _, target := range []string{"//elsewhere.example", "//elsewhere.example/api/v1/query", "///", "/api/v1//nothing"} {
+	for target, location := range map[string]string{
+		"//elsewhere.example": "/elsewhere.example", "//elsewhere.example/api/v1/query": "/elsewhere.example/api/v1/query",
+		"///": "/", "/prometheus//api/v1/query": "/prometheus/api/v1/query", "/api/v1//nothing": "/api/v1/nothing",
+		"/api/v1/label//values": "/api/v1/label/values", "/nothing/": "", "/api/v1/../../etc/passwd": "/etc/passwd",
+		"/api/v1/label/values": "",
+	} {
 		w := f.do(httptest.NewRequest(http.MethodGet, "http://halite.example"+target, nil))
-		require.Equal(t, http.StatusNotFound, w.Code, target)
+		want := http.StatusTemporaryRedirect // as in Prometheus, even if no endpoint has the path
+		if location == "" {
+			want = http.StatusNotFound
+		}
+		require.Equal(t, want, w.Code, target)
+		require.Equal(t, location, w.Header().Get("Location"), target)
 	}
 }
 

@@ -299,8 +299,8 @@ func (s *Server) adminEndpoints() map[string]endpoint {
 	}
 }
 
-// notFound answers unknown paths, below /api/ in JSON. If a path only has wrong slashes, for example from a base URL with a
-// slash at its end, it redirects to the endpoint. So a proxy that guards some paths sees the path that the server serves.
+// notFound answers unknown paths, below /api/ in JSON. It redirects a path that only has wrong slashes, for example from a base
+// URL with a slash at its end. So a proxy that guards some paths sees the path that the server serves.
 func (s *Server) notFound(router *mux.Router) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if target := cleaned(router, r); target != nil {
@@ -316,20 +316,31 @@ func (s *Server) notFound(router *mux.Router) http.HandlerFunc {
 	}
 }
 
-// cleaned returns the cleaned URL of a request if an endpoint has it, or nil.
+// cleaned returns the URL of a request without repeated slashes and without the elements . and .., as Prometheus redirects; nil
+// if the path has neither. If the path has only a slash at its end, an endpoint must have the path without that slash.
 func cleaned(router *mux.Router, r *http.Request) *url.URL {
 	escaped := r.URL.EscapedPath()
 	clean := path.Clean("/" + escaped)
-	if clean == escaped || clean == "/" {
+	if !strings.HasPrefix(escaped, "/") || clean == escaped {
 		return nil
 	}
 	target, err := url.Parse(clean)
 	if err != nil {
 		return nil
 	}
-	var match mux.RouteMatch
-	if !router.Match(&http.Request{Method: r.Method, URL: target, Host: r.Host}, &match) || match.MatchErr != nil {
-		return nil
+	if escaped == clean+"/" {
+		var match mux.RouteMatch
+		if !router.Match(&http.Request{Method: r.Method, URL: target, Host: r.Host}, &match) || match.MatchErr != nil {
+			return nil
+		}
+	}
+	if asked, err := url.ParseRequestURI(r.RequestURI); err == nil {
+		// A handler before this one may have removed a prefix, such as --web.route-prefix.
+		if prefix, ok := strings.CutSuffix(asked.EscapedPath(), escaped); ok {
+			if target, err = url.Parse(prefix + clean); err != nil {
+				return nil
+			}
+		}
 	}
 	target.RawQuery = r.URL.RawQuery
 	return target
