@@ -103,7 +103,8 @@ func TestAddedQueryRules(t *testing.T) {
 	require.Equal(t, http.StatusNoContent, remove("added-1"))
 	require.Equal(t, http.StatusNotFound, remove("added-1"))
 	require.Equal(t, http.StatusOK, ask("sum(up)"))
-	for _, form := range []string{"", "query=up", "reason=x&regexp=(", "reason=x&query=up&action=drop", "reason=x&query=up&what=x"} {
+	for _, form := range []string{"", "query=up", "reason=x&regexp=(", "reason=x&query=sum(", "reason=x&query=up&action=drop",
+		"reason=x&query=up&what=x"} {
 		require.Equal(t, http.StatusBadRequest, f.post(path, form).Code, form)
 	}
 	for range 99 {

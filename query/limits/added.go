@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/prometheus/prometheus/promql/parser"
 )
 
 // Defaults of the options for added rules.
@@ -25,6 +27,16 @@ var (
 
 // CompileRegexp compiles the regular expression of a rule, which matches a whole text.
 func CompileRegexp(text string) (*regexp.Regexp, error) { return regexp.Compile("^(?s:" + text + ")$") }
+
+// CheckText returns the error of a parser with all features if the text of a rule is not an expression. No query that the server
+// evaluates has such a text.
+func CheckText(text string) error {
+	_, err := parser.NewParser(parser.Options{
+		ExperimentalDurationExpr: true, EnableExperimentalFunctions: true, EnableExtendedRangeSelectors: true,
+		EnableBinopFillModifiers: true,
+	}).ParseExpr(text)
+	return err
+}
 
 // IsFingerprint reports whether a text has the form of a fingerprint.
 func IsFingerprint(text string) bool {
@@ -55,6 +67,10 @@ func (r *Rule) check() error {
 		return fmt.Errorf("%w: %q is not a fingerprint: want 16 hexadecimal digits", ErrBadRule, r.Fingerprint)
 	case r.Reason == "":
 		return fmt.Errorf("%w: the reason is missing; the error of a refused query shows it", ErrBadRule)
+	case r.Text != "":
+		if err := CheckText(r.Text); err != nil {
+			return fmt.Errorf("%w: query: it is not an expression of PromQL: %w", ErrBadRule, err)
+		}
 	}
 	return nil
 }

@@ -85,8 +85,8 @@ func Parse(name string, src []byte) (*Config, error) {
 	}
 	d := &decoder{file: name, places: make(map[string]place)}
 	d.decode(doc, "", reflect.ValueOf(c).Elem())
-	if len(d.faults) == 0 {
-		c.validate(d.fault)
+	if d.nodes <= NodesMax {
+		c.validate(d.faultOfSoundEntries())
 	}
 	if err := joined(d.sorted()); err != nil {
 		return nil, err

@@ -69,6 +69,8 @@ func faults() []struct{ src, want string } {
 		{"query_rules: [{}]", "field query_rules[0].action: the action is missing"},
 		{"query_rules: [{}]", "field query_rules[0].reason: the reason is missing"},
 		{"query_rules: [{regexp: (}]", "line 1, column 24, field query_rules[0].regexp: error parsing regexp"},
+		{"query_rules:\n- {id: a,\n   query: 'sum('}",
+			"line 3, column 11, field query_rules[0].query: it is not an expression of PromQL: 1:5: parse error: unclosed left paren"},
 		{"query_rules: [{query: a, regexp: b}]", "the rule has 2 of the fields query, regexp and fingerprint"},
 		{"query_rules: [{fingerprint: 0123456789ABCDEF}]", "is not a fingerprint: want 16 hexadecimal digits"},
 		{"query_rules: [{action: drop}]", `field query_rules[0].action: "drop" is not an action: want refuse or slow_lane`},
@@ -232,6 +234,12 @@ func TestFaults(t *testing.T) {
 	_, err := Parse("f", []byte("schema_rules: [{pattern: a, salts: 0}, {pattern: '', salts: 1}]\nlimits: {}\n"))
 	require.ErrorContains(t, err, "field schema_rules[0].salts")
 	require.ErrorContains(t, err, "field schema_rules[1].pattern", "all faults are listed")
+	_, err = Parse("f", []byte("limits: {series: {max: x}}\nquery_rules: [{id: 'a', action: drop}, {id: a}]\nschema_rule: []\n"))
+	require.ErrorContains(t, err, "field limits.series.max", "a value of another type")
+	require.ErrorContains(t, err, "field query_rules[0].action")
+	require.ErrorContains(t, err, "field query_rules[1].reason", "faults of other entries are listed too")
+	require.ErrorContains(t, err, "field schema_rule: unknown key")
+	require.NotContains(t, err.Error(), "query_rules[0].reason")
 	_, err = Read(filepath.Join(t.TempDir(), "none"))
 	require.ErrorIs(t, err, os.ErrNotExist)
 }

@@ -39,6 +39,24 @@ func (d *decoder) fault(field, format string, args ...any) {
 	}
 }
 
+// faultOfSoundEntries is fault for the checks after the decoding. It ignores faults of sections, and of entries of lists, if they
+// have values that could not be decoded, because these values are missing.
+func (d *decoder) faultOfSoundEntries() func(field, format string, args ...any) {
+	entryOf := func(field string) string {
+		entry, _, _ := strings.Cut(field, ".")
+		return entry
+	}
+	unsound := map[string]bool{}
+	for _, f := range d.faults {
+		unsound[entryOf(f.Field)] = true
+	}
+	return func(field, format string, args ...any) {
+		if !unsound[""] && !unsound[entryOf(field)] {
+			d.fault(field, format, args...)
+		}
+	}
+}
+
 // sorted returns the faults in the order of the file.
 func (d *decoder) sorted() []*Fault {
 	slices.SortStableFunc(d.faults, func(a, b *Fault) int {

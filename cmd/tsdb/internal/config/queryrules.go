@@ -60,6 +60,11 @@ func (r *QueryRule) validate(field string, before []QueryRule, fault func(field,
 	if matchers > 1 || matchers == 0 && r.Token == "" {
 		fault(field, "the rule has %d of the fields query, regexp and fingerprint, want one; with token, none is needed", matchers)
 	}
+	if text := strings.TrimSpace(r.Query); text != "" {
+		if err := limits.CheckText(text); err != nil {
+			fault(field+".query", "it is not an expression of PromQL: %w", err)
+		}
+	}
 	if r.Fingerprint != "" && !limits.IsFingerprint(r.Fingerprint) {
 		fault(field+".fingerprint", "%q is not a fingerprint: want 16 hexadecimal digits; "+
 			"/api/v1/status/active_queries shows fingerprints",
