@@ -70,6 +70,9 @@ func parseAccess(content []byte, tenants bool) (*access, error) {
 	if err := yaml.Unmarshal(content, &root); err != nil {
 		return nil, withoutValues(err)
 	}
+	if err := checkEntries(&root); err != nil {
+		return nil, err
+	}
 	a := &access{tokens: map[[sha256.Size]byte]*principal.Principal{}, users: map[string]*principal.Principal{}}
 	var faults []error
 	for i := range doc.Tokens {
@@ -81,6 +84,26 @@ func parseAccess(content []byte, tenants bool) (*access, error) {
 		faults = append(faults, a.addUser(at, &doc.Users[i]))
 	}
 	return a, errors.Join(faults...)
+}
+
+// checkEntries refuses empty entries. The decoder would skip them, and errors would name the lines of other entries.
+func checkEntries(root *yaml.Node) error {
+	var faults []error
+	for _, list := range []string{"tokens", "users"} {
+		if len(root.Content) == 0 {
+			break
+		}
+		entries := valueOf(root.Content[0], list)
+		if entries == nil {
+			continue
+		}
+		for i, entry := range entries.Content {
+			if resolved(entry).Tag == "!!null" {
+				faults = append(faults, fmt.Errorf("line %d: %s[%d]: the entry is empty", entry.Line, list, i))
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func (a *access) addToken(at entryAt, t *tokenEntry) error {

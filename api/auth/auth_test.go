@@ -156,6 +156,7 @@ func TestBadFiles(t *testing.T) {
 		{"tokens:\n  - scopes: [read]", "line 2: tokens[0].name: is missing"},
 		{"tokens:\n  - name: a\n    scopes: [reed]", `line 3: tokens[0].scopes: scope "reed" is unknown; known are read, write, admin`},
 		{"tokens:\n  - name: a\n    scopes: [read, read]", `line 3: tokens[0].scopes: scope "read" is given twice`},
+		{"tokens:\n  -\n  - {name: a, scopes: [read]}", "line 2: tokens[0]: the entry is empty"},
 		{"tokens:\n  - name: a", "line 2: tokens[0].scopes: there is no scope"},
 		{"tokens:\n  - {name: a, scopes: [read], match: 'x{'}", "line 2: tokens[0].match: must be a selector"},
 		{"tokens:\n  - {name: a, scopes: [write], match: x}", "line 2: tokens[0].match: restricts reads"},
