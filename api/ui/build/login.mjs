@@ -19,7 +19,7 @@ export function accessFlags(folder) {
 }
 
 /** checkLogIn logs in with a wrong token, with one that sees all, and with one that sees some series only. */
-export async function checkLogIn(browser, url, faults, check, folder) {
+export async function checkLogIn(browser, url, faults, { check, folder }) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();
   const fault = (text) => faults.push(`log-in: ${text}`);
@@ -56,10 +56,11 @@ export async function checkLogIn(browser, url, faults, check, folder) {
 }
 
 /** checkDoctor opens the page Doctor of a server with tenants, which wants the scope admin for it. */
-export async function checkDoctor(browser, url, faults, check, folder) {
+export async function checkDoctor(browser, url, faults, { check, settle, track, folder }) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();
   const fault = (text) => faults.push(`doctor of a server with tenants: ${text}`);
+  track(page);
   await page.goto(url);
   await logIn(page, tokens.reader);
   await page.locator('nav a', { hasText: 'Doctor' }).waitFor().catch(() => fault('the reader does not see the page Doctor'));
@@ -74,7 +75,7 @@ export async function checkDoctor(browser, url, faults, check, folder) {
   // No page of the server needs a tenant, which the operator does not have.
   for (const link of await page.locator('nav a').all()) {
     await link.click();
-    await page.waitForTimeout(500);
+    await settle(page);
     if (await page.locator('input[type=password]').count()) fault(`the page ${await page.title()} wants another log-in`);
   }
   if ((await page.locator('nav a').allInnerTexts()).includes('Query')) fault('a user without a tenant sees the page Query');

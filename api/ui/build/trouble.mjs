@@ -1,16 +1,17 @@
 // Checks the pages while something is wrong: the browser stores nothing, the server is slow or gone, a link is nonsense.
 
-/** checkTrouble opens pages of a server whose answers it delays or changes. */
-export async function checkTrouble(browser, url, faults) {
-  for (const trial of [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton, emptyLists, badWindow]) {
-    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
-    const page = await context.newPage();
-    const fault = (text) => faults.push(`${trial.name}: ${text}`);
-    page.on('pageerror', (e) => fault(e.stack));
-    await trial(page, url, fault, (text) => page.getByText(text).first().waitFor({ timeout: 10_000 })
-      .catch(() => fault(`the page does not show ${text}`))).catch((e) => fault(e.message));
-    await context.close();
-  }
+/** trials have pages of their own. They change no state of the server. */
+export const trials = [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton, emptyLists, badWindow];
+
+/** tryOut opens a page of a server whose answers the trial delays or changes. */
+export async function tryOut(trial, browser, url, faults) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  const page = await context.newPage();
+  const fault = (text) => faults.push(`${trial.name}: ${text}`);
+  page.on('pageerror', (e) => fault(e.stack));
+  await trial(page, url, fault, (text) => page.getByText(text).first().waitFor({ timeout: 10_000 })
+    .catch(() => fault(`the page does not show ${text}`))).catch((e) => fault(e.message));
+  await context.close();
 }
 
 /** noStorage runs a query in a browser that forbids storage. */
