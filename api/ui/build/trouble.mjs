@@ -1,7 +1,8 @@
 // Checks the pages while something is wrong: the browser stores nothing, the server is slow or gone, a link is nonsense.
 
 /** trials have pages of their own. They change no state of the server. */
-export const trials = [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton, emptyLists, badWindow];
+export const trials = [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton,
+  emptyLists, badWindow, viewInURL, manySeries];
 
 /** tryOut opens a page of a server whose answers the trial delays or changes. */
 export async function tryOut(trial, browser, url, faults) {
@@ -131,4 +132,39 @@ async function badWindow(page, url, fault, shows) {
   await page.evaluate(() => (location.hash = '#/tablets?table=nothing&range=x'));
   await shows('Tablets of data');
   if (await chosen() !== '1 h') fault(`the tablets show ${await chosen()}`);
+}
+
+/** viewInURL hides a series, asks for exemplars and sorts a table. A reload keeps this, and the back button undoes it. */
+async function viewInURL(page, url, fault, shows) {
+  await page.goto(`${url}#/query?expr=up`);
+  const first = page.locator('.legend button').first();
+  await first.click();
+  await page.getByLabel('Exemplars').check();
+  await page.reload();
+  await first.waitFor();
+  if (await first.getAttribute('aria-pressed') !== 'false') fault('a reload shows a hidden series');
+  if (!(await page.getByLabel('Exemplars').isChecked())) fault('a reload forgets the exemplars');
+  await page.goBack();
+  if (await page.getByLabel('Exemplars').isChecked()) fault('the back button keeps the exemplars');
+  await page.goBack();
+  if (await first.getAttribute('aria-pressed') !== 'true') fault('the back button keeps a series hidden');
+  await page.getByRole('tab', { name: 'Table' }).click();
+  await page.getByRole('button', { name: 'Value' }).click();
+  await page.reload();
+  await shows(/\d+ series in/);
+  if (await page.locator('th[aria-sort=descending]').innerText() !== 'Value ▾') fault('a reload forgets the order of the table');
+}
+
+/** manySeries shows all of 1,000 series. The legend lists some of them and finds the others. */
+async function manySeries(page, url, fault, shows) {
+  const now = Math.floor(Date.now() / 1000);
+  const result = Array.from({ length: 1000 }, (_, n) => ({ metric: { __name__: 'wide', host: `host-${n}` }, values: [[now - 600, '1'], [now - 300, String(n)]] }));
+  await page.route('**/query_range', (route) => route.fulfill({ json: { status: 'success', data: { resultType: 'matrix', result } } }));
+  await page.goto(`${url}#/query?expr=wide`);
+  await page.getByRole('button', { name: 'Show all' }).click();
+  await shows('100 of 1000 series are listed.');
+  const rows = page.locator('.legend li');
+  if (await rows.count() !== 100) fault(`the legend has ${await rows.count()} rows`);
+  await page.getByLabel('Search the legend').fill('host-999');
+  await shows('1 of 1 series are listed.');
 }

@@ -23,7 +23,7 @@ export function RangeTable({ metric, window, show }: { metric: string; window: W
   const { unit, ranges } = load.data;
   return (
     <>
-    <Table caption="Hottest key ranges" rows={ranges} most={20} columns={[
+    <Table caption="Hottest key ranges" param="sort" rows={ranges} most={20} columns={[
       { title: 'Range', value: (r) => r.key, show: (r) => <>{r.labels.join(' ') || 'the first key'}<br /><code class="quiet">{r.key}</code></> },
       { title: 'Load', value: (r) => r.perSecond, show: (r) => `${number(r.perSecond || r.total)} ${unit}`, numeric: true },
       { title: 'Share', value: (r) => r.share, show: (r) => <Bar share={r.share} label={`Share of ${r.key}`} /> },

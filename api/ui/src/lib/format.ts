@@ -27,7 +27,9 @@ export function sample(value: number): string {
 
 /** sampleOf reads a value that the server has printed. */
 export function sampleOf(text: string): number {
-  return Number(text.replace(/^\+?(-?)Inf$/, '$1Infinity'));
+  const value = Number(text);
+  // Few values are not finite, and a graph reads millions.
+  return Number.isNaN(value) ? Number(text.replace(/^\+?(-?)Inf$/, '$1Infinity')) : value;
 }
 
 /** distinct prints figures with as many digits as tell them apart, from four to eight. */

@@ -43,6 +43,16 @@ export function setParam(name: string, value: string, replace = false): void {
   setParams(params, replace);
 }
 
+/** setLists changes parameters that may have several values. */
+export function setLists(lists: Record<string, string[]>): void {
+  const params = new URLSearchParams(route.value.params);
+  for (const [name, values] of Object.entries(lists)) {
+    params.delete(name);
+    for (const v of values) params.append(name, v);
+  }
+  setParams(params);
+}
+
 addEventListener('popstate', () => {
   route.value = parseHash(location.hash);
 });

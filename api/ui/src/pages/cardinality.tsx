@@ -98,7 +98,7 @@ function Counted({ d, metric, label }: { d: Answer; metric: string; label: strin
         { name: 'Gone', value: whole(d.total.gone) }, { name: 'Rows', value: whole(d.total.rows), hint: 'one for each series and hour' },
         { name: 'Metrics', value: whole(d.metricsAll) },
       ]} />
-      <Table caption="Metrics" rows={d.metrics} most={1000} empty="No such metric has series on this day." columns={[
+      <Table caption="Metrics" param="sort" rows={d.metrics} most={1000} empty="No such metric has series on this day." columns={[
         { title: 'Metric', value: (m) => m.name, show: (m) => <Choose name="metric" value={m.name} chosen={metric} /> },
         ...counted<Metric>(all, (m) => m.name),
         { title: 'Rows', value: (m) => m.rows, show: (m) => whole(m.rows), numeric: true },

@@ -44,7 +44,7 @@ export function Retention() {
 function CostTable({ list, tries }: { list: Cost[]; tries: boolean }) {
   const size = (n: number) => (n < 0 ? 'unknown' : bytes(n));
   return (
-    <Table caption="What is kept" rows={list} columns={[
+    <Table caption="What is kept" param="sort" rows={list} columns={[
       { title: 'Rule', value: (c) => c.pattern, show: (c) => <span class="mono">{c.pattern}</span> },
       { title: 'Tier', value: (c) => c.tier },
       { title: 'Age', value: (c) => c.age },

@@ -51,7 +51,7 @@ export function Senders() {
 
 function SenderTable({ list }: { list: Sender[] }) {
   return (
-    <Table caption="Senders" rows={list} empty="Nobody has written yet." columns={[
+    <Table caption="Senders" param="sort" rows={list} empty="Nobody has written yet." columns={[
       { title: 'Address', value: (s) => s.address, show: (s) => <>{s.address}<br /><span class="quiet">{s.userAgent}</span></> },
       { title: 'Protocol', value: (s) => s.protocol },
       { title: 'Requests', value: (s) => s.requests, show: (s) => whole(s.requests), numeric: true },

@@ -96,7 +96,7 @@ function Flags({ flags }: { flags: Record<string, string> }) {
     <>
       <h2>Flags</h2>
       <div class="bar"><SearchField name="flag" label="Search" /></div>
-      <Table caption="Flags" rows={rows} most={1000} empty="No flag contains this." columns={[
+      <Table caption="Flags" param="sort" rows={rows} most={1000} empty="No flag contains this." columns={[
         { title: 'Flag', value: ([name]) => name, show: ([name]) => <code>--{name}</code> },
         { title: 'Value', value: ([, value]) => value, show: ([, value]) => <code>{value || '""'}</code> },
       ]} />

@@ -38,19 +38,17 @@ export const rangeSeconds = () => Number(ranges.find(([s]) => s === (route.value
 /** TabletLoad draws the load of the hottest tablets by time. */
 export function TabletLoad({ tablets, timesMs, endMs }: { tablets: LoadedTablet[]; timesMs: number[]; endMs: number }) {
   const kind = kinds.find(([k]) => k === route.value.params.get('load')) ?? kinds[0];
-  const { hidden, toggle } = useHidden(kind[0]);
   const isDark = dark();
   // The present column is not complete, so its rate would be too low.
   const columns = timesMs.length - 1 - (timesMs.length > 2 && timesMs[timesMs.length - 1] > endMs ? 1 : 0);
   const times = useMemo(() => timesMs.slice(0, Math.max(0, columns)).map((ms) => ms / 1000), [timesMs, columns]);
-  const lines: Line[] = useMemo(() => {
+  const rows = useMemo(() => {
     const sum = (t: LoadedTablet) => t.series![kind[0]].reduce((s, n) => s + n, 0);
     const hottest = tablets.filter((t) => t.series).map((t) => ({ t, sum: sum(t) })).sort((a, b) => b.sum - a.sum).slice(0, linesMax);
-    return hottest.map(({ t }, n) => {
-      const label = `from ${t.start || 'the first key'}`;
-      return { label, colour: colour(n, isDark), values: perSecond(t.series![kind[0]].slice(0, columns), timesMs), shown: !hidden.has(label) };
-    });
-  }, [tablets, timesMs, columns, kind, hidden, isDark]);
+    return hottest.map(({ t }) => ({ label: `from ${t.start || 'the first key'}`, values: perSecond(t.series![kind[0]].slice(0, columns), timesMs) }));
+  }, [tablets, timesMs, columns, kind]);
+  const { hidden, toggle } = useHidden(useMemo(() => rows.map((r) => r.label), [rows]));
+  const lines: Line[] = useMemo(() => rows.map((r, n) => ({ ...r, colour: colour(n, isDark), shown: !hidden.has(r.label) })), [rows, hidden, isDark]);
   return (
     <>
       <h2>Load of the tablets of data</h2>

@@ -91,7 +91,7 @@ function Tables({ tables, timesMs, endMs, range }: { tables: TableStatus[]; time
       ]} />
       {table?.name === 'data' && <TabletLoad tablets={table.tablets} timesMs={timesMs} endMs={endMs} />}
       {table && (
-        <Table caption={`Tablets of ${table.name}`} rows={table.tablets} columns={[
+        <Table caption={`Tablets of ${table.name}`} param="sort" rows={table.tablets} columns={[
           { title: 'Keys', value: (t) => t.start, show: (t) => <>from <code>{t.start || 'the first'}</code><br />to <code>{t.end || 'the end'}</code></> },
           { title: 'Size', value: (t) => t.sizeBytes, show: (t) => bytes(t.sizeBytes), numeric: true },
           { title: 'Written', value: (t) => t.rowsWritten, show: (t) => `${whole(t.rowsWritten)} rows, ${bytes(t.bytesWritten)}`, numeric: true },

@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact';
 import { useState } from 'preact/hooks';
+import { route, setParam } from '../lib/route';
 
 /** Column is a column of a table over rows of type R. */
 export interface Column<R> {
@@ -19,16 +20,23 @@ interface TableProps<R> {
   most?: number;
   /** sort is the column that sorts at first, with - in front for the largest first. */
   sort?: string;
+  /** param is the parameter of the URL that keeps the order. Without it, a reload forgets the order. */
+  param?: string;
   hideCaption?: boolean;
 }
 
+/** stepMax bounds the rows that one click adds, because 10,000 of them take a browser seconds. */
+const stepMax = 1000;
+
 /** Table shows rows that the reader can sort by each column. */
-export function Table<R>({ caption, columns, rows, empty = 'There is nothing here.', most = 100, sort = '', hideCaption }: TableProps<R>) {
-  const [by, setBy] = useState(sort);
+export function Table<R>({ caption, columns, rows, empty = 'There is nothing here.', most = 100, sort = '', param, hideCaption }: TableProps<R>) {
+  const [own, setOwn] = useState(sort);
+  const by = param ? route.value.params.get(param) ?? sort : own;
+  const setBy = (text: string) => (param ? setParam(param, text) : setOwn(text));
   const [limit, setLimit] = useState(most);
   const down = by.startsWith('-');
   const column = columns.find((c) => c.title === by.replace(/^-/, ''));
-  const sorted = column ? [...rows].sort((a, b) => compare(column.value(a), column.value(b)) * (down ? -1 : 1)) : rows;
+  const sorted = column ? sortedBy(rows, column.value, down) : rows;
   const choose = (c: Column<R>) => setBy(by === c.title ? '-' + c.title : by === '-' + c.title || !c.numeric ? c.title : '-' + c.title);
   return (
     <div class="tablebox" tabIndex={0} role="region" aria-label={caption}>
@@ -55,10 +63,16 @@ export function Table<R>({ caption, columns, rows, empty = 'There is nothing her
       </table>
       {rows.length === 0 && <p class="quiet">{empty}</p>}
       {rows.length > limit && (
-        <p><button type="button" onClick={() => setLimit(limit * 10)}>Show more</button> <span class="quiet">{limit} of {rows.length} rows</span></p>
+        <p><button type="button" onClick={() => setLimit(limit + Math.min(limit * 9, stepMax))}>Show more</button> <span class="quiet">{limit} of {rows.length} rows</span></p>
       )}
     </div>
   );
+}
+
+/** sortedBy reads the value of each row once. */
+function sortedBy<R>(rows: R[], value: (row: R) => string | number, down: boolean): R[] {
+  const keyed = rows.map((row) => ({ row, key: value(row) }));
+  return keyed.sort((a, b) => compare(a.key, b.key) * (down ? -1 : 1)).map((k) => k.row);
 }
 
 function compare(a: string | number, b: string | number): number {

@@ -66,7 +66,7 @@ export function TopQueries({ block }: { block?: (b: Blocked) => void }) {
       </div>
       {load.error && <ErrorBox error={load.error} />}
       {!d && !load.error && <p class="quiet">Loading …</p>}
-      {d && <Table caption={`Queries by ${orders[by]}`} rows={d.queries} most={20} empty="No query has run yet." columns={columns} />}
+      {d && <Table caption={`Queries by ${orders[by]}`} param="sort" rows={d.queries} most={20} empty="No query has run yet." columns={columns} />}
     </>
   );
 }

@@ -32,8 +32,11 @@ interface ChartProps {
   height?: number;
 }
 
+/** noMarks is one array for all charts, because the chart is drawn again if its marks are another array. */
+export const noMarks: Mark[] = [];
+
 /** Chart draws lines over time. A line above it says what is at the cursor. */
-export function Chart({ label, times, lines, marks = [], stacked, zoom, height = 340 }: ChartProps) {
+export function Chart({ label, times, lines, marks = noMarks, stacked, zoom, height = 340 }: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
   const readout = useRef<HTMLDivElement>(null);
   const isDark = dark();
@@ -55,8 +58,9 @@ export function Chart({ label, times, lines, marks = [], stacked, zoom, height =
         { ...axis, space: 80, values: (_, ticks) => ticks.map((t) => clock(t * 1000, rangeSeconds)), incrs: timeSteps, size: 36 },
         { ...axis, size: 72, values: (_, ticks) => distinct(ticks) },
       ],
-      cursor: { drag: { x: !!zoom, y: false, setScale: false }, points: { size: 6 }, focus: { prox: 1e6 } },
-      focus: { alpha: 0.35 },
+      cursor: { drag: { x: !!zoom, y: false, setScale: false }, points: { size: 6, one: true }, focus: { prox: 1e6 } },
+      // To dim the other lines, all are drawn again.
+      focus: { alpha: rows.length > dimmedMax ? 1 : 0.35 },
       series: [
         {},
         // The uppermost row comes first, so that each row paints over the one above it.
@@ -73,7 +77,11 @@ export function Chart({ label, times, lines, marks = [], stacked, zoom, height =
       },
     }, [times, ...(stacked ? rows.reverse() : rows)] as uPlot.AlignedData, host);
     plot.root.setAttribute('aria-hidden', 'true');
-    const observer = new ResizeObserver(() => plot.setSize({ width: Math.max(200, host.clientWidth), height }));
+    const observer = new ResizeObserver(() => {
+      const width = Math.max(200, host.clientWidth);
+      // setSize draws all lines again, and the observer also calls at its beginning.
+      if (width !== plot.width) plot.setSize({ width, height });
+    });
     observer.observe(host);
     return () => {
       observer.disconnect();
@@ -87,6 +95,9 @@ export function Chart({ label, times, lines, marks = [], stacked, zoom, height =
     </div>
   );
 }
+
+/** dimmedMax bounds the lines of a chart that dims those away from the cursor. */
+const dimmedMax = 500;
 
 const timeSteps = [1, 5, 15, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 2592000];
 

@@ -1,10 +1,11 @@
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo } from 'preact/hooks';
 import { get } from '../lib/api';
 import { sampleOf, series as seriesText } from '../lib/format';
 import { useLoad } from '../lib/load';
+import { route, setParam } from '../lib/route';
 import { dark } from '../lib/theme';
 import { align, timesOf } from './align';
-import { Chart, type Line, type Mark } from './chart';
+import { Chart, type Line, type Mark, noMarks } from './chart';
 import { colour } from './colours';
 import { Legend, useHidden } from './legend';
 import { seriesOf } from './run';
@@ -26,17 +27,18 @@ export function Graph({ outcomes, span, stacked, zoomable = true }: {
   stacked: boolean;
   zoomable?: boolean;
 }) {
-  const { hidden, toggle } = useHidden(outcomes.map((o) => o.expr).join('\n'));
-  const [most, setMost] = useState(linesMax);
-  const [exemplars, setExemplars] = useState(false);
-  const all = outcomes.flatMap((o) => seriesOf(o.result).map((s) => ({ s, name: o.name })));
+  const { params } = route.value;
+  const most = params.get('all') ? Infinity : linesMax;
+  const exemplars = !!params.get('exemplars');
+  const all = useMemo(() => outcomes.flatMap((o) => seriesOf(o.result).map((s) => ({ s, name: o.name }))), [outcomes]);
   const drawable = all.filter(({ s }) => s.values);
   const isDark = dark();
   const times = useMemo(() => timesOf(span), [span]);
-  const lines: Line[] = useMemo(() => drawable.slice(0, most).map(({ s, name }, n) => {
-    const label = `${name && name + ' '}${seriesText(s.metric)}`;
-    return { label, colour: colour(n, isDark), values: align(s, span, times.length), shown: !hidden.has(label) };
-  }), [outcomes, span, most, hidden, isDark]);
+  const rows = useMemo(() => drawable.slice(0, most).map(({ s, name }) => (
+    { label: `${name && name + ' '}${seriesText(s.metric)}`, values: align(s, span, times.length) })), [outcomes, span, most]);
+  const labels = useMemo(() => rows.map((r) => r.label), [rows]);
+  const { hidden, toggle } = useHidden(labels);
+  const lines: Line[] = useMemo(() => rows.map((r, n) => ({ ...r, colour: colour(n, isDark), shown: !hidden.has(r.label) })), [rows, hidden, isDark]);
   const marks = useMarks(outcomes, span, exemplars);
   const zoom = (from: number, to: number) =>
     changeState({ endMs: Math.round(to * 1000), rangeSeconds: Math.max(10, Math.round(to - from)) });
@@ -45,18 +47,16 @@ export function Graph({ outcomes, span, stacked, zoomable = true }: {
     <>
       <Chart label={`Graph of ${lines.length} series. The table has the same values.`} times={times} lines={lines} marks={marks} stacked={stacked} zoom={zoomable ? zoom : undefined} />
       <div class="bar">
-        <label><input type="checkbox" checked={exemplars} onChange={(e) => setExemplars(e.currentTarget.checked)} /> Exemplars</label>
+        <label><input type="checkbox" checked={exemplars} onChange={(e) => setParam('exemplars', e.currentTarget.checked ? '1' : '')} /> Exemplars</label>
         {exemplars && <span class="quiet">{marks.length} found</span>}
         {drawable.length > most && (
-          <span>The graph shows {most} of {drawable.length} series. <button type="button" onClick={() => setMost(drawable.length)}>Show all</button></span>
+          <span>The graph shows {most} of {drawable.length} series. <button type="button" onClick={() => setParam('all', '1')}>Show all</button></span>
         )}
       </div>
       <Legend lines={lines} toggle={toggle} />
     </>
   );
 }
-
-const noMarks: Mark[] = [];
 
 function useMarks(outcomes: Outcome[], span: Span, wanted: boolean): Mark[] {
   const load = useLoad(async (signal) => {

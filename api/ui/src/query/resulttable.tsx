@@ -1,3 +1,4 @@
+import { useMemo } from 'preact/hooks';
 import { number, sampleOf, series as seriesText, time } from '../lib/format';
 import { Table } from '../parts/table';
 import { seriesOf } from './run';
@@ -11,12 +12,12 @@ interface Row {
 
 /** ResultTable shows the newest value of each series, or all values if the expression gave ranges. */
 export function ResultTable({ outcome }: { outcome: Outcome }) {
-  const all = seriesOf(outcome.result);
-  const rows = all.flatMap(rowsOf);
+  const rows = useMemo(() => seriesOf(outcome.result).flatMap(rowsOf), [outcome]);
   return (
     <Table
       caption={`${outcome.name && outcome.name + ': '}${outcome.expr}`}
       rows={rows}
+      param="sort"
       empty="The result is empty: no series of the expression has a sample at this time."
       columns={[
         { title: 'Series', value: (r) => r.series, show: (r) => <span class="mono">{r.series}</span> },

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 
 vi.stubGlobal('location', { hash: '' });
 vi.stubGlobal('addEventListener', () => {});
-const { linkOf, paramsOf, rawOf, readState, spanOf } = await import('./state');
+const { changed, linkOf, paramsOf, rawOf, readState, spanOf } = await import('./state');
 
 test('a state survives the URL', () => {
   const state = { exprs: ['up', 'a{b="&#?"}'], tab: 'table' as const, rangeSeconds: 600, endMs: 1e12, stepSeconds: 5 };
@@ -36,4 +36,10 @@ test('a span begins at a multiple of its step', () => {
   const span = spanOf({ exprs: [], tab: 'graph', rangeSeconds: 3600, endMs: 0, stepSeconds: 0 }, 1_700_000_123_456);
   expect(span.start % span.step).toBe(0);
   expect(span.end - span.start).toBe(3600);
+});
+
+test('other expressions show all lines, and keep the order and exemplars', () => {
+  const before = new URLSearchParams('expr=up&hide=a&hide=b&all=1&sort=Value&exemplars=1');
+  expect(changed(before, { rangeSeconds: 60 }).toString()).toBe('expr=up&range=1m&exemplars=1&sort=Value&hide=a&hide=b&all=1');
+  expect(changed(before, { exprs: ['up*2'] }).toString()).toBe('expr=up*2&exemplars=1&sort=Value');
 });

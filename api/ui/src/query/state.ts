@@ -45,8 +45,22 @@ export function paramsOf(s: QueryState): URLSearchParams {
   return params;
 }
 
+/** viewParams say how results are shown. Those of shownParams name lines of one result, so other expressions drop them. */
+const viewParams = ['exemplars', 'sort'];
+const shownParams = ['hide', 'only', 'all'];
+
+/** changed is the state of the URL with a change. */
+export function changed(before: URLSearchParams, change: Partial<QueryState>): URLSearchParams {
+  const params = paramsOf({ ...readState(before), ...change });
+  const same = JSON.stringify(params.getAll('expr')) === JSON.stringify(before.getAll('expr'));
+  for (const name of same ? [...viewParams, ...shownParams] : viewParams) {
+    for (const value of before.getAll(name)) params.append(name, value);
+  }
+  return params;
+}
+
 export function changeState(change: Partial<QueryState>): void {
-  setParams(paramsOf({ ...readState(route.value.params), ...change }));
+  setParams(changed(route.value.params, change));
 }
 
 /** Span is a time range with a step, in seconds. */
