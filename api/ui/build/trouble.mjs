@@ -2,7 +2,7 @@
 
 /** trials have pages of their own. They change no state of the server. */
 export const trials = [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton,
-  emptyLists, badWindow, viewInURL, manySeries];
+  emptyLists, badWindow, viewInURL, manySeries, tabKeys, followedLink, printed, forcedColours];
 
 /** tryOut opens a page of a server whose answers the trial delays or changes. */
 export async function tryOut(trial, browser, url, faults) {
@@ -155,16 +155,71 @@ async function viewInURL(page, url, fault, shows) {
   if (await page.locator('th[aria-sort=descending]').innerText() !== 'Value ▾') fault('a reload forgets the order of the table');
 }
 
-/** manySeries shows all of 1,000 series. The legend lists some of them and finds the others. */
+/** manySeries shows all of 1,000 series, one with a label of 10 kB. The legend lists some of them, and the graph stays where it is. */
 async function manySeries(page, url, fault, shows) {
   const now = Math.floor(Date.now() / 1000);
   const result = Array.from({ length: 1000 }, (_, n) => ({ metric: { __name__: 'wide', host: `host-${n}` }, values: [[now - 600, '1'], [now - 300, String(n)]] }));
+  result[0] = { metric: { __name__: 'wide', host: 'long'.repeat(2500) }, values: Array.from({ length: 241 }, (_, n) => [now - n * 15, '1']) };
   await page.route('**/query_range', (route) => route.fulfill({ json: { status: 'success', data: { resultType: 'matrix', result } } }));
   await page.goto(`${url}#/query?expr=wide`);
   await page.getByRole('button', { name: 'Show all' }).click();
   await shows('100 of 1000 series are listed.');
   const rows = page.locator('.legend li');
   if (await rows.count() !== 100) fault(`the legend has ${await rows.count()} rows`);
+  if ((await rows.first().boundingBox()).height > 200) fault('a long label fills the legend');
   await page.getByLabel('Search the legend').fill('host-999');
   await shows('1 of 1 series are listed.');
+  const graph = page.getByRole('img', { name: 'Graph of 1000 series' });
+  const before = await graph.boundingBox();
+  await page.mouse.move(before.x + 700, before.y + before.height - 50);
+  await page.waitForFunction(() => document.querySelector('.readout').textContent.includes('long'));
+  const { y } = await graph.boundingBox();
+  if (y !== before.y) fault(`a long label moves the graph by ${y - before.y} px`);
+}
+
+/** tabKeys moves over the views by keyboard. Each view is the panel of its tab. */
+async function tabKeys(page, url, fault) {
+  await page.goto(`${url}#/query`);
+  await page.getByRole('tab', { name: 'Graph' }).focus();
+  for (const [key, name] of [['End', 'Plan'], ['ArrowRight', 'Graph'], ['ArrowLeft', 'Plan'], ['Home', 'Graph']]) {
+    await page.keyboard.press(key);
+    const tab = page.getByRole('tab', { name, selected: true });
+    await tab.waitFor({ timeout: 10_000 }).catch(() => fault(`${key} does not lead to ${name}`));
+    const panel = await tab.getAttribute('aria-controls');
+    if (!(await page.getByRole('tabpanel', { name }).and(page.locator(`#${panel}`)).count())) fault(`${name} controls no panel`);
+  }
+}
+
+/** followedLink follows a link far down a page, and goes back. */
+async function followedLink(page, url, fault) {
+  await page.setViewportSize({ width: 360, height: 300 });
+  await page.goto(`${url}#/explore`);
+  const card = page.locator('.cards a').last();
+  await card.scrollIntoViewIfNeeded();
+  const scrolled = await page.evaluate(() => scrollY);
+  await card.click();
+  await page.getByRole('link', { name: 'All metrics' }).waitFor();
+  if (await page.evaluate(() => scrollY)) fault(`a link from ${scrolled} px down does not lead to the top of its page`);
+}
+
+/** printed prints a dark page with dark text on light paper. */
+async function printed(page, url, fault, shows) {
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.goto(`${url}#/query?expr=up`);
+  await shows(/\d+ series in/);
+  const theme = () => page.locator('html').getAttribute('data-theme');
+  await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+  if (await theme() !== 'light') fault('a dark page prints light text');
+  await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+  if (await theme() !== 'dark') fault('a dark page stays light after printing');
+  await page.emulateMedia({ media: 'print' });
+  if (await page.locator('nav').isVisible()) fault('the navigation is printed');
+}
+
+/** forcedColours opens a page in the colours of the system, in which only a colour of its own marks the chosen tab. */
+async function forcedColours(page, url, fault) {
+  await page.emulateMedia({ forcedColors: 'active' });
+  await page.goto(`${url}#/query`);
+  const ground = (name) => page.getByRole('tab', { name }).evaluate((e) => getComputedStyle(e).backgroundColor);
+  if (await ground('Graph') === await ground('Table')) fault('the chosen tab looks like the others');
 }

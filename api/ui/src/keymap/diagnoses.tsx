@@ -1,4 +1,5 @@
 import { time } from '../lib/format';
+import { Docs } from '../parts/docs';
 import type { Window } from './page';
 import type { Diagnosis } from './types';
 
@@ -28,7 +29,7 @@ function One({ d, show }: { d: Diagnosis; show: (w: Partial<Window>) => void }) 
       <p>
         <strong>{d.level}</strong> {d.text}
         {d.time && ` From ${time(d.time[0] * 1000)} to ${time(d.time[1] * 1000)}.`}
-        {d.docs && <> See <code>{d.docs}</code>.</>}
+        {d.docs && <> <Docs at={d.docs} /></>}
       </p>
       {(d.time || d.range) && (
         <button type="button" onClick={() => show({ start: d.time?.[0], end: d.time?.[1], startKey: d.range?.[0], endKey: d.range?.[1] })}>Show on the map</button>

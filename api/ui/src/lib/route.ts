@@ -22,8 +22,17 @@ export function hashOf(page: string, params?: URLSearchParams | Record<string, s
 
 export const route = signal<Route>(parseHash(location.hash));
 
+/** followed is the link that the user has clicked last. */
+let followed = '';
+addEventListener('click', (event) => {
+  followed = (event.target as Element).closest<HTMLAnchorElement>('a[href^="#/"]')?.href ?? '';
+});
+
 addEventListener('hashchange', () => {
   route.value = parseHash(location.hash);
+  // A link leads to the top of its page. The back button leads to where the user was.
+  if (location.href === followed) scrollTo(0, 0);
+  followed = '';
 });
 
 /** setParams changes the state of the present page. The new state is an entry of the history, unless replace is set. */

@@ -16,8 +16,13 @@ const prefersDark = matchMedia('(prefers-color-scheme: dark)');
 const systemDark = signal(prefersDark.matches);
 prefersDark.addEventListener('change', (e) => (systemDark.value = e.matches));
 
-/** dark says whether the page is dark now. */
+const printing = signal(false);
+addEventListener('beforeprint', () => (printing.value = true));
+addEventListener('afterprint', () => (printing.value = false));
+
+/** dark says whether the page is dark now. On paper it is light, because browsers print light text without its dark ground. */
 export function dark(): boolean {
+  if (printing.value) return false;
   return theme.value === 'auto' ? systemDark.value : theme.value === 'dark';
 }
 

@@ -3,6 +3,7 @@ import { time } from '../lib/format';
 import { useLoad } from '../lib/load';
 import { route, setParam } from '../lib/route';
 import { Copyable } from '../parts/copy';
+import { Docs } from '../parts/docs';
 import { ErrorBox } from '../parts/errorbox';
 import { Table } from '../parts/table';
 import { Tiles } from '../parts/tiles';
@@ -88,7 +89,7 @@ function One({ v }: { v: Verdict }) {
       <p>{v.evidence}</p>
       {v.advice && <p><strong>What to do.</strong> {v.advice}</p>}
       {v.command && <Copyable label={`Command for ${v.id}`} text={v.command} />}
-      {v.docs && <p class="quiet">See <code>{v.docs}</code>.</p>}
+      {v.docs && <p class="quiet"><Docs at={v.docs} /></p>}
     </section>
   );
 }

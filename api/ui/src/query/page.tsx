@@ -5,7 +5,7 @@ import { route } from '../lib/route';
 import { seesServer } from '../lib/session';
 import { number, seconds, whole } from '../lib/format';
 import { ErrorBox } from '../parts/errorbox';
-import { Tabs } from '../parts/tabs';
+import { TabPanel, Tabs } from '../parts/tabs';
 import { Editor } from './editor';
 import { exportCSV, exportJSON } from './export';
 import { Graph } from './graph';
@@ -64,8 +64,10 @@ export function QueryPage() {
         <History choose={(e) => setText(texts.length - 1, e)} />
       </div>
       <TimeBar state={state} />
-      <Tabs label="Views of the result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs} />
-      {asking ? <View state={state} runs={runs} answered={() => setAnswered(true)} /> : <Hint />}
+      <Tabs label="Views of the result" panel="result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs} />
+      <TabPanel panel="result" active={state.tab}>
+        {asking ? <View state={state} runs={runs} answered={() => setAnswered(true)} /> : <Hint />}
+      </TabPanel>
     </>
   );
 }
