@@ -17,7 +17,7 @@ const (
 	addedRuleBytesDefault = 16 << 10
 )
 
-// Errors of rules that are added while the server runs.
+// Errors of AddRule and RemoveRule.
 var (
 	ErrBadRule      = errors.New("bad query rule")
 	ErrTooManyRules = errors.New("there are too many added query rules; remove one, or write the rule into query_rules of the " +
@@ -25,7 +25,7 @@ var (
 	ErrUnknownRule = errors.New("no query rule with this id was added through the API")
 )
 
-// CompileRegexp compiles the regular expression of a rule, which matches a whole text.
+// CompileRegexp compiles the regular expression of a rule. It must match the whole text of a query.
 func CompileRegexp(text string) (*regexp.Regexp, error) { return regexp.Compile("^(?s:" + text + ")$") }
 
 // CheckText returns the error of a parser with all features if the text of a rule is not an expression. No query that the server
@@ -51,7 +51,7 @@ func IsFingerprint(text string) bool {
 	return true
 }
 
-// check returns what is wrong with a rule, as ErrBadRule. The id does not matter.
+// check returns ErrBadRule with the fault of a rule, or nil. It ignores the id.
 func (r *Rule) check() error {
 	given := 0
 	for _, is := range []bool{r.Text != "", r.Regexp != nil, r.Fingerprint != ""} {
@@ -75,7 +75,7 @@ func (r *Rule) check() error {
 	return nil
 }
 
-// sizeBytes is the length of all texts of a rule.
+// sizeBytes returns the total length of a rule's strings.
 func (r *Rule) sizeBytes() int {
 	n := len(r.Text) + len(r.Fingerprint) + len(r.Token) + len(r.Reason)
 	if r.Regexp != nil {
@@ -84,7 +84,7 @@ func (r *Rule) sizeBytes() int {
 	return n
 }
 
-// AddRule adds a rule before all others and returns its id. It ignores the id of r. The rule lasts until RemoveRule or the
+// AddRule adds a rule before all others and returns its new id. It ignores the id of r. The rule stays until RemoveRule or the
 // end of the process. The error is ErrBadRule or ErrTooManyRules.
 func (c *Control) AddRule(r Rule) (id string, err error) {
 	r.Text = strings.TrimSpace(r.Text)

@@ -21,7 +21,7 @@ import (
 type Limit struct {
 	// Max is the limit; 0 means no limit.
 	Max int64
-	// Warn is the number at which a query counts as a warning; a value up to 1 is a share of Max. 0 means WarnDefault.
+	// Warn is the value at which a query counts as a warning. A value up to 1 is a share of Max; 0 means WarnDefault.
 	Warn float64
 	// DryRun counts queries beyond Max but refuses none.
 	DryRun bool
@@ -38,7 +38,7 @@ func (l *Limit) warnAt() int64 {
 	return int64(min(warn, float64(l.Max)))
 }
 
-// enforced returns the limit, or 0 for a dry run.
+// enforced returns Max, or 0 in a dry run.
 func (l *Limit) enforced() int64 {
 	if l.DryRun {
 		return 0
@@ -48,20 +48,20 @@ func (l *Limit) enforced() int64 {
 
 // Options are the limits and rules of queries. The zero value bounds nothing.
 type Options struct {
-	// TimeMs is the time of a query in milliseconds, with its waits.
+	// TimeMs is the duration of a query in milliseconds, including its waits.
 	TimeMs Limit
 	// Bytes is the memory of a query.
 	Bytes Limit
 	// Concurrency is the number of running and waiting queries.
 	Concurrency Limit
-	// Tenants holds additional limits by tenant. The entry EachTenant applies to tenants without their own entry. Only
-	// TimeMs, Bytes and Concurrency are used.
+	// Tenants holds additional limits by tenant. EachTenant is the entry of tenants without their own entry. Only TimeMs, Bytes
+	// and Concurrency of an entry are used.
 	Tenants map[string]*Options
 	// Rules are tried in order; the first matching rule decides.
 	Rules []Rule
-	// AddedRulesMax bounds the rules of [Control.AddRule], because each may be tried for each query. Default 100.
+	// AddedRulesMax bounds the rules of [Control.AddRule], because a query may have to try all of them. Default 100.
 	AddedRulesMax int
-	// AddedRuleBytesMax bounds the texts of such a rule. Default 16 KiB.
+	// AddedRuleBytesMax bounds the strings of one added rule. Default 16 KiB.
 	AddedRuleBytesMax int
 }
 
@@ -82,14 +82,14 @@ var (
 	ErrSlowLane    = errors.New("the slow lane did not become free in time")
 )
 
-// Kinds of limits; the values of the label limit of their metrics.
+// Kinds of limits. They are values of the metric label "limit".
 const (
 	kindTime        = "time"
 	kindBytes       = "bytes"
 	kindConcurrency = "concurrency"
 )
 
-// Control applies options. It is safe for concurrent use.
+// Control applies limits and rules. It is safe for concurrent use.
 type Control struct {
 	opts    atomic.Pointer[Options]
 	running atomic.Int64
@@ -105,7 +105,7 @@ type Control struct {
 	rules   map[string]*ruleCounts
 	// added are the rules of AddRule. Match reads them without mu.
 	added     atomic.Pointer[[]Rule]
-	lastAdded int // the number of the newest added rule
+	lastAdded int // number in the id of the newest added rule
 }
 
 // ruleCounts counts queries of a rule since the start.
@@ -148,7 +148,7 @@ func (c *Control) Set(o Options) {
 	c.keepCounts()
 }
 
-// keepCounts makes counts for new rules, and drops the counts of removed ones. The caller holds mu.
+// keepCounts adds counts for new rules and drops the counts of removed rules. The caller holds mu.
 func (c *Control) keepCounts() {
 	former := c.rules
 	c.rules = make(map[string]*ruleCounts)
@@ -176,9 +176,8 @@ func (o *Options) forTenant(tenant string) *Options {
 	return o.Tenants[EachTenant]
 }
 
-// appendConcerned appends the limits that apply to a principal: the limits of all queries, and the limits of each of its
-// tenants.
-func (c *Control) appendConcerned(ctx context.Context, out []*Options) []*Options {
+// appendLimits appends the limits that apply to the principal in ctx: the global limits, and the limits of each of its tenants.
+func (c *Control) appendLimits(ctx context.Context, out []*Options) []*Options {
 	o := c.opts.Load()
 	out = append(out, o)
 	if who := principal.From(ctx); who != nil && len(o.Tenants) > 0 {
@@ -233,8 +232,8 @@ func (c *Control) count(r *Rule, change func(n *ruleCounts)) {
 	}
 }
 
-// Enter admits a query that a rule of Match may send through the slow lane. The caller calls leave at its end. The error is
-// ErrSlowLane if the wait is too long, ErrConcurrency, or the error of ctx.
+// Enter admits a query. A rule r from Match sends it through the slow lane; r may be nil. The caller calls leave when the query
+// ends. The error is ErrSlowLane if the lane is busy for longer than wait, ErrConcurrency, or the error of ctx.
 func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave func(), err error) {
 	leaveLane := func() {}
 	if r != nil {
@@ -260,7 +259,8 @@ func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave
 	}, nil
 }
 
-// checkRunning refuses a query if a limit does. now is the number of queries, including this one.
+// checkRunning returns an error if a limit of concurrent queries refuses one more. now is the number of current queries,
+// including this one.
 func (c *Control) checkRunning(limit *Limit, now int64) error {
 	if limit.Max == 0 {
 		return nil
@@ -279,7 +279,7 @@ func (c *Control) checkRunning(limit *Limit, now int64) error {
 	return fmt.Errorf("%w: %d", ErrConcurrency, limit.Max)
 }
 
-// enterTenants counts a query at each tenant of a principal, and checks their limits.
+// enterTenants counts a query for each tenant of a principal, and checks their limits.
 func (c *Control) enterTenants(o *Options, who *principal.Principal) (leave func(), err error) {
 	if who == nil || len(who.Tenants) == 0 {
 		return func() {}, nil
@@ -328,10 +328,10 @@ func (c *Control) enterLane(ctx context.Context, r *Rule, wait time.Duration) (l
 	}, nil
 }
 
-// Timeout returns the shortest of a given time and the time limits of a principal.
+// Timeout returns the shortest of d and the time limits of the principal in ctx.
 func (c *Control) Timeout(ctx context.Context, d time.Duration) time.Duration {
-	var some [4]*Options // keeps the list out of the heap for a few tenants
-	for _, o := range c.appendConcerned(ctx, some[:0]) {
+	var some [4]*Options // keeps the list off the heap if there are few tenants
+	for _, o := range c.appendLimits(ctx, some[:0]) {
 		if most := o.TimeMs.enforced(); most > 0 {
 			d = min(d, time.Duration(most)*time.Millisecond)
 		}
@@ -339,10 +339,10 @@ func (c *Control) Timeout(ctx context.Context, d time.Duration) time.Duration {
 	return d
 }
 
-// BytesMax returns the smallest memory limit of a principal, 0 if there is none.
+// BytesMax returns the smallest memory limit of the principal in ctx, or 0 if there is none.
 func (c *Control) BytesMax(ctx context.Context) (least int64) {
-	var some [4]*Options // keeps the list out of the heap for a few tenants
-	for _, o := range c.appendConcerned(ctx, some[:0]) {
+	var some [4]*Options // keeps the list off the heap if there are few tenants
+	for _, o := range c.appendLimits(ctx, some[:0]) {
 		if most := o.Bytes.enforced(); most > 0 && (least == 0 || most < least) {
 			least = most
 		}
@@ -350,7 +350,7 @@ func (c *Control) BytesMax(ctx context.Context) (least int64) {
 	return least
 }
 
-// Usage is the use of limits by a query that has ended.
+// Usage is what a finished query used.
 type Usage struct {
 	Took      time.Duration
 	PeakBytes int64
@@ -361,8 +361,8 @@ type Usage struct {
 
 // Ended counts the usage of a query by the principal in ctx.
 func (c *Control) Ended(ctx context.Context, u Usage) {
-	var some [4]*Options // keeps the list out of the heap for a few tenants
-	for _, o := range c.appendConcerned(ctx, some[:0]) {
+	var some [4]*Options // keeps the list off the heap if there are few tenants
+	for _, o := range c.appendLimits(ctx, some[:0]) {
 		c.use(kindTime, &o.TimeMs, u.Took.Milliseconds(), u.TimedOut && u.Took.Milliseconds() >= o.TimeMs.Max)
 		c.use(kindBytes, &o.Bytes, u.PeakBytes, u.ExceededBytes > 0 && u.ExceededBytes == o.Bytes.Max)
 	}
@@ -384,7 +384,7 @@ func (c *Control) use(kind string, l *Limit, used int64, failed bool) {
 	}
 }
 
-// event counts an event at a kind of limit.
+// event increments v and the status count of a kind of limit.
 func (c *Control) event(kind string, v *prometheus.CounterVec) {
 	v.WithLabelValues(kind).Inc()
 	c.mu.Lock()

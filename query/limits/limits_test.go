@@ -143,7 +143,7 @@ func TestTimeAndBytes(t *testing.T) {
 	require.Equal(t, LimitCounts{Warnings: 3, Refused: 1, DryRuns: 1}, c.Status().Bytes.LimitCounts)
 }
 
-// as returns the context of a token that acts for tenants.
+// as returns the context of a request with a token for tenants.
 func as(t *testing.T, token string, tenants ...string) context.Context {
 	return principal.With(t.Context(), &principal.Principal{Name: token, Tenants: tenants})
 }
@@ -169,7 +169,7 @@ func TestRulesOfTokens(t *testing.T) {
 	require.Empty(t, match(t.Context(), "up"), "the server itself")
 }
 
-// TestLimitsOfTenants: the limits of a tenant and the limits of all apply to its queries, which do not count for other
+// TestLimitsOfTenants: the limits of a tenant and the global limits apply to its queries. Its queries do not count for other
 // tenants.
 func TestLimitsOfTenants(t *testing.T) {
 	c := New(nil)
@@ -203,7 +203,7 @@ func TestLimitsOfTenants(t *testing.T) {
 	require.Equal(t, int64(3), c.Status().Running)
 }
 
-// TestAddedRules: added rules come first, keep their counts over a reload, and end when they are removed.
+// TestAddedRules: added rules come first, keep their counts over a reload, and stop matching when they are removed.
 func TestAddedRules(t *testing.T) {
 	c := New(nil)
 	slow := Rule{ID: "added-1", Text: "up", Action: SlowLane, Reason: "x"}

@@ -20,7 +20,7 @@ type Action uint8
 const (
 	// Refuse ends the query with an error.
 	Refuse Action = iota
-	// SlowLane sends queries through the slow lane, which evaluates one query at a time.
+	// SlowLane sends the query through the slow lane, which runs one query at a time.
 	SlowLane
 )
 
@@ -54,18 +54,18 @@ type Rule struct {
 	ID string
 	// Text is the text of the query, without space around it.
 	Text string
-	// Regexp matches the whole text, if it is anchored.
+	// Regexp is a result of CompileRegexp. It matches the whole text.
 	Regexp *regexp.Regexp
 	// Fingerprint is the fingerprint of the query, see [Fingerprint].
 	Fingerprint string
 	// Token is the name of the token or user of the request; "" matches any.
 	Token  string
 	Action Action
-	// Reason is shown to users whose query is refused.
+	// Reason appears in the error of a refused query.
 	Reason string
 }
 
-// matches reports whether the rule matches a query of a principal. fingerprint is empty if the text is not an expression.
+// matches reports whether the rule matches a query of a principal. fingerprint returns "" if the text is not an expression.
 func (r *Rule) matches(who *principal.Principal, text string, fingerprint func() string) bool {
 	if r.Token != "" && (who == nil || who.Name != r.Token) {
 		return false
@@ -93,8 +93,8 @@ func FingerprintOf(normalised string) string {
 	return fmt.Sprintf("%016x", xxh3.HashString(normalised))
 }
 
-// Normalise returns the same text for expressions that differ only in spaces, comments, and the order of label matchers and
-// grouping labels.
+// Normalise formats an expression. Expressions have the same result if they differ only in spaces, comments, and the order of
+// label matchers and grouping labels.
 func Normalise(p parser.Parser, text string) (string, error) {
 	expr, err := p.ParseExpr(text)
 	if err != nil {

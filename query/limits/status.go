@@ -1,6 +1,6 @@
 package limits
 
-// LimitCounts counts queries at a limit since the start.
+// LimitCounts counts queries that reached a limit since the start.
 type LimitCounts struct {
 	Warnings uint64 `json:"warnings"`
 	Refused  uint64 `json:"refused"`
@@ -16,7 +16,7 @@ type LimitStatus struct {
 	LimitCounts
 }
 
-// Status is the state of all limits.
+// Status is the state of the global limits.
 type Status struct {
 	TimeMs      LimitStatus `json:"timeMs"`
 	Bytes       LimitStatus `json:"bytes"`
@@ -25,7 +25,7 @@ type Status struct {
 	Running int64 `json:"running"`
 }
 
-// Status returns the state of all limits.
+// Status returns the state of the global limits.
 func (c *Control) Status() Status {
 	o := c.opts.Load()
 	c.mu.Lock()
@@ -79,7 +79,7 @@ type RuleStatus struct {
 	// Source is the origin of the rule: SourceConfig or SourceAPI.
 	Source  string `json:"source"`
 	Matches uint64 `json:"matches"`
-	// Waiting counts the queries that wait for the slow lane, Running the queries in it.
+	// Waiting counts the queries that wait for the slow lane because of the rule. Running counts the queries in it.
 	Waiting int `json:"waiting"`
 	Running int `json:"running"`
 }

@@ -11,14 +11,14 @@ import (
 	"halite/query/opentsdb/request"
 )
 
-// Runner runs work within the limits of queries; *query.Engine is one.
+// Runner runs work within the query limits; *query.Engine implements it.
 type Runner interface {
 	Do(ctx context.Context, w query.Work, compute func(context.Context, *query.Reading) (answerBytes int64, err error)) (
 		*query.Result, error)
 }
 
-// Names looks up names that exist at any time; *index.Index implements it. Times are inclusive milliseconds; limit 0 means
-// all.
+// Names lists label names and values; *index.Index implements it. mintMs and maxtMs are milliseconds and inclusive. limit
+// bounds the result; 0 means no limit.
 type Names interface {
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
@@ -32,7 +32,7 @@ type Options struct {
 	Names  Names
 }
 
-// Engine answers queries. It is safe for concurrent use.
+// Engine evaluates queries. It is safe for concurrent use.
 type Engine struct{ opts Options }
 
 // New returns an Engine. It fails if an option is missing.
@@ -46,23 +46,23 @@ func New(o Options) (*Engine, error) {
 // Client describes a client and its query in the list of active queries.
 type Client struct{ Address, Text string }
 
-// Answer is the answer to a query. Close it once it is written.
-type Answer struct {
-	// Series are in the order of the sub-queries, then of their tags.
+// Response is the result of a query. The caller closes it after writing it.
+type Response struct {
+	// Series are ordered by sub-query, then by tags.
 	Series []Series
-	// Warnings are texts for the users of the answer.
+	// Warnings are messages for the user.
 	Warnings []string
-	// Read holds the figures of each sub-query.
+	// Read has one entry for each sub-query, in their order.
 	Read []Figures
 
 	*query.Result
 }
 
-// Series is the answer of one group.
+// Series is the result of one group.
 type Series struct {
-	// Sub is the sub-query. With percentiles or buckets the metric has a suffix.
+	// Sub is the sub-query that produced the series. Percentiles and buckets add a suffix to Metric.
 	Sub *request.SubQuery
-	// Rollup is the interval of the stored rollups that answered, or "".
+	// Rollup is the interval of the stored rollups behind the series; "" if it was computed from samples.
 	Rollup string
 	expression.Series
 }
@@ -70,7 +70,7 @@ type Series struct {
 // Figures count the samples and series that a sub-query has read and returned.
 type Figures struct{ Series, Samples, Rows, Points int64 }
 
-// Add adds other figures.
+// Add adds other to f.
 func (f *Figures) Add(other Figures) {
 	f.Series += other.Series
 	f.Samples += other.Samples
@@ -78,17 +78,17 @@ func (f *Figures) Add(other Figures) {
 	f.Points += other.Points
 }
 
-// warningInterpolated says that another system may return other values, and why.
+// warningInterpolated explains why another system may return different values.
 const warningInterpolated = "some values are interpolated: at their time a series of the group has no sample"
 
-// Run answers a query. The error is a *query.Error.
-func (e *Engine) Run(ctx context.Context, q *request.Query, c Client) (*Answer, error) {
-	return e.run(ctx, q, c, func(*Answer, *query.Reading) error { return nil })
+// Run evaluates a query. The error is a *query.Error.
+func (e *Engine) Run(ctx context.Context, q *request.Query, c Client) (*Response, error) {
+	return e.run(ctx, q, c, func(*Response, *query.Reading) error { return nil })
 }
 
-// run answers a query. finish may replace the series of the answer.
-func (e *Engine) run(ctx context.Context, q *request.Query, c Client, finish func(*Answer, *query.Reading) error) (
-	*Answer, error,
+// run evaluates a query and passes the response to finish, which may replace its series.
+func (e *Engine) run(ctx context.Context, q *request.Query, c Client, finish func(*Response, *query.Reading) error) (
+	*Response, error,
 ) {
 	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: q.StartMs, EndMs: q.EndMs, Client: c.Address}
 	for i := range q.Subs {
@@ -96,12 +96,12 @@ func (e *Engine) run(ctx context.Context, q *request.Query, c Client, finish fun
 			w.Selectors = append(w.Selectors, q.Subs[i].Matchers())
 		}
 	}
-	a := &Answer{}
+	a := &Response{}
 	result, err := e.opts.Runner.Do(ctx, w, func(ctx context.Context, r *query.Reading) (int64, error) {
 		var sizeBytes int64
 		for i := range q.Subs {
 			run := &subRun{engine: e, query: q, sub: &q.Subs[i], reading: r}
-			series, err := run.answer(ctx)
+			series, err := run.evaluate(ctx)
 			if err != nil {
 				return 0, err
 			}
@@ -125,7 +125,7 @@ func (e *Engine) run(ctx context.Context, q *request.Query, c Client, finish fun
 	return a, nil
 }
 
-// sizeBytes returns the approximate memory of the answer.
+// sizeBytes returns the approximate memory of the series.
 func (s *Series) sizeBytes() int64 {
 	bytes := 200 + 16*int64(s.Len())
 	for _, t := range s.Tags {

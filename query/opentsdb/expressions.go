@@ -19,10 +19,11 @@ type Output struct {
 	Series []expression.Combined
 }
 
-// Expressions answers a query with formulas. Close the Answer once the outputs are written. The error is a *query.Error.
-func (e *Engine) Expressions(ctx context.Context, x *request.Expressions, c Client) ([]Output, *Answer, error) {
+// Expressions evaluates a query with formulas. The caller closes the Response after writing the outputs. The error is a
+// *query.Error.
+func (e *Engine) Expressions(ctx context.Context, x *request.Expressions, c Client) ([]Output, *Response, error) {
 	var outputs []Output
-	a, err := e.run(ctx, x.Query, c, func(a *Answer, r *query.Reading) error {
+	a, err := e.run(ctx, x.Query, c, func(a *Response, r *query.Reading) error {
 		known := a.variables(x)
 		for _, f := range x.Formulas {
 			if err := ctx.Err(); err != nil {
@@ -51,8 +52,8 @@ func (e *Engine) Expressions(ctx context.Context, x *request.Expressions, c Clie
 	return outputs, a, err
 }
 
-// variables returns the metrics by their ids.
-func (a *Answer) variables(x *request.Expressions) map[string]expression.Variable {
+// variables returns the variables of the metrics by ID.
+func (a *Response) variables(x *request.Expressions) map[string]expression.Variable {
 	known := map[string]expression.Variable{}
 	for i, m := range x.Metrics {
 		v := expression.Variable{Name: m.ID, Fill: m.Fill, Series: expression.Combine(a.series(i))}
@@ -65,7 +66,7 @@ func (a *Answer) variables(x *request.Expressions) map[string]expression.Variabl
 }
 
 // series returns the series of a sub-query.
-func (a *Answer) series(sub int) (out []expression.Series) {
+func (a *Response) series(sub int) (out []expression.Series) {
 	for i := range a.Series {
 		if a.Series[i].Sub.Index == sub {
 			out = append(out, a.Series[i].Series)
@@ -83,9 +84,9 @@ func inputs(f *expression.Formula, known map[string]expression.Variable) []expre
 	return out
 }
 
-// Functions answers calls of functions of series. The error is a *query.Error.
-func (e *Engine) Functions(ctx context.Context, q *request.Query, calls []*request.Call, c Client) (*Answer, error) {
-	return e.run(ctx, q, c, func(a *Answer, r *query.Reading) error {
+// Functions evaluates calls of functions on series. The error is a *query.Error.
+func (e *Engine) Functions(ctx context.Context, q *request.Query, calls []*request.Call, c Client) (*Response, error) {
+	return e.run(ctx, q, c, func(a *Response, r *query.Reading) error {
 		var out []Series
 		for _, call := range calls {
 			series, err := a.call(call, r.Hold)
@@ -103,7 +104,7 @@ func (e *Engine) Functions(ctx context.Context, q *request.Query, calls []*reque
 }
 
 // call evaluates a call.
-func (a *Answer) call(c *request.Call, hold expression.Hold) ([]expression.Series, error) {
+func (a *Response) call(c *request.Call, hold expression.Hold) ([]expression.Series, error) {
 	args := make([][]expression.Series, len(c.Args))
 	for i, arg := range c.Args {
 		if arg.Call == nil {

@@ -14,8 +14,8 @@ import (
 	"halite/query/opentsdb/request"
 )
 
-// divide divides series into groups by some tags, and sorts the groups by these tags. Without such tags all series are one group.
-// With the aggregator none each series is a group.
+// divide groups series by the values of the group-by tags and sorts the groups by these values. Without group-by tags, all
+// series form one group. With the aggregator none, each series forms a group.
 func divide(members []member, s *request.SubQuery) [][]member {
 	if len(members) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func divide(members []member, s *request.SubQuery) [][]member {
 	return out
 }
 
-// aggregate answers a group.
+// aggregate computes the series of a group.
 func (r *subRun) aggregate(members []member) Series {
 	g := aggregation.Group{
 		Aggregator: r.sub.Aggregator, Downsampled: r.sub.Down != nil, Rate: r.sub.Rate != nil,
@@ -54,7 +54,7 @@ func (r *subRun) aggregate(members []member) Series {
 		g.Series[i] = members[i].points
 	}
 	s := Series{Sub: r.sub}
-	s.Metric, s.Answer = r.metric, g.Answer(r.query.StartMs, r.query.EndMs)
+	s.Metric, s.Result = r.metric, g.Aggregate(r.query.StartMs, r.query.EndMs)
 	s.Tags, s.AggregateTags = commonTags(members)
 	if r.query.ShowTSUIDs {
 		s.TSUIDs = ids(members)
@@ -63,7 +63,7 @@ func (r *subRun) aggregate(members []member) Series {
 	return s
 }
 
-// commonTags returns the tags that have one value in all series, and the keys of the other tags.
+// commonTags returns the tags that have the same value in every series with the tag, and the keys of all other tags.
 func commonTags(members []member) (common []labels.Label, differing []string) {
 	values, differ := map[string]string{}, map[string]bool{}
 	for _, m := range members {
@@ -95,7 +95,7 @@ func ids(members []member) []string {
 	return out
 }
 
-// formerIDs returns the other tsuids of series.
+// formerIDs returns the tsuids of the given series under their stored names.
 func (r *subRun) formerIDs(ids []string) (former []string) {
 	for _, id := range ids {
 		former = append(former, r.former[id]...)

@@ -22,8 +22,8 @@ type histogramMember struct {
 	samples []aggregation.Histogram
 }
 
-// answerHistograms answers a sub-query for percentiles or buckets of histograms.
-func (r *subRun) answerHistograms(ctx context.Context, selection *read.Selection) ([]Series, error) {
+// evaluateHistograms evaluates a sub-query for percentiles or buckets of histograms.
+func (r *subRun) evaluateHistograms(ctx context.Context, selection *read.Selection) ([]Series, error) {
 	var members []member
 	samples := map[int][]aggregation.Histogram{} // by the index of the member
 	for batch := range selection.Batches() {
@@ -123,7 +123,8 @@ func bucketsOf(s *histchunk.Sample) *aggregation.Histogram {
 	return out
 }
 
-// histogramSeries returns a series for each percentile, and if wanted for each bucket of the first histogram.
+// histogramSeries returns a series for each percentile. With ShowBuckets it adds series for underflow, for each bucket of
+// the first histogram, and for overflow.
 func (r *subRun) histogramSeries(group []member, samples []aggregation.Histogram) (out []Series) {
 	for len(samples) > 0 && samples[0].TsMs < r.query.StartMs {
 		samples = samples[1:]
@@ -135,7 +136,7 @@ func (r *subRun) histogramSeries(group []member, samples []aggregation.Histogram
 		return nil
 	}
 	for _, p := range r.sub.Percentiles {
-		s := r.named(group, "_pct_"+javaFloat(p))
+		s := r.emptySeries(group, "_pct_"+javaFloat(p))
 		for i := range samples {
 			s.TsMs, s.Doubles = append(s.TsMs, samples[i].TsMs), append(s.Doubles, samples[i].Percentile(p))
 		}
@@ -145,7 +146,7 @@ func (r *subRun) histogramSeries(group []member, samples []aggregation.Histogram
 		return out
 	}
 	counted := func(suffix string, count func(*aggregation.Histogram) float64) {
-		s := r.named(group, suffix)
+		s := r.emptySeries(group, suffix)
 		for i := range samples {
 			s.TsMs, s.Integers = append(s.TsMs, samples[i].TsMs), append(s.Integers, int64(count(&samples[i])))
 		}
@@ -161,8 +162,8 @@ func (r *subRun) histogramSeries(group []member, samples []aggregation.Histogram
 	return out
 }
 
-// named is an empty series of a group.
-func (r *subRun) named(group []member, suffix string) Series {
+// emptySeries returns a series of a group without points. It appends suffix to the metric.
+func (r *subRun) emptySeries(group []member, suffix string) Series {
 	s := Series{Sub: r.sub}
 	s.Metric = r.metric + suffix
 	s.Tags, s.AggregateTags = commonTags(group)
@@ -173,7 +174,7 @@ func (r *subRun) named(group []member, suffix string) Series {
 	return s
 }
 
-// javaFloat writes a number of single precision as Java does, except that it uses no exponent.
+// javaFloat formats v as Java formats a float, but without an exponent.
 func javaFloat(v float64) string {
 	text := strconv.FormatFloat(v, 'f', -1, 32)
 	if !strings.Contains(text, ".") {

@@ -23,20 +23,20 @@ type LastPoint struct {
 	Series labels.Labels
 }
 
-// LastAnswer is the answer to a query for newest points. Close it once it is written.
-type LastAnswer struct {
-	// Points are in the order of the sub-queries, then of their labels.
+// LastResponse is the result of a query for newest points. The caller closes it after writing it.
+type LastResponse struct {
+	// Points are ordered by sub-query, then by labels.
 	Points []LastPoint
 	*query.Result
 }
 
-// Last finds the newest points of series up to a time. The error is a *query.Error.
-func (e *Engine) Last(ctx context.Context, q *request.Last, nowMs int64, c Client) (*LastAnswer, error) {
+// Last returns the newest point of each selected series, up to nowMs. The error is a *query.Error.
+func (e *Engine) Last(ctx context.Context, q *request.Last, nowMs int64, c Client) (*LastResponse, error) {
 	within := column.TimeRange{MaxMs: nowMs}
 	if q.BackScanHours > 0 {
 		within.MinMs = max(0, nowMs-int64(q.BackScanHours)*keyschema.HourMs)
 	}
-	a := &LastAnswer{}
+	a := &LastResponse{}
 	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: within.MinMs, EndMs: nowMs, Client: c.Address}
 	result, err := e.opts.Runner.Do(ctx, w, func(ctx context.Context, r *query.Reading) (int64, error) {
 		for _, sub := range q.Subs {
@@ -55,7 +55,7 @@ func (e *Engine) Last(ctx context.Context, q *request.Last, nowMs int64, c Clien
 	return a, nil
 }
 
-// last finds the newest points of a sub-query.
+// last returns the newest points of a sub-query.
 func (e *Engine) last(ctx context.Context, r *query.Reading, sub request.LastSub, within column.TimeRange) ([]LastPoint, error) {
 	s := request.SubQuery{Metric: sub.Metric, TSUIDs: sub.TSUIDs}
 	for _, key := range slices.Sorted(maps.Keys(sub.Tags)) {
@@ -65,7 +65,7 @@ func (e *Engine) last(ctx context.Context, r *query.Reading, sub request.LastSub
 	}
 	run := &subRun{engine: e, sub: &s, reading: r}
 	run.within = aggregation.Range{ReadFromMs: within.MinMs, ReadToMs: within.MaxMs}
-	selection, err := run.selected(ctx)
+	selection, err := run.selectSeries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,8 @@ func (e *Engine) last(ctx context.Context, r *query.Reading, sub request.LastSub
 	return found, err
 }
 
-// newest returns the newest points of a selection, and closes the selection. It reads the last hour of each series. For series
-// without points there, it reads twice as many hours before that, and so on.
+// newest returns the newest points of a selection, and closes the selection. It reads the last hour of each series. If a
+// series has no points there, it reads the two hours before, then the four hours before those, and so on.
 func newest(ctx context.Context, rest *read.Selection) (found []LastPoint, err error) {
 	for n := 1; rest.Len() > 0; n = min(2*n, keyschema.HourMax) {
 		last, before, err := rest.SplitLast(n)
@@ -133,7 +133,7 @@ func lastOf(ctx context.Context, selection *read.Selection, report func(LastPoin
 	return nil
 }
 
-// lastIn replaces a point by the last point of a column, if the column has points.
+// lastIn replaces p by the last point of a column that is not a stale marker, if there is one.
 func lastIn(c *column.Column, p *LastPoint) {
 	all := append([]column.Samples{c.Samples}, c.Segments...)
 	for i := len(all) - 1; i >= 0; i-- {

@@ -39,8 +39,8 @@ func (e *mixedMetricsError) Error() string {
 	return fmt.Sprintf("One or more TSUIDs did not share the same metric [%s] [%s]", e.one, e.other)
 }
 
-// checkNames returns an UnknownNameError if the sub-query has a name that does not exist. Names of the selected series exist, so
-// look-ups are rare.
+// checkNames returns an UnknownNameError if the sub-query has a name that no series has. It looks up only names that the
+// selected series lack, so look-ups are rare.
 func (e *Engine) checkNames(ctx context.Context, s *request.SubQuery, found *read.Selection) error {
 	if found.Len() == 0 {
 		if err := e.checkName(ctx, "metrics", s.Metric, model.MetricNameLabel, s.Metric); err != nil {
@@ -71,7 +71,7 @@ func (e *Engine) checkNames(ctx context.Context, s *request.SubQuery, found *rea
 	return nil
 }
 
-// checkName returns an error if no series has a label with a given value.
+// checkName returns an UnknownNameError of a kind and a name if no series has the value in the label.
 func (e *Engine) checkName(ctx context.Context, kind, name, label, value string) error {
 	is := labels.MustNewMatcher(labels.MatchEqual, label, value)
 	found, err := e.opts.Names.LabelValues(ctx, label, 0, math.MaxInt64, 1, is)
@@ -84,7 +84,7 @@ func (e *Engine) checkName(ctx context.Context, kind, name, label, value string)
 	return nil
 }
 
-// checkKey returns an error if no series has a given label.
+// checkKey returns an UnknownNameError if no series has the tag.
 func (e *Engine) checkKey(ctx context.Context, key string) error {
 	found, err := e.opts.Names.LabelValues(ctx, key, 0, math.MaxInt64, 1)
 	if err != nil {

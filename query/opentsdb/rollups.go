@@ -16,22 +16,22 @@ import (
 	"halite/query/read"
 )
 
-// readsRollups reports whether the sub-query asks for rollups that clients have stored.
+// readsRollups reports whether the sub-query reads rollups that clients have stored.
 func (r *subRun) readsRollups() bool {
 	return r.sub.RollupUsage != request.RollupRaw && r.sub.Down != nil && !r.sub.Down.All && !r.sub.Histograms()
 }
 
-// answerAny answers with stored rollups if the sub-query asks for them and they exist, otherwise with samples.
-func (r *subRun) answerAny(ctx context.Context) ([]Series, error) {
+// evaluateAny reads stored rollups as RollupUsage says. It reads samples if no interval of rollups fits, or after a fallback.
+func (r *subRun) evaluateAny(ctx context.Context) ([]Series, error) {
 	if !r.readsRollups() {
-		return r.answerSamples(ctx)
+		return r.evaluateSamples(ctx)
 	}
 	intervals, err := r.rollupIntervals(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, interval := range intervals {
-		out, err := r.answerRollups(ctx, interval)
+		out, err := r.evaluateRollups(ctx, interval)
 		hasPoints := slices.ContainsFunc(out, func(s Series) bool { return s.Len() > 0 })
 		if err != nil || hasPoints || r.sub.RollupUsage == request.RollupNoFallback {
 			return out, err
@@ -40,10 +40,10 @@ func (r *subRun) answerAny(ctx context.Context) ([]Series, error) {
 			break
 		}
 	}
-	return r.answerSamples(ctx)
+	return r.evaluateSamples(ctx)
 }
 
-// rollupIntervals returns the intervals of the metric's rollups that divide the interval of the downsampling, the longest first.
+// rollupIntervals returns the intervals of the metric's rollups that divide the downsampling interval, longest first.
 func (r *subRun) rollupIntervals(ctx context.Context) ([]string, error) {
 	metric := r.sub.Metric
 	if len(r.sub.TSUIDs) > 0 {
@@ -70,8 +70,8 @@ func (r *subRun) rollupIntervals(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// answerRollups answers with the stored rollups of an interval.
-func (r *subRun) answerRollups(ctx context.Context, interval string) ([]Series, error) {
+// evaluateRollups reads the stored rollups of an interval.
+func (r *subRun) evaluateRollups(ctx context.Context, interval string) ([]Series, error) {
 	function, down := r.sub.Down.Function.Name(), *r.sub.Down
 	sum := aggregation.NewAggregators()["sum"]
 	var members []member
@@ -110,7 +110,7 @@ func (r *subRun) readRollups(
 	}
 	run := *r
 	run.sub, run.rollup = &sub, interval
-	selection, err := run.selected(ctx)
+	selection, err := run.selectSeries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (r *subRun) readRollups(
 	return run.read(ctx, selection)
 }
 
-// readAverages divides sums by counts. down adds up the rollups of an interval.
+// readAverages divides sums by counts. down adds up the rollups within each downsampling interval.
 func (r *subRun) readAverages(ctx context.Context, interval string, down aggregation.Downsampling) ([]member, error) {
 	down.Fill = aggregation.FillNothing
 	sums, err := r.readRollups(ctx, interval, "SUM", &down, nil)
@@ -154,7 +154,7 @@ func (r *subRun) readAverages(ctx context.Context, interval string, down aggrega
 	return out, nil
 }
 
-// shown returns the labels of a series in answers. A rollup has the labels of its series of samples.
+// shown returns the labels of a series in the response. It removes the labels that mark stored rollups.
 func (r *subRun) shown(series labels.Labels) labels.Labels {
 	if r.rollup == "" {
 		return series

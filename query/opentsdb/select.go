@@ -17,8 +17,8 @@ import (
 	"halite/query/read"
 )
 
-// selected selects the series of the sub-query. The tsuids of a sub-query share a metric.
-func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
+// selectSeries selects the series of the sub-query. All tsuids of a sub-query must have the same metric.
+func (r *subRun) selectSeries(ctx context.Context) (*read.Selection, error) {
 	sub := *r.sub
 	wanted := map[string]bool{}
 	if len(sub.TSUIDs) > 0 {
@@ -47,7 +47,7 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 			return keep
 		})
 	}
-	if r.query != nil && r.query.ShowTSUIDs { // queries of last points have no annotations
+	if r.query != nil && r.query.ShowTSUIDs { // /api/query/last has no query
 		r.noteFormer(selection)
 	}
 	if sub.ExplicitTags && len(sub.Filters) > 0 {
@@ -57,7 +57,7 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 				keys[f.Key] = true
 			}
 		}
-		// Every selected series has all of these keys and the metric's name, and its tenant in an answer for several tenants.
+		// Every selected series has all of these keys and the metric name. Results for several tenants add the tenant label.
 		selection.Keep(func(i int) bool {
 			more := 1
 			if selection.Labels(i).Has(keyschema.TenantLabel) {
@@ -69,7 +69,7 @@ func (r *subRun) selected(ctx context.Context) (*read.Selection, error) {
 	return selection, r.engine.checkNames(ctx, &sub, selection)
 }
 
-// noteFormer notes the tsuids of renamed series by their stored names.
+// noteFormer records the tsuids of renamed series under their stored names.
 func (r *subRun) noteFormer(selection *read.Selection) {
 	r.former = map[string][]string{}
 	for i := range selection.Len() {
@@ -82,7 +82,7 @@ func (r *subRun) noteFormer(selection *read.Selection) {
 	}
 }
 
-// withoutTenant returns stored labels with the name that the tenant gives the metric.
+// withoutTenant returns stored labels without the tenant's prefix in the metric name.
 func withoutTenant(stored labels.Labels) labels.Labels {
 	prefix, name := keyschema.SplitTenant(stored.Get(model.MetricNameLabel))
 	if prefix == "" {
@@ -91,7 +91,7 @@ func withoutTenant(stored labels.Labels) labels.Labels {
 	return labels.NewBuilder(stored).Set(model.MetricNameLabel, name).Labels()
 }
 
-// metricOf returns the metric of tsuids. They may have the UID of its name before an alias renamed it.
+// metricOf returns the metric of tsuids. If an alias renames the metric, the tsuids may contain the UID of the stored name.
 func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 	var first tsuid.UID
 	for i, id := range ids {
@@ -123,18 +123,19 @@ func (r *subRun) metricOf(ctx context.Context, ids []string) (string, error) {
 	return "", badRequest(unknownID(first))
 }
 
-// errRollups means that a deletion would delete samples that the query does not return.
-var errRollups = errors.New("a deletion deletes samples, not what rollupUsage names; delete stored rollups with a filter on " +
+// errRollups refuses a deletion that reads rollups. It would delete samples that the query does not return.
+var errRollups = errors.New("a deletion deletes samples and cannot use rollupUsage; delete stored rollups with a filter on " +
 	tsuid.IntervalLabel)
 
 // Selector is a list of matchers. A series must match all of them.
 type Selector []*labels.Matcher
 
-// Selectors returns selectors of exactly the series that a query reads, by the names of the answer. The error is a *query.Error.
+// Selectors returns selectors that match exactly the series that a query reads. They use the names of the response, which
+// aliases may have changed. The error is a *query.Error.
 func (e *Engine) Selectors(ctx context.Context, q *request.Query, c Client) ([]Selector, error) {
 	var out []Selector
 	w := query.Work{Kind: "opentsdb", Text: c.Text, StartMs: q.StartMs, EndMs: q.EndMs, Client: c.Address}
-	held, err := e.opts.Runner.Do(ctx, w, func(ctx context.Context, r *query.Reading) (int64, error) {
+	result, err := e.opts.Runner.Do(ctx, w, func(ctx context.Context, r *query.Reading) (int64, error) {
 		for i := range q.Subs {
 			run := &subRun{engine: e, query: q, sub: &q.Subs[i], reading: r}
 			run.within = aggregation.RangeOf(q.StartMs, q.EndMs, nil)
@@ -149,17 +150,17 @@ func (e *Engine) Selectors(ctx context.Context, q *request.Query, c Client) ([]S
 	if err != nil {
 		return nil, err
 	}
-	held.Close()
+	result.Close()
 	return out, nil
 }
 
-// selectors returns the matchers of the sub-query. If matchers cannot express its series, it returns one Selector for each
-// series.
+// selectors returns the matchers of the sub-query as one Selector. If they do not express the selection, it returns a
+// Selector for each series.
 func (r *subRun) selectors(ctx context.Context) ([]Selector, error) {
 	if r.readsRollups() {
 		return nil, badRequest(errRollups)
 	}
-	selection, err := r.selected(ctx)
+	selection, err := r.selectSeries(ctx)
 	if err != nil {
 		return nil, err
 	}

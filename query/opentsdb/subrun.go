@@ -15,7 +15,7 @@ import (
 	"halite/query/read"
 )
 
-// subRun answers one sub-query.
+// subRun evaluates one sub-query.
 type subRun struct {
 	engine  *Engine
 	query   *request.Query
@@ -23,7 +23,7 @@ type subRun struct {
 	reading *query.Reading
 	within  aggregation.Range
 	metric  string
-	former  map[string][]string // other tsuids of renamed series, by the tsuids of the answer
+	former  map[string][]string // tsuids of renamed series under their stored names, by tsuid in the response
 	figures Figures
 	rollup  string // interval of the stored rollups to read; "" for samples
 }
@@ -32,13 +32,13 @@ type subRun struct {
 type member struct {
 	labels labels.Labels
 	points aggregation.Points
-	number int // the points of its histograms
+	number int // index of the series, if it has histograms
 }
 
-func (r *subRun) answer(ctx context.Context) ([]Series, error) {
+func (r *subRun) evaluate(ctx context.Context) ([]Series, error) {
 	before := r.reading.Figures()
 	r.within = aggregation.RangeOf(r.query.StartMs, r.query.EndMs, r.sub.Down)
-	out, err := r.answerAny(ctx)
+	out, err := r.evaluateAny(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -51,9 +51,9 @@ func (r *subRun) answer(ctx context.Context) ([]Series, error) {
 	return out, nil
 }
 
-// answerSamples answers with samples or histograms, not with stored rollups.
-func (r *subRun) answerSamples(ctx context.Context) ([]Series, error) {
-	selection, err := r.selected(ctx)
+// evaluateSamples reads samples or histograms, not stored rollups.
+func (r *subRun) evaluateSamples(ctx context.Context) ([]Series, error) {
+	selection, err := r.selectSeries(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -62,13 +62,13 @@ func (r *subRun) answerSamples(ctx context.Context) ([]Series, error) {
 		return nil, err
 	}
 	if r.sub.Histograms() {
-		return r.answerHistograms(ctx, selection)
+		return r.evaluateHistograms(ctx, selection)
 	}
-	return r.answerFloats(ctx, selection)
+	return r.evaluateFloats(ctx, selection)
 }
 
-// answerFloats reads and aggregates floats.
-func (r *subRun) answerFloats(ctx context.Context, selection *read.Selection) ([]Series, error) {
+// evaluateFloats reads and aggregates floats.
+func (r *subRun) evaluateFloats(ctx context.Context, selection *read.Selection) ([]Series, error) {
 	members, err := r.read(ctx, selection)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (r *subRun) answerFloats(ctx context.Context, selection *read.Selection) ([
 	return out, nil
 }
 
-// checkFill refuses to fill more intervals than the query may hold as samples.
+// checkFill reserves memory for the points that the fill policy adds. It fails if they exceed a limit of the query.
 func (r *subRun) checkFill(series int) error {
 	if !r.fills() {
 		return nil
@@ -96,12 +96,12 @@ func (r *subRun) checkFill(series int) error {
 	return r.reading.Hold(int(intervals) * series)
 }
 
-// fills reports whether the fill policy adds points. checkFill counts these points.
+// fills reports whether the fill policy adds points. checkFill has reserved their memory.
 func (r *subRun) fills() bool {
 	return r.sub.Down != nil && !r.sub.Down.All && r.sub.Down.Fill != aggregation.FillNothing
 }
 
-// read reads all series, slice by slice, and transforms them. It omits series without samples.
+// read reads all series, one slice of time after another, and transforms them. It omits series without samples.
 func (r *subRun) read(ctx context.Context, selection *read.Selection) ([]member, error) {
 	members := make([]member, 0, selection.Len())
 	for batch := range selection.Batches() {
@@ -125,7 +125,7 @@ func (r *subRun) read(ctx context.Context, selection *read.Selection) ([]member,
 	return members, nil
 }
 
-// transformed is a series of a batch. transform is nil until there is a sample.
+// transformed is a series of a batch. transform is nil until a sample arrives. The budget holds memory for held samples.
 type transformed struct {
 	labels    labels.Labels
 	transform *aggregation.Transform

@@ -13,7 +13,7 @@ import (
 
 // Options configures a Log. A zero field means the default beside it.
 type Options struct {
-	// File is the path of the log of slow queries; "" means no log.
+	// File is the path of the log of slow queries; "" means that there is none.
 	File string
 	// SlowerThan is the least duration of a logged query; 0 logs all queries.
 	SlowerThan time.Duration
@@ -46,8 +46,8 @@ type Log struct {
 	failing bool // whether the last write failed
 }
 
-// Open logs the queries that did not finish in the last run, and starts new records. It fails only if it cannot open
-// Options.File: a failure of the file of active queries must not stop the server.
+// Open logs the queries that did not finish in the last run, and starts new records. A failure of the file of active queries
+// does not stop the server; Open only warns. The error means that an option is bad, or that Options.File or a metric failed.
 func Open(opts Options) (*Log, error) {
 	l := &Log{opts: opts, logger: opts.Logger, done: make(chan struct{})}
 	if l.logger == nil {
@@ -101,7 +101,7 @@ func (l *Log) openActive() {
 	}
 }
 
-// Begin records a running query; end removes the record.
+// Begin records a running query. end removes the record.
 func (l *Log) Begin(q Query) (end func()) {
 	if l == nil || l.slots == nil {
 		return func() {}
@@ -197,7 +197,7 @@ func (l *Log) Reopen() error {
 	return old.Close()
 }
 
-// Logs reports whether there is a log of queries.
+// Logs reports whether there is a log of slow queries.
 func (l *Log) Logs() bool { return l != nil && l.lines != nil }
 
 // Close writes the queued lines and removes the file of active queries.

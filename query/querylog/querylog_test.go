@@ -23,7 +23,7 @@ func testQuery(i int) Query {
 	}
 }
 
-// opened opens a Log over files of a directory. Its warnings go to warned.
+// opened opens a Log with files in dir. Its warnings go to warned.
 func opened(t *testing.T, dir string, warned *bytes.Buffer, change func(*Options)) *Log {
 	t.Helper()
 	opts := Options{
@@ -194,7 +194,7 @@ func TestFullDisk(t *testing.T) {
 			o.File = "/dev/full"
 		}
 	})
-	if err != nil { // Where there is no such device, a closed file refuses lines as well.
+	if err != nil { // Without such a device, a closed file refuses lines as well.
 		require.NoError(t, l.file.Close())
 	}
 	for i := range 5 {
@@ -222,7 +222,7 @@ func TestTornLine(t *testing.T) {
 	require.True(t, strings.HasPrefix(string(data), "{\"cut\":\n{\"time\""), "%s", data)
 }
 
-// TestManyAtOnce begins and ends queries from several goroutines while the Log is closed.
+// TestManyAtOnce begins and ends queries in several goroutines while Close runs.
 func TestManyAtOnce(t *testing.T) {
 	l := opened(t, t.TempDir(), new(bytes.Buffer), nil)
 	var work sync.WaitGroup

@@ -13,7 +13,7 @@ type Query struct {
 	Time  time.Time `json:"time"`
 	Kind  string    `json:"kind"`
 	Query string    `json:"query"`
-	// QueryBytes is the length of the whole expression if Query holds a part of it, else 0.
+	// QueryBytes is the length of the whole expression if Query is truncated, otherwise 0.
 	QueryBytes int   `json:"queryBytes,omitempty"`
 	StartMs    int64 `json:"startMs"`
 	EndMs      int64 `json:"endMs"`
@@ -85,8 +85,7 @@ func encode(record any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// appendJSON appends a query as JSON with a line end, as encode does. It is faster than encode, which matters because each
-// query starts with it.
+// appendJSON appends a query as one line of JSON, as encode does. It is faster than encode, and every query calls it.
 func (q Query) appendJSON(dst []byte) []byte {
 	dst = append(dst, `{"time":"`...)
 	dst = q.Time.AppendFormat(dst, time.RFC3339Nano)
@@ -102,14 +101,14 @@ func (q Query) appendJSON(dst []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
-// appendText appends a text as a string of JSON.
+// appendText appends a text as a JSON string.
 func appendText(dst []byte, text string) []byte {
 	begin := len(dst)
 	dst = append(dst, '"')
 	for i := range len(text) {
 		switch b := text[i]; {
 		case b < ' ' || b >= utf8.RuneSelf:
-			// Encoding a string does not fail. Its line end does not belong to the string.
+			// Encoding a string does not fail. The string ends before the line end.
 			quoted, _ := encode(text)
 			return append(dst[:begin], quoted[:len(quoted)-1]...)
 		case b == '"' || b == '\\':
@@ -121,7 +120,7 @@ func appendText(dst []byte, text string) []byte {
 	return append(dst, '"')
 }
 
-// encodeLine encodes the line of a query that ended.
+// encodeLine encodes the log line of a finished query.
 func encodeLine(q Query, o Outcome) ([]byte, error) {
 	l := line{Query: q.bounded(textBytesMax), Status: o.Status, Error: truncate(o.Error, textBytesMax), PeakBytes: o.PeakBytes}
 	if o.Status != StatusUnfinished {

@@ -16,7 +16,7 @@ import (
 const (
 	// slotBytes is the size of a slot. It has room for a query of textBytesMax bytes that need no escaping.
 	slotBytes = 4096
-	// activeBytesMax is the size of the largest file of active queries that the start reads.
+	// activeBytesMax bounds the file of active queries that Open reads.
 	activeBytesMax = 64 << 20
 )
 
@@ -60,7 +60,7 @@ type slots struct {
 	free   []int
 }
 
-// readActive reads the queries of the last run. A missing file holds none.
+// readActive reads the queries of the last run. Without a file there are none.
 func readActive(path string) (queries []Query, damaged int, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -134,8 +134,8 @@ func (s *slots) clear(slot int) error {
 	return s.write(func() { s.mapped[slot*slotBytes] = 0 })
 }
 
-// write changes the mapping. If the file system cannot provide a page, the kernel sends SIGBUS; then write unmaps the file and
-// the process continues. The caller holds mu.
+// write calls change, which writes to the mapping. If the file system cannot provide a page, the kernel sends SIGBUS. Then
+// write unmaps the file and returns an error, and the process continues. The caller holds mu.
 func (s *slots) write(change func()) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {

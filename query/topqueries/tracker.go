@@ -17,9 +17,9 @@ import (
 
 // Options configures a Tracker. A zero field means the default beside it.
 type Options struct {
-	// QueriesMax is the number of queries with counts; 1000.
+	// QueriesMax bounds the queries in the list; 1000.
 	QueriesMax int
-	// TextBytesMax is the number of bytes that are kept of a text; 2048.
+	// TextBytesMax bounds the stored text of a query; 2048.
 	TextBytesMax int
 
 	Registerer prometheus.Registerer // not registered
@@ -40,20 +40,20 @@ func (o Options) Validate() error {
 // textsPerQuery is the number of texts that the Tracker recognises for each query without parsing them.
 const textsPerQuery = 4
 
-// forgottenShare: a full Tracker drops one query in forgottenShare at a time, because sorting for each new query would cost
+// evictedShare sets how many queries a full Tracker evicts at once: 1/evictedShare of them. Sorting for each new query would cost
 // too much.
-const forgottenShare = 10
+const evictedShare = 10
 
 // Tracker adds up the cost of queries in bounded memory. A nil *Tracker counts nothing. It is safe for concurrent use.
 type Tracker struct {
-	opts      Options
-	forgotten prometheus.Counter
+	opts    Options
+	evicted prometheus.Counter
 
 	mu      sync.Mutex
 	queries map[key]*Query
 	// texts maps a text as received to its query, so that only new texts are parsed.
-	texts          map[key]*Query
-	forgottenCount uint64
+	texts        map[key]*Query
+	evictedCount uint64
 }
 
 // key identifies a text of a tenant.
@@ -70,7 +70,7 @@ func New(o Options) (*Tracker, error) {
 	o.QueriesMax, o.TextBytesMax = cmp.Or(o.QueriesMax, 1000), cmp.Or(o.TextBytesMax, 2048)
 	return &Tracker{
 		opts: o, queries: map[key]*Query{}, texts: map[key]*Query{},
-		forgotten: promauto.With(o.Registerer).NewCounter(prometheus.CounterOpts{
+		evicted: promauto.With(o.Registerer).NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_query_top_forgotten_total",
 			Help: "Queries whose counts were dropped to make room for others in the list of top queries.",
 		}),
@@ -102,12 +102,12 @@ type Slowest struct {
 	StepMs  int64   `json:"stepMs"`
 }
 
-// Query is the sum of all runs of a query since FirstSeenMs.
+// Query adds up the runs of a query since FirstSeenMs.
 type Query struct {
 	Tenant string `json:"tenant,omitempty"`
 	Kind   string `json:"kind"`
 	Query  string `json:"query"`
-	// QueryBytes is the length of the whole text if Query holds a part of it, else 0.
+	// QueryBytes is the length of the whole text if Query is truncated, otherwise 0.
 	QueryBytes   int     `json:"queryBytes,omitempty"`
 	Fingerprint  string  `json:"fingerprint,omitempty"`
 	Count        uint64  `json:"count"`
@@ -123,8 +123,8 @@ type Query struct {
 	Slowest     Slowest `json:"slowest"`
 }
 
-// Add counts a run. normalise returns the normalised text and its fingerprint, or "" for a text that is no query and is not
-// counted. Add calls normalise only for texts that it does not know.
+// Add counts a run. normalise returns the normalised text and its fingerprint, or "" for a text that is not a query. Add does
+// not count such a text. Add calls normalise only for texts that it does not know.
 func (t *Tracker) Add(r Run, normalise func() (text, fingerprint string)) {
 	if t == nil {
 		return
@@ -143,7 +143,7 @@ func (t *Tracker) Add(r Run, normalise func() (text, fingerprint string)) {
 	q := t.queries[normalised]
 	if q == nil {
 		if len(t.queries) >= t.opts.QueriesMax {
-			t.forget()
+			t.evict()
 		}
 		q = &Query{
 			Tenant: r.Tenant, Query: truncate(text, t.opts.TextBytesMax), Fingerprint: fingerprint, FirstSeenMs: r.Began.UnixMilli(),
@@ -160,7 +160,7 @@ func (t *Tracker) Add(r Run, normalise func() (text, fingerprint string)) {
 	q.add(r)
 }
 
-// count counts a run whose text is known.
+// count counts a run if its text is known, and reports whether it is.
 func (t *Tracker) count(raw key, r Run) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -171,9 +171,9 @@ func (t *Tracker) count(raw key, r Run) bool {
 	return q != nil
 }
 
-// forget drops the queries with the least total time, and the whole map of texts, because some of them lead to dropped
+// evict drops the queries with the least total time. It also clears the map of texts, because some texts lead to dropped
 // queries.
-func (t *Tracker) forget() {
+func (t *Tracker) evict() {
 	type candidate struct {
 		at      key
 		seconds float64
@@ -183,13 +183,13 @@ func (t *Tracker) forget() {
 		all = append(all, candidate{k, q.TotalSeconds})
 	}
 	slices.SortFunc(all, func(a, b candidate) int { return cmp.Compare(a.seconds, b.seconds) })
-	all = all[:max(1, len(all)/forgottenShare)]
+	all = all[:max(1, len(all)/evictedShare)]
 	for _, c := range all {
 		delete(t.queries, c.at)
 	}
 	clear(t.texts)
-	t.forgottenCount += uint64(len(all))
-	t.forgotten.Add(float64(len(all)))
+	t.evictedCount += uint64(len(all))
+	t.evicted.Add(float64(len(all)))
 }
 
 func (q *Query) add(r Run) {
@@ -233,12 +233,11 @@ const (
 	ByMemory  By = "memory" // largest memory of a run
 )
 
-// ErrBadOrder means that an order is unknown.
+// ErrBadOrder means that By has an unknown value.
 var ErrBadOrder = errors.New("is not an order of queries: use time, max_time, count or memory")
 
-// List returns the first queries of an order, at most limit, and the number of queries that were dropped. The error is
-// ErrBadOrder.
-func (t *Tracker) List(by By, limit int) (list []Query, forgotten uint64, err error) {
+// List returns the first queries in an order, at most limit, and the number of evicted queries. The error is ErrBadOrder.
+func (t *Tracker) List(by By, limit int) (list []Query, evicted uint64, err error) {
 	order, err := by.compare()
 	if err != nil || t == nil {
 		return []Query{}, 0, err
@@ -248,7 +247,7 @@ func (t *Tracker) List(by By, limit int) (list []Query, forgotten uint64, err er
 	for _, q := range t.queries {
 		list = append(list, *q)
 	}
-	forgotten = t.forgottenCount
+	evicted = t.evictedCount
 	t.mu.Unlock()
 	slices.SortFunc(list, func(a, b Query) int {
 		return cmp.Or(order(&b, &a), strings.Compare(a.Query, b.Query), strings.Compare(a.Tenant, b.Tenant))
@@ -257,7 +256,7 @@ func (t *Tracker) List(by By, limit int) (list []Query, forgotten uint64, err er
 	for i := range list {
 		list[i].MeanSeconds = list[i].TotalSeconds / float64(list[i].Count)
 	}
-	return list, forgotten, nil
+	return list, evicted, nil
 }
 
 func (by By) compare() (func(a, b *Query) int, error) {

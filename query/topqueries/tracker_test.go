@@ -24,7 +24,7 @@ func newTracker(t *testing.T, o Options) *Tracker {
 	return tracker
 }
 
-// TestSums: runs of equal normalised text count together, and tenants apart.
+// TestSums: runs with equal normalised text count together, but each tenant separately.
 func TestSums(t *testing.T) {
 	tracker, calls := newTracker(t, Options{TextBytesMax: 4}), 0
 	add := func(tenant, text string, seconds, samples int, failed bool) {
@@ -40,9 +40,9 @@ func TestSums(t *testing.T) {
 	add("a", "up", 1, 1, false)
 	add("", "längere", 1, 100, false)
 	add("", "", 9, 9, false)
-	list, forgotten, err := tracker.List(ByTime, 2)
+	list, evicted, err := tracker.List(ByTime, 2)
 	require.NoError(t, err)
-	require.Zero(t, forgotten)
+	require.Zero(t, evicted)
 	require.Equal(t, Query{
 		Kind: "range", Query: "UP", Fingerprint: "print of UP", Count: 3, Errors: 1, TotalSeconds: 6, MeanSeconds: 2, MaxSeconds: 3,
 		Samples: 13, PeakBytes: 70, FirstSeenMs: 1000, LastSeenMs: 3000,
@@ -61,8 +61,8 @@ func TestSums(t *testing.T) {
 	require.ErrorIs(t, err, ErrBadOrder)
 }
 
-// TestForgets: beyond its bound, a Tracker drops the queries with the lowest cost.
-func TestForgets(t *testing.T) {
+// TestEviction: beyond its bound, a Tracker drops the queries with the least total time.
+func TestEviction(t *testing.T) {
 	tracker, calls := newTracker(t, Options{QueriesMax: 20}), 0
 	for n := range 1000 {
 		text := fmt.Sprintf("q%d", n)
@@ -70,9 +70,9 @@ func TestForgets(t *testing.T) {
 	}
 	require.LessOrEqual(t, len(tracker.queries), 20)
 	require.LessOrEqual(t, len(tracker.texts), 80)
-	list, forgotten, err := tracker.List(ByTime, 100)
+	list, evicted, err := tracker.List(ByTime, 100)
 	require.NoError(t, err)
-	require.EqualValues(t, 1000, int(forgotten)+len(list))
+	require.EqualValues(t, 1000, int(evicted)+len(list))
 	require.Equal(t, "Q0", list[0].Query)
 	require.Equal(t, "Q999", list[len(list)-1].Query, "the newest query has a chance")
 }

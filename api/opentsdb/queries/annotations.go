@@ -40,7 +40,7 @@ func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found ann
 }
 
 // read reads the annotations of the series of an answer.
-func (x *annotations) read(ctx context.Context, q *request.Query, answer *otsdb.Answer) (err error) {
+func (x *annotations) read(ctx context.Context, q *request.Query, answer *otsdb.Response) (err error) {
 	for i := range answer.Series {
 		for _, id := range annotatedIDs(&answer.Series[i]) {
 			if !x.noted[id] || x.series[id] != nil {

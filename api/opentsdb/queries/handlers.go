@@ -22,10 +22,10 @@ import (
 
 // Engine answers queries; *opentsdb.Engine is one.
 type Engine interface {
-	Run(ctx context.Context, q *request.Query, c opentsdb.Client) (*opentsdb.Answer, error)
-	Functions(ctx context.Context, q *request.Query, calls []*request.Call, c opentsdb.Client) (*opentsdb.Answer, error)
-	Expressions(ctx context.Context, x *request.Expressions, c opentsdb.Client) ([]opentsdb.Output, *opentsdb.Answer, error)
-	Last(ctx context.Context, q *request.Last, nowMs int64, c opentsdb.Client) (*opentsdb.LastAnswer, error)
+	Run(ctx context.Context, q *request.Query, c opentsdb.Client) (*opentsdb.Response, error)
+	Functions(ctx context.Context, q *request.Query, calls []*request.Call, c opentsdb.Client) (*opentsdb.Response, error)
+	Expressions(ctx context.Context, x *request.Expressions, c opentsdb.Client) ([]opentsdb.Output, *opentsdb.Response, error)
+	Last(ctx context.Context, q *request.Last, nowMs int64, c opentsdb.Client) (*opentsdb.LastResponse, error)
 	// Selectors returns selectors of exactly the series that a sub-query reads.
 	Selectors(ctx context.Context, q *request.Query, c opentsdb.Client) ([]opentsdb.Selector, error)
 }

@@ -42,7 +42,7 @@ func (h *Handlers) track(r *http.Request, document json.RawMessage) *tracked {
 const headerBytesMax = 256
 
 // answered notes the figures of an answer that is about to be written.
-func (t *tracked) answered(a *opentsdb.Answer) {
+func (t *tracked) answered(a *opentsdb.Response) {
 	if t == nil {
 		return
 	}

@@ -17,13 +17,13 @@ import (
 type writer struct {
 	json   *promjson.Writer
 	query  *request.Query
-	answer *opentsdb.Answer
+	answer *opentsdb.Response
 	arrays bool // points as arrays instead of an object
 	noted  annotations
 	buf    []byte
 }
 
-func newWriter(w http.ResponseWriter, q *request.Query, a *opentsdb.Answer) *writer {
+func newWriter(w http.ResponseWriter, q *request.Query, a *opentsdb.Response) *writer {
 	w.Header().Set("Content-Type", contentType)
 	return &writer{json: promjson.NewWriter(w, nil), query: q, answer: a}
 }
@@ -78,7 +78,7 @@ func (w *writer) series(s *opentsdb.Series) {
 }
 
 // writeLines writes the answer to /q?ascii: a line for each point, without NaN. Its time is in seconds.
-func writeLines(w http.ResponseWriter, a *opentsdb.Answer) {
+func writeLines(w http.ResponseWriter, a *opentsdb.Response) {
 	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
 	out := bufio.NewWriterSize(w, 64<<10)
 	var line []byte
@@ -132,7 +132,7 @@ func (w *writer) points(s *opentsdb.Series) {
 		} else {
 			w.buf = append(strconv.AppendInt(append(w.buf, '"'), at, 10), `":`...)
 		}
-		w.value(&s.Answer, i, nulls)
+		w.value(&s.Result, i, nulls)
 		if w.arrays {
 			w.buf = append(w.buf, ']')
 		}
@@ -140,7 +140,7 @@ func (w *writer) points(s *opentsdb.Series) {
 	w.json.RawBytes(append(w.buf, closing))
 }
 
-func (w *writer) value(a *aggregation.Answer, i int, nulls bool) {
+func (w *writer) value(a *aggregation.Result, i int, nulls bool) {
 	switch {
 	case a.Integers != nil:
 		w.buf = strconv.AppendInt(w.buf, a.Integers[i], 10)

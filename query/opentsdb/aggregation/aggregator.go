@@ -10,7 +10,7 @@ import (
 type Interpolation uint8
 
 const (
-	// Linear uses the straight line between both points.
+	// Linear interpolates on the straight line between both points.
 	Linear Interpolation = iota
 	// Zero contributes 0.
 	Zero
@@ -21,11 +21,11 @@ const (
 	Previous
 )
 
-// Aggregator joins several values to one.
+// Aggregator reduces several values to one.
 type Aggregator struct {
 	name   string
 	method Interpolation
-	// doubles and longs join one or more values. They may change the order of the values only if sorts is set.
+	// doubles and longs reduce one or more values. If sorts is set, they may reorder them.
 	doubles func([]float64) float64
 	longs   func([]int64) int64
 	sorts   bool
@@ -34,10 +34,10 @@ type Aggregator struct {
 // Name returns the name in queries.
 func (a *Aggregator) Name() string { return a.name }
 
-// Groups reports whether the aggregator joins series. Without it, each series is a separate answer.
+// Groups reports whether the aggregator combines series. Otherwise each series is a separate result.
 func (a *Aggregator) Groups() bool { return a.name != none }
 
-// none is the aggregator that joins no series.
+// none is the aggregator that combines no series.
 const none = "none"
 
 // Aggregators are all aggregators by name.
@@ -77,7 +77,7 @@ func NewAggregators() Aggregators {
 			if suffix != "" {
 				name = "ep" + digits + suffix
 			}
-			// OpenTSDB estimates doubles the same way for all three.
+			// For doubles, OpenTSDB uses the legacy estimation in all three.
 			add(name, Linear, percentileDoubles(p), percentileLongs(p, estimate))
 			all[name].sorts = true
 		}
@@ -85,5 +85,5 @@ func NewAggregators() Aggregators {
 	return all
 }
 
-// Names lists the names, sorted.
+// Names returns the names, sorted.
 func (all Aggregators) Names() []string { return slices.Sorted(maps.Keys(all)) }

@@ -2,7 +2,7 @@ package aggregation
 
 import "time"
 
-// Unit is a unit of time of OpenTSDB.
+// Unit is one of OpenTSDB's units of time.
 type Unit uint8
 
 // The units: ms, s, m, h, d, w, n (months) and y.
@@ -19,13 +19,13 @@ const (
 
 const dayMs = 24 * 3600 * 1000
 
-// ms returns the length of a unit without a calendar.
+// ms returns the length of a unit without a calendar: a month has 30 days, a year 365.
 func (u Unit) ms() int64 {
 	return [...]int64{1, 1000, 60_000, 3_600_000, dayMs, 7 * dayMs, 30 * dayMs, 365 * dayMs}[u]
 }
 
-// after returns the start of the interval n intervals after one that starts at a time. Days and longer units keep the time of
-// day; shorter units have a fixed length.
+// after returns the start of the n-th interval after the interval that starts at start. Days and longer units keep the time
+// of day; shorter units have a fixed length.
 func (d *Downsampling) after(start time.Time, n int) time.Time {
 	n *= d.Count
 	switch d.Unit {
@@ -79,7 +79,7 @@ func (d *Downsampling) base(t time.Time) time.Time {
 // intervalsBetween returns the number of whole intervals from base to t.
 func (d *Downsampling) intervalsBetween(base, t time.Time) int {
 	if d.Unit == Week {
-		return 0 // of any length
+		return 0 // base is the week of t, whatever Count is
 	}
 	n := 0
 	if d.Unit < Day {

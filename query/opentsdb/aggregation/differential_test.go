@@ -21,8 +21,8 @@ func TestEqualsModel(t *testing.T) {
 	shown, integers, interpolated := 0, 0, 0
 	for seed := first; seed != first+count; seed++ {
 		c := newCase(rand.New(rand.NewPCG(seed, 1)))
-		want := answerOf(&c.spec, c.series)
-		got, some := c.answer()
+		want := modelResult(&c.spec, c.series)
+		got, some := c.evaluate()
 		shown += len(want)
 		if len(want) > 0 && want[0].whole {
 			integers++
@@ -32,14 +32,14 @@ func TestEqualsModel(t *testing.T) {
 		}
 		require.Equal(t, texts(want), texts(got), "HALITE_SEED=%d\n%+v\n%v", seed, c.spec, c.series)
 	}
-	if count >= 400 { // else the cases need not cover all of it
+	if count >= 400 { // fewer cases may not cover all of it
 		require.Greater(t, shown, int(count))
 		require.Greater(t, integers, int(count/20))
 		require.Greater(t, interpolated, int(count/10))
 	}
 }
 
-// texts shows points so that NaN equals NaN, and 0 differs from -0.
+// texts formats points so that NaN equals NaN, and 0 differs from -0.
 func texts(points []point) []string {
 	out := make([]string, 0, len(points))
 	for _, p := range points {
@@ -132,7 +132,7 @@ func (c *randomCase) rate() {
 	}
 }
 
-// addSeries adds series around the query's range, with gaps, common and own times.
+// addSeries adds series around the query's range. They have gaps, and they share some of their times.
 func (c *randomCase) addSeries(base, spanMs int64) {
 	rng := c.rng
 	whole := rng.IntN(2) == 0
@@ -199,7 +199,7 @@ func (c *randomCase) point(tsMs, level int64, whole bool) point {
 	return point{tsMs: tsMs, real: v}
 }
 
-// hasFraction reports whether a value in the range that is read is no integer.
+// hasFraction reports whether a value in the range that the query reads is not an integer.
 func (c *randomCase) hasFraction(group [][]point) bool {
 	for _, points := range group {
 		for _, p := range points {
@@ -211,8 +211,8 @@ func (c *randomCase) hasFraction(group [][]point) bool {
 	return false
 }
 
-// answer is the answer of the package.
-func (c *randomCase) answer() (out []point, interpolated bool) {
+// evaluate returns the result of the package.
+func (c *randomCase) evaluate() (out []point, interpolated bool) {
 	s, all := &c.spec, aggregation.NewAggregators()
 	var down *aggregation.Downsampling
 	if s.function != "" {
@@ -247,7 +247,7 @@ func (c *randomCase) answer() (out []point, interpolated bool) {
 		groups = append(groups, g)
 	}
 	for _, g := range groups {
-		a := g.Answer(s.start, s.end)
+		a := g.Aggregate(s.start, s.end)
 		interpolated = interpolated || a.Interpolated
 		for i, ts := range a.TsMs {
 			p := point{tsMs: ts, whole: a.Integers != nil}
@@ -262,7 +262,7 @@ func (c *randomCase) answer() (out []point, interpolated bool) {
 	return out, interpolated
 }
 
-// transformed passes the samples in the range that is read through a Transform, in slices.
+// transformed passes the samples in the range that the query reads through a Transform, in slices.
 func (c *randomCase) transformed(
 	points []point, down *aggregation.Downsampling, rate *aggregation.Rate, within aggregation.Range,
 ) (aggregation.Points, bool) {

@@ -20,13 +20,13 @@ const (
 	FillScalar
 )
 
-// Downsampling joins the values of each interval to one, whose time is the start of the interval.
+// Downsampling reduces the values of each interval to one point at the start of the interval.
 type Downsampling struct {
 	Function *Aggregator
 	Fill     Fill
 	// Scalar is the value of FillScalar.
 	Scalar float64
-	// All makes one interval of the whole query.
+	// All makes the range of the query one interval.
 	All bool
 	// Count and Unit are the length of an interval.
 	Count int
@@ -37,7 +37,7 @@ type Downsampling struct {
 	Zone     *time.Location
 }
 
-// IntervalMs returns the length of an interval that no calendar aligns, or 0 for All.
+// IntervalMs returns the length of an interval as if Calendar were false, or 0 for All.
 func (d *Downsampling) IntervalMs() int64 {
 	if d.All {
 		return 0
@@ -45,8 +45,8 @@ func (d *Downsampling) IntervalMs() int64 {
 	return int64(d.Count) * d.Unit.ms()
 }
 
-// Range is the requested time range of a query, both ends inclusive, and the wider range of the samples that it reads: whole
-// intervals and whole hours. ReadToMs is the last millisecond of the wider range.
+// Range holds the requested range of a query, from StartMs to EndMs, and the wider range of the samples that it reads, from
+// ReadFromMs to ReadToMs. The wider range has whole intervals and whole hours. All ends are inclusive.
 type Range struct{ StartMs, EndMs, ReadFromMs, ReadToMs int64 }
 
 const hourSeconds = 3600
@@ -77,7 +77,7 @@ type intervals struct {
 	endMs    int64 // exclusive
 }
 
-// begin moves to the interval of a time.
+// begin moves to the interval that contains a time.
 func (v *intervals) begin(tsMs int64) {
 	d := v.down
 	if !d.Calendar {
@@ -103,7 +103,7 @@ func (v *intervals) next() {
 	v.begin(v.endMs)
 }
 
-// reach moves on to the interval of a time.
+// reach moves forward to the interval that contains a time.
 func (v *intervals) reach(tsMs int64) {
 	if !v.down.Calendar {
 		v.begin(tsMs)
@@ -123,7 +123,7 @@ func (d *Downsampling) firstWhole(tsMs int64) int64 {
 	return v.startMs
 }
 
-// filled returns points with a value for each interval of the range that is read.
+// filled returns a point for each interval of the range that the query reads.
 func (d *Downsampling) filled(p Points, within Range) (out Points) {
 	value := math.NaN()
 	switch d.Fill {

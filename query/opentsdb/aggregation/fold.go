@@ -160,7 +160,7 @@ func first[T any](values []T) T { return values[0] }
 
 func last[T any](values []T) T { return values[len(values)-1] }
 
-// medianDoubles returns the upper of two values in the middle.
+// medianDoubles returns the upper of the two middle values if their number is even.
 func medianDoubles(values []float64) float64 {
 	values = sortedNumbers(values)
 	if len(values) == 0 {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Group is the series of one answer.
+// Group holds the series that are aggregated into one Result.
 type Group struct {
 	Aggregator *Aggregator
 	// Downsampled and Rate record how the series were transformed. After either transformation no value is an integer.
@@ -14,8 +14,8 @@ type Group struct {
 	Series []Points
 }
 
-// Answer is the points of a group. Either Integers or Doubles has a value for each time.
-type Answer struct {
+// Result holds the points of a group. Either Integers or Doubles has a value for each time.
+type Result struct {
 	TsMs     []int64
 	Integers []int64
 	Doubles  []float64
@@ -24,10 +24,10 @@ type Answer struct {
 }
 
 // Len returns the number of points.
-func (a *Answer) Len() int { return len(a.TsMs) }
+func (a *Result) Len() int { return len(a.TsMs) }
 
 // Clip omits the points outside a range of times, both ends inclusive.
-func (a *Answer) Clip(fromMs, toMs int64) {
+func (a *Result) Clip(fromMs, toMs int64) {
 	first, _ := slices.BinarySearch(a.TsMs, fromMs)
 	end := first + len(clip(a.TsMs, fromMs, toMs))
 	a.TsMs = a.TsMs[first:end]
@@ -41,8 +41,8 @@ func (a *Answer) Clip(fromMs, toMs int64) {
 // blockValues bounds the values that are aggregated at once.
 const blockValues = 1 << 15
 
-// Answer aggregates the points within a range of times, both ends inclusive.
-func (g *Group) Answer(fromMs, toMs int64) Answer {
+// Aggregate returns the points within a range of times, both ends inclusive.
+func (g *Group) Aggregate(fromMs, toMs int64) Result {
 	shown := g.Series
 	if g.Rate {
 		// The first rate of a series is never shown.
@@ -53,7 +53,7 @@ func (g *Group) Answer(fromMs, toMs int64) Answer {
 			}
 		}
 	}
-	out := Answer{TsMs: clip(Union(shown), fromMs, toMs)}
+	out := Result{TsMs: clip(Union(shown), fromMs, toMs)}
 	if out.Len() == 0 {
 		return out
 	}
@@ -80,7 +80,7 @@ func (g *Group) integers() bool {
 	return true
 }
 
-// Union returns the times of all series, ascending, each once.
+// Union returns the times of all series, ascending and without duplicates.
 func Union(series []Points) (all []int64) {
 	for _, s := range series {
 		if slices.Equal(all, s.TsMs) {
@@ -165,7 +165,7 @@ func (doubleKind) between(m Interpolation, tsMs, leftMs, rightMs int64, left, ri
 // rows collects the values that the series contribute at each time.
 type rows[T int64 | float64] struct {
 	group *Group
-	out   *Answer
+	out   *Result
 	kind  kind[T]
 }
 

@@ -37,7 +37,7 @@ func (h *Histogram) add(other *Histogram) {
 }
 
 // Percentile returns the middle of the bucket in which percentile p, from 1 to 100, lies. Values outside of all buckets do not
-// count. For p below 1 it returns -1, as OpenTSDB does.
+// count. For other values of p it returns -1, as OpenTSDB does. Without samples it returns 0.
 func (h *Histogram) Percentile(p float64) float64 {
 	if p < 1 || p > 100 {
 		return -1
@@ -54,7 +54,7 @@ func (h *Histogram) Percentile(p float64) float64 {
 	return 0
 }
 
-// Bucket returns the count of the bucket with some bounds.
+// Bucket returns the count of the bucket with the given bounds, or 0 if there is none.
 func (h *Histogram) Bucket(lower, upper float64) float64 {
 	for _, b := range h.Buckets {
 		if b.Lower == lower && b.Upper == upper {
@@ -64,7 +64,7 @@ func (h *Histogram) Bucket(lower, upper float64) float64 {
 	return 0
 }
 
-// Histograms adds up the histograms of each interval; d may be nil. No fill policy applies.
+// Histograms adds up the histograms of each interval. A nil d returns the samples unchanged. No fill policy applies.
 func (d *Downsampling) Histograms(samples []Histogram, within Range) (out []Histogram) {
 	if d == nil {
 		return samples

@@ -9,7 +9,7 @@ import (
 // This file is a model of OpenTSDB 2.5 that follows its classes Span, Downsampler, FillingDownsampler, RateSpan and
 // AggregationIterator step by step, one point at a time. It shares no code with the package.
 
-// point is a data point. Only one of its numbers counts.
+// point is a data point. Its value is long if whole is set, otherwise real.
 type point struct {
 	tsMs  int64
 	whole bool
@@ -24,7 +24,7 @@ func (p point) double() float64 {
 	return p.real
 }
 
-// view is SeekableView.
+// view models SeekableView.
 type view interface {
 	seek(tsMs int64)
 	hasNext() bool
@@ -114,8 +114,8 @@ func (s *spec) add(t time.Time, times int) time.Time {
 	return t.AddDate(n, 0, 0)
 }
 
-// previous is DateTime.previousInterval: it steps from a base until it has passed the time. In the hour that occurs twice when
-// clocks go back, Java finds an interval that does not hold the time. The model does not repeat that.
+// previous models DateTime.previousInterval: it steps from a base until it has passed the time. In the hour that occurs twice
+// when clocks go back, Java finds an interval that does not contain the time. The model does not copy that fault.
 func (s *spec) previous(tsMs int64) time.Time {
 	t := time.UnixMilli(tsMs).In(s.zone)
 	y, mo, d := t.Date()
@@ -165,7 +165,7 @@ func (s *spec) previous(tsMs int64) time.Time {
 	return step.add(base, n)
 }
 
-// downsampler is Downsampler, and FillingDownsampler if the spec fills.
+// downsampler models Downsampler, or FillingDownsampler if the spec fills.
 type downsampler struct {
 	spec    *spec
 	source  view
@@ -332,7 +332,7 @@ func (d *downsampler) next() point {
 	return p
 }
 
-// rateView is RateSpan.
+// rateView models RateSpan.
 type rateView struct {
 	spec     *spec
 	source   view
@@ -396,8 +396,8 @@ func (r *rateView) populate() {
 	}
 }
 
-// groupView is AggregationIterator: slots of the current and of the next point of each series. A time of 0 is no point, and
-// ended marks a series without a next point.
+// groupView models AggregationIterator. now and upcoming have the current and the next point of each series; a point with time
+// 0 is missing. ended marks a series without a next point.
 type groupView struct {
 	spec          *spec
 	sources       []view
@@ -532,8 +532,8 @@ func (g *groupView) double(i int, tsMs int64) float64 {
 	return p.double() + float64(tsMs-p.tsMs)*(q.double()-p.double())/float64(q.tsMs-p.tsMs)
 }
 
-// answerOf returns the answer of the model, clipped to the query's range.
-func answerOf(s *spec, series [][]point) (out []point) {
+// modelResult returns the result of the model, clipped to the query's range.
+func modelResult(s *spec, series [][]point) (out []point) {
 	var views []view
 	for _, points := range series {
 		inRows := slices.DeleteFunc(slices.Clone(points), func(p point) bool {

@@ -22,7 +22,7 @@ func nearestRank(quantile, n float64) float64 {
 // inclusive is estimate R-7 of Hyndman and Fan.
 func inclusive(quantile, n float64) float64 { return 1 + float64((n-1)*quantile) }
 
-// percentile returns percentile p, from 0 to 100, of sorted values. There is at least one.
+// percentile returns percentile p, from 0 to 100, of one or more sorted values.
 func percentile(p float64, estimate estimation, sorted []float64) float64 {
 	n := len(sorted)
 	if n == 1 {

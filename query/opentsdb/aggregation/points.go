@@ -16,7 +16,7 @@ func (p *Points) add(tsMs int64, value float64) {
 	p.Values = append(p.Values, value)
 }
 
-// from returns the points that are not before a time.
+// from returns the points at or after a time.
 func (p *Points) from(tsMs int64) Points {
 	i := 0
 	for i < len(p.TsMs) && p.TsMs[i] < tsMs {
@@ -25,8 +25,8 @@ func (p *Points) from(tsMs int64) Points {
 	return Points{TsMs: p.TsMs[i:], Values: p.Values[i:]}
 }
 
-// Quotients divides values by the values at the same times. It omits times with only one value, and times with a divisor of
-// 0.
+// Quotients divides values by the values at the same times. It omits times with only one of both, and times with a
+// divisor of 0.
 func Quotients(values, divisors Points) (out Points) {
 	k := 0
 	for i, tsMs := range values.TsMs {

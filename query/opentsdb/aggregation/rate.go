@@ -2,7 +2,7 @@ package aggregation
 
 import "math"
 
-// Rate are the options of a rate. The zero value is the plain rate, except that CounterMax needs DefaultCounterMax.
+// Rate holds the options of a rate. The zero value computes the plain rate. With Counter, set CounterMax as well.
 type Rate struct {
 	// Counter treats a fall as the overflow of a counter at CounterMax.
 	Counter    bool

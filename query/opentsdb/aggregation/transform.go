@@ -9,13 +9,13 @@ type Transform struct {
 
 	out     Points
 	current intervals
-	fromMs  int64     // samples before it are not used
-	toMs    int64     // samples from it on are not used
+	fromMs  int64     // time of the first sample used
+	toMs    int64     // exclusive end of the samples used
 	started bool      // whether current is set
 	pending []float64 // values of the current interval
 }
 
-// NewTransform makes a Transform. Without downsampling down is nil. Without a rate rate is nil.
+// NewTransform returns a Transform. A nil down means no downsampling, and a nil rate means no rate.
 func NewTransform(down *Downsampling, rate *Rate, within Range) *Transform {
 	t := &Transform{down: down, rate: rate, within: within, fromMs: within.ReadFromMs, toMs: within.ReadToMs + 1}
 	if down == nil {
@@ -68,7 +68,7 @@ func (t *Transform) flush() {
 	}
 }
 
-// Points returns the points of the series. No samples may be added afterwards.
+// Points returns the points of the series. Do not call Add afterwards.
 func (t *Transform) Points() Points {
 	switch {
 	case t.down == nil:

@@ -74,7 +74,7 @@ type token struct {
 	text string
 }
 
-// words maps operators that are written as words to their signs.
+// words maps operators that are spelled as words to their symbols.
 func words() map[string]string {
 	return map[string]string{
 		"and": "&&", "or": "||", "not": "!", "div": "/", "mod": "%", "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">",
@@ -130,7 +130,7 @@ type formulaParser struct {
 	variables []string
 }
 
-// accept consumes one of some operators, if it is next.
+// accept consumes the next token if it is one of ops.
 func (p *formulaParser) accept(ops ...string) (string, bool) {
 	if p.at == len(p.tokens) || p.tokens[p.at].kind != operator || !slices.Contains(ops, p.tokens[p.at].text) {
 		return "", false
@@ -176,7 +176,7 @@ func levels() [][]string {
 	return [][]string{{"||"}, {"&&"}, {"==", "!="}, {"<", "<=", ">", ">="}, {"+", "-"}, {"*", "/", "%"}}
 }
 
-// binary parses operators of a level and above, from left to right.
+// binary parses operators of a level and of all higher levels. They associate to the left.
 func (p *formulaParser) binary(level int) (node, error) {
 	all := levels()
 	if level == len(all) {
@@ -254,7 +254,7 @@ func (p *formulaParser) primary() (node, error) {
 	return nil, fmt.Errorf("unexpected %q", t.text)
 }
 
-// operators are the binary operators.
+// operators returns the binary operators by symbol.
 func operators() map[string]func(a, b float64) float64 {
 	return map[string]func(a, b float64) float64{
 		"+": func(a, b float64) float64 { return a + b },

@@ -99,7 +99,7 @@ func TestJoins(t *testing.T) {
 // TestFunctions checks the functions of /api/query/gexp.
 func TestFunctions(t *testing.T) {
 	t.Parallel()
-	whole := Series{Metric: "w", Answer: aggregation.Answer{TsMs: []int64{1, 2}, Integers: []int64{-3, 4}}}
+	whole := Series{Metric: "w", Result: aggregation.Result{TsMs: []int64{1, 2}, Integers: []int64{-3, 4}}}
 	x, y := series("m", "x", 0, 1, 2, 6, 8), series("m", "y", 0, 9, 0, 0, 3)
 	all := Functions()
 	call := func(name string, params []string, args ...[]Series) []Series {

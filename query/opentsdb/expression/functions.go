@@ -32,12 +32,12 @@ func Functions() map[string]Function {
 	}
 }
 
-// flat joins the series of all arguments.
+// flat returns the series of all arguments in one list.
 func flat(args [][]Series) []Series { return slices.Concat(args...) }
 
-var errNoParameter = errors.New("lacks its parameter")
+var errNoParameter = errors.New("the parameter is missing")
 
-// alias renames series: @key is replaced by the value of a tag.
+// alias renames series. In the new name, @key stands for the value of the tag with this key.
 func alias(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
@@ -66,7 +66,7 @@ func unquoted(text string) string {
 	return text
 }
 
-// scale multiplies values. Integers stay integers if the factor is one.
+// scale multiplies values. Integers stay integers if the factor is an integer.
 func scale(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
@@ -75,7 +75,7 @@ func scale(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if err != nil || math.IsNaN(factor) || math.IsInf(factor, 0) {
 		return nil, fmt.Errorf("the factor %q is not a number", params[0])
 	}
-	return mapped(args, func(s *Series) aggregation.Answer {
+	return mapped(args, func(s *Series) aggregation.Result {
 		if s.Integers != nil && math.Floor(factor) == factor {
 			return longs(s, func(v int64) int64 { return int64(factor) * v })
 		}
@@ -84,7 +84,7 @@ func scale(args [][]Series, params []string, _ Hold) ([]Series, error) {
 }
 
 func absolute(args [][]Series, _ []string, _ Hold) ([]Series, error) {
-	return mapped(args, func(s *Series) aggregation.Answer {
+	return mapped(args, func(s *Series) aggregation.Result {
 		if s.Integers != nil {
 			return longs(s, func(v int64) int64 { return max(v, -v) })
 		}
@@ -93,24 +93,24 @@ func absolute(args [][]Series, _ []string, _ Hold) ([]Series, error) {
 }
 
 // mapped replaces the points of each series.
-func mapped(args [][]Series, points func(*Series) aggregation.Answer) []Series {
+func mapped(args [][]Series, points func(*Series) aggregation.Result) []Series {
 	out := flat(args)
 	for i := range out {
-		out[i].Answer = points(&out[i])
+		out[i].Result = points(&out[i])
 	}
 	return out
 }
 
-func longs(s *Series, f func(int64) int64) aggregation.Answer {
-	a := aggregation.Answer{TsMs: s.TsMs, Integers: make([]int64, s.Len()), Interpolated: s.Interpolated}
+func longs(s *Series, f func(int64) int64) aggregation.Result {
+	a := aggregation.Result{TsMs: s.TsMs, Integers: make([]int64, s.Len()), Interpolated: s.Interpolated}
 	for i, v := range s.Integers {
 		a.Integers[i] = f(v)
 	}
 	return a
 }
 
-func reals(s *Series, f func(float64) float64) aggregation.Answer {
-	a := aggregation.Answer{TsMs: s.TsMs, Doubles: make([]float64, s.Len()), Interpolated: s.Interpolated}
+func reals(s *Series, f func(float64) float64) aggregation.Result {
+	a := aggregation.Result{TsMs: s.TsMs, Doubles: make([]float64, s.Len()), Interpolated: s.Interpolated}
 	for i := range a.Doubles {
 		a.Doubles[i] = f(s.double(i))
 	}
@@ -119,7 +119,7 @@ func reals(s *Series, f func(float64) float64) aggregation.Answer {
 
 // firstDifference returns each value minus the previous one. The first result is 0.
 func firstDifference(args [][]Series, _ []string, _ Hold) ([]Series, error) {
-	return mapped(args, func(s *Series) aggregation.Answer {
+	return mapped(args, func(s *Series) aggregation.Result {
 		before := math.NaN()
 		if s.Len() > 0 {
 			before = s.double(0)
@@ -132,17 +132,17 @@ func firstDifference(args [][]Series, _ []string, _ Hold) ([]Series, error) {
 	}), nil
 }
 
-// shift moves the points of the first argument to a later time. Points outside the range of the query are dropped.
+// shift moves the points of the first argument to a later time. The caller drops points outside the query's range.
 func shift(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
 	}
-	byMs, err := window(params[0])
+	byMs, err := parseWindow(params[0])
 	if err != nil {
 		return nil, err
 	}
-	return mapped(args[:min(1, len(args))], func(s *Series) aggregation.Answer {
-		a := s.Answer
+	return mapped(args[:min(1, len(args))], func(s *Series) aggregation.Result {
+		a := s.Result
 		a.TsMs = make([]int64, s.Len())
 		for i, tsMs := range s.TsMs {
 			a.TsMs[i] = tsMs + byMs
@@ -151,11 +151,11 @@ func shift(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	}), nil
 }
 
-// window parses a time such as '10min' in milliseconds.
-func window(text string) (int64, error) {
+// parseWindow parses a duration such as '10min' into milliseconds. The quotes are part of the text.
+func parseWindow(text string) (int64, error) {
 	found := regexp.MustCompile(`^'([0-9]{1,9})\s*([a-z]+)'$`).FindStringSubmatch(text)
 	if found == nil {
-		return 0, fmt.Errorf("the time %s is not written as '10min'", text)
+		return 0, fmt.Errorf("the duration %s does not have a form such as '10min'", text)
 	}
 	unitMs := map[string]int64{
 		"s": 1000, "sec": 1000, "m": 60_000, "min": 60_000, "h": 3600_000, "hr": 3600_000, "hour": 3600_000, "d": 864e5,
@@ -163,7 +163,7 @@ func window(text string) (int64, error) {
 	}[found[2]]
 	count, err := strconv.ParseInt(found[1], 10, 64)
 	if err != nil || unitMs == 0 || count == 0 {
-		return 0, fmt.Errorf("the time %s has an unknown unit or no length", text)
+		return 0, fmt.Errorf("the duration %s is zero or has an unknown unit", text)
 	}
 	return count * unitMs, nil
 }
@@ -171,8 +171,8 @@ func window(text string) (int64, error) {
 // averageWorkMax bounds the additions of movingAverage.
 const averageWorkMax = 1e9
 
-// movingAverage returns the average of the last points: of a number of points, or of a time. It is 0 until there are enough
-// points.
+// movingAverage averages the last points. The window is a number of points or a duration. The average is 0 until the series
+// fills the window.
 func movingAverage(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
@@ -181,9 +181,9 @@ func movingAverage(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	var windowMs int64
 	var err error
 	if strings.HasPrefix(params[0], "'") {
-		windowMs, err = window(params[0])
+		windowMs, err = parseWindow(params[0])
 	} else if points, err = strconv.Atoi(params[0]); err != nil || points <= 0 {
-		err = fmt.Errorf("the window %q is neither a positive number of points nor a time such as '10min'", params[0])
+		err = fmt.Errorf("the window %q is neither a positive number of points nor a duration such as '10min'", params[0])
 	}
 	if err != nil {
 		return nil, err
@@ -194,7 +194,7 @@ func movingAverage(args [][]Series, params []string, _ Hold) ([]Series, error) {
 				s.Len())
 		}
 	}
-	return mapped(args, func(s *Series) aggregation.Answer {
+	return mapped(args, func(s *Series) aggregation.Result {
 		i := -1
 		return reals(s, func(float64) float64 {
 			i++
@@ -206,7 +206,7 @@ func movingAverage(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	}), nil
 }
 
-// averageOfPoints averages n numbers up to point i.
+// averageOfPoints averages the last n numbers up to point i, without NaN. It returns 0 if there are fewer.
 func averageOfPoints(s *Series, i, n int) float64 {
 	sum, count := 0.0, 0
 	for ; i >= 0 && count < n; i-- {
@@ -221,7 +221,8 @@ func averageOfPoints(s *Series, i, n int) float64 {
 	return sum / float64(count)
 }
 
-// averageOfTime averages the numbers of the last windowMs milliseconds up to point i.
+// averageOfTime averages the numbers of the last windowMs milliseconds up to point i, without NaN. It returns 0 if the series
+// does not reach back that far.
 func averageOfTime(s *Series, i int, windowMs int64) float64 {
 	sum, count := 0.0, 0
 	for k := i; k >= 0; k-- {
@@ -239,7 +240,7 @@ func averageOfTime(s *Series, i int, windowMs int64) float64 {
 	return 0
 }
 
-// highest returns a function that keeps the n series with the highest score. Series without points have none.
+// highest returns a function that keeps the n series with the highest score. It drops series without points.
 func highest(score func(*Series) float64) Function {
 	return func(args [][]Series, params []string, _ Hold) ([]Series, error) {
 		if len(params) == 0 {
@@ -258,7 +259,8 @@ func highest(score func(*Series) float64) Function {
 // seriesMin and seriesMax bound the arguments of joining functions.
 const seriesMin, seriesMax = 2, 26
 
-// joined returns a function that joins its arguments with an operator, by their tags. A missing value counts as 0.
+// joined returns a function that joins the series of its arguments by their tags and combines their values with op. A missing
+// value counts as 0.
 func joined(op string) Function {
 	return func(args [][]Series, _ []string, hold Hold) ([]Series, error) {
 		if n := len(args); n < seriesMin || n > seriesMax {

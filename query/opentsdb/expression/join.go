@@ -10,11 +10,11 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// Variable is the series behind a name in a formula.
+// Variable is a name in a formula, and its series.
 type Variable struct {
 	Name   string
 	Series []Combined
-	// Fill stands for a value that is missing or NaN.
+	// Fill replaces a value that is missing or NaN.
 	Fill float64
 	// QueryTags are the keys of the filters; nil if the variable is itself an expression.
 	QueryTags []string
@@ -28,9 +28,9 @@ type Join struct {
 	QueryTags, AggregateTags bool
 }
 
-// Combined is the result of a formula, or a series of the data.
+// Combined is an input or a result of a formula.
 type Combined struct {
-	// Metrics are the metrics behind it, sorted.
+	// Metrics are the metrics from which it was computed, sorted.
 	Metrics       []string
 	Tags          []labels.Label
 	AggregateTags []string
@@ -38,7 +38,7 @@ type Combined struct {
 	Values        []float64
 }
 
-// Combine returns the series of an answer for a formula.
+// Combine converts series into inputs of a formula.
 func Combine(series []Series) []Combined {
 	out := make([]Combined, 0, len(series))
 	for i := range series {
@@ -50,8 +50,8 @@ func Combine(series []Series) []Combined {
 	return out
 }
 
-// Apply evaluates a formula over joined series, at all times of any of them. All series of the result have these times.
-// variables has the variables of the formula, in its order.
+// Apply joins the series of variables and evaluates the formula for each set of series. All results have the same times: each
+// time at which any joined series has a point. variables have the order of f.Variables.
 func (f *Formula) Apply(variables []Variable, j Join, hold Hold) ([]Combined, error) {
 	sets := j.sets(variables)
 	var used []aggregation.Points
@@ -73,7 +73,7 @@ func (f *Formula) Apply(variables []Variable, j Join, hold Hold) ([]Combined, er
 	return out, nil
 }
 
-// over evaluates the formula over a set of series at some times.
+// over evaluates the formula over a set of series at the given times.
 func (f *Formula) over(times []int64, variables []Variable, set []*Combined) Combined {
 	c := described(set)
 	c.TsMs, c.Values = times, make([]float64, len(times))
@@ -96,7 +96,8 @@ func (f *Formula) over(times []int64, variables []Variable, set []*Combined) Com
 	return c
 }
 
-// Align brings the series of a variable to the same times: all times of any of them.
+// Align gives all series of a variable the same times: each time at which any of them has a point. Fill replaces missing
+// values.
 func (v *Variable) Align(hold Hold) ([]Combined, error) {
 	same := true
 	for i := range v.Series {
@@ -123,7 +124,7 @@ func (v *Variable) Align(hold Hold) ([]Combined, error) {
 	return out, nil
 }
 
-// sets returns the joined series: for each set one series of each variable, nil if it has none.
+// sets joins series. Each set has one series for each variable, or nil if the variable has none.
 func (j Join) sets(variables []Variable) [][]*Combined {
 	var order []string
 	byKey := map[string][]*Combined{}

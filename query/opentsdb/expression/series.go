@@ -6,18 +6,18 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// Series is a series of an answer.
+// Series is a series of a response.
 type Series struct {
 	// Metric is the name of the metric, or an alias.
 	Metric string
 	// Tags are the tags that all series of its group share, sorted. AggregateTags are the keys of the other tags.
 	Tags          []labels.Label
 	AggregateTags []string
-	// TSUIDs are the ids of the series, sorted; nil unless the query wants them.
+	// TSUIDs are the tsuids of the group's series, sorted; nil unless the query sets show_tsuids.
 	TSUIDs []string
-	// FormerTSUIDs are other ids of the series, computed from its stored names; nil unless aliases rename the series.
+	// FormerTSUIDs are the tsuids of the same series under their stored names; nil unless aliases rename them.
 	FormerTSUIDs []string
-	aggregation.Answer
+	aggregation.Result
 }
 
 // double returns value i as a double.
@@ -28,7 +28,7 @@ func (s *Series) double(i int) float64 {
 	return s.Doubles[i]
 }
 
-// doubles returns all values as doubles. Callers do not change the slice.
+// doubles returns all values as doubles. Callers must not change the slice.
 func (s *Series) doubles() []float64 {
 	if s.Integers == nil {
 		return s.Doubles

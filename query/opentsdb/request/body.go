@@ -43,7 +43,7 @@ type subQuery struct {
 	RollupUsage  string
 	PreAggregate flag
 
-	parsed   []Filter // of the parameter m
+	parsed   []Filter // filters of the parameter m
 	offsetMs int64
 }
 
@@ -116,7 +116,6 @@ func (t *text) UnmarshalJSON(body []byte) error {
 }
 
 // flag is a boolean that may be written as a string.
-
 type flag bool
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -179,7 +178,7 @@ func (raw *subQuery) rate() *aggregation.Rate {
 	return r
 }
 
-// allFilters returns the filters of all three fields that hold filters.
+// allFilters returns the filters of Tags, Filters and parsed.
 func (raw *subQuery) allFilters() (all []Filter, err error) {
 	for _, t := range raw.Tags {
 		f, err := shortFilter(t.key, t.value)

@@ -2,7 +2,7 @@ package request
 
 import "fmt"
 
-// Error is the error of a bad request, in OpenTSDB's words where it has them.
+// Error describes a bad request. It has OpenTSDB's text if OpenTSDB has one.
 type Error struct {
 	text string
 	// Details says more; it may be "".

@@ -18,17 +18,17 @@ type Expressions struct {
 	// Formulas are sorted: each formula follows the formulas that it reads.
 	Formulas []FormulaVariable
 	Outputs  []Output
-	// Body is the body, for its echo.
+	// Body is the request body, which the response repeats.
 	Body json.RawMessage
 }
 
-// MetricVariable is a metric under a name. Fill replaces missing values.
+// MetricVariable is a variable with the series of a metric. Fill replaces missing values.
 type MetricVariable struct {
 	ID   string
 	Fill float64
 }
 
-// FormulaVariable is the result of a formula under a name.
+// FormulaVariable is a variable with the result of a formula. Fill replaces missing values.
 type FormulaVariable struct {
 	ID      string
 	Formula *expression.Formula
@@ -36,7 +36,7 @@ type FormulaVariable struct {
 	Fill    float64
 }
 
-// Output is a variable in the answer. Alias is "" if it has none.
+// Output is a variable that the response shows. Alias is "" if it has none.
 type Output struct{ ID, Alias string }
 
 // expressions is the body in its JSON form.
@@ -114,7 +114,7 @@ func (p *Parser) Expressions(body []byte) (*Expressions, error) {
 	return out, out.checkOutputs(ids)
 }
 
-// addMetrics makes the sub-queries.
+// addMetrics adds a sub-query for each metric.
 func (p *Parser) addMetrics(out *Expressions, raw *expressions, ids map[string]bool) error {
 	t := raw.Time
 	q := query{Start: t.Start, End: t.End, Timezone: t.Timezone}
@@ -160,7 +160,7 @@ func (p *Parser) addMetrics(out *Expressions, raw *expressions, ids map[string]b
 	return out.fillIntervals(t.Downsampler.FillPolicy)
 }
 
-// parseOffset returns the age in ms that an offset such as 1d-ago asks for.
+// parseOffset parses an offset such as 1d-ago into milliseconds. "" and 0 mean no offset.
 func parseOffset(text string) (ageMs int64, err error) {
 	if text == "" || text == "0" {
 		return 0, nil
@@ -207,7 +207,7 @@ func (raw *expressions) addFilter(m *expMetric, sub *subQuery) error {
 	return bad("unrecognized filter id %s in metric %s", m.Filter, m.ID)
 }
 
-// newID checks the id of a variable and adds it.
+// newID checks the id of a variable and adds it to ids. The error of a repeated id begins with duplicate.
 func newID(id, duplicate string, ids map[string]bool) error {
 	if id == "" {
 		return bad("missing or empty id")
@@ -229,7 +229,7 @@ func newID(id, duplicate string, ids map[string]bool) error {
 	return nil
 }
 
-// value returns the number that replaces missing values; otherwise is the number without a policy.
+// value returns the number that replaces missing values. Without a policy it returns otherwise.
 func (f *fillPolicy) value(otherwise float64) (float64, error) {
 	if f == nil {
 		return otherwise, nil
@@ -277,7 +277,7 @@ func (out *Expressions) addFormulas(raw []expFormula, ids map[string]bool) error
 		}
 		byID[e.ID], order = v, append(order, e.ID)
 	}
-	state := map[string]bool{} // false while visiting the formulas that it reads
+	state := map[string]bool{} // false while visit is in the inputs of the formula, then true
 	for _, id := range order {
 		if err := out.visit(id, byID, ids, state); err != nil {
 			return err
@@ -330,7 +330,7 @@ func (out *Expressions) visit(id string, byID map[string]*FormulaVariable, ids, 
 	return nil
 }
 
-// checkOutputs checks the outputs. Without outputs, the answer has all formulas, or all metrics if there are no formulas.
+// checkOutputs checks the outputs. Without outputs, the response has all formulas, or all metrics if there are no formulas.
 func (out *Expressions) checkOutputs(ids map[string]bool) error {
 	for _, o := range out.Outputs {
 		if !ids[o.ID] {

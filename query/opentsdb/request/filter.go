@@ -11,7 +11,7 @@ import (
 // Filter selects series by the value of a tag.
 type Filter struct {
 	Type, Key, Text string
-	// GroupBy makes the tag divide the series into groups.
+	// GroupBy groups the series by the tag.
 	GroupBy bool
 	// Literals are the values of literal_or. Only this filter requires its values to exist.
 	Literals []string
@@ -34,7 +34,7 @@ const (
 // Excludes reports whether the filter selects series that lack the tag.
 func (f *Filter) Excludes() bool { return f.Type == notKey }
 
-// TagFilter parses the value of a tag in the form that the parameters tags and m use.
+// TagFilter parses a filter for the value of a tag, in the syntax of the parameters tags and m.
 func TagFilter(key, value string) (Filter, error) { return shortFilter(key, value) }
 
 // shortFilter parses the value of a tag: a filter such as wildcard(web*), a pattern with asterisks, or values between bars.
@@ -61,7 +61,7 @@ func shortFilter(key, value string) (Filter, error) {
 	return newFilter(literalOr, key, value)
 }
 
-// newFilter makes a filter of a type.
+// newFilter returns a filter of a type, or an error if its parts are not valid.
 func newFilter(kind, key, text string) (Filter, error) {
 	f := Filter{Type: kind, Key: key, Text: text}
 	if kind == "" {

@@ -8,12 +8,12 @@ import (
 	"halite/query/opentsdb/expression"
 )
 
-// Call is a call of a function of series.
+// Call is a call of a function on series.
 type Call struct {
 	Name     string
 	Function expression.Function
 	Args     []Argument
-	// Params are the arguments other than series, as text.
+	// Params are the texts of the arguments that are not series.
 	Params []string
 }
 
@@ -34,7 +34,7 @@ func (c *Call) First() int {
 	return c.Args[0].Call.First()
 }
 
-// Functions parses the parameters of /api/query/gexp: the parameters of /api/query, and exp with a call.
+// Functions parses the parameters of /api/query/gexp: the parameters of /api/query, and exp for each call.
 func (p *Parser) Functions(v url.Values) (*Query, []*Call, error) {
 	if v.Get("start") == "" {
 		return nil, nil, bad("Missing parameter <code>start</code>")

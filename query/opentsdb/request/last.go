@@ -10,17 +10,16 @@ import (
 
 // Last is a checked query for the newest points of series.
 type Last struct {
-	// Resolve adds names to the points.
+	// Resolve adds metric and tags to the points.
 	Resolve bool
 	// BackScanHours bounds the age of points; 0 means no bound.
 	BackScanHours int
 	Subs          []LastSub
 }
 
-// LastSub selects the series with some tags, or series by their ids.
+// LastSub selects series by metric and tags, or by tsuids.
 type LastSub struct {
 	Metric string
-	// Tags are not sorted.
 	Tags   map[string]string
 	TSUIDs []string
 }

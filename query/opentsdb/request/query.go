@@ -16,15 +16,15 @@ import (
 // Query is a checked query. Times are in milliseconds since 1970. Both ends are inclusive.
 type Query struct {
 	StartMs, EndMs int64
-	// Start and End are the times as the request has them.
+	// Start and End are the times as the request spells them.
 	Start, End string
 	// Zone is the time zone of calendars and dates.
 	Zone *time.Location
-	// MsResolution asks for times in milliseconds instead of seconds.
+	// MsResolution makes the response use milliseconds instead of seconds.
 	MsResolution bool
-	// NoAnnotations omits annotations of series. GlobalAnnotations also asks for global annotations.
+	// NoAnnotations omits annotations of series. GlobalAnnotations adds global annotations.
 	NoAnnotations, GlobalAnnotations bool
-	// ShowTSUIDs, ShowQuery, ShowStats and ShowSummary add to the answer.
+	// ShowTSUIDs, ShowQuery, ShowStats and ShowSummary add these parts to the response.
 	ShowTSUIDs, ShowQuery, ShowStats, ShowSummary bool
 	// Delete deletes the samples that the query reads.
 	Delete bool
@@ -36,25 +36,25 @@ type SubQuery struct {
 	// Index is its position in the Query.
 	Index      int
 	Aggregator *aggregation.Aggregator
-	// Metric is its name; "" if TSUIDs name the series.
+	// Metric is the name of the metric; "" if TSUIDs select the series.
 	Metric string
 	TSUIDs []string
-	// Filters select series. Those with GroupBy divide them into groups.
+	// Filters select series. Filters with GroupBy also group them.
 	Filters []Filter
 	// ExplicitTags selects series that have the tags of the filters and no others.
 	ExplicitTags bool
-	// Down is nil without downsampling; Downsample is its text.
+	// Down is nil without downsampling. Downsample is its text.
 	Down       *aggregation.Downsampling
 	Downsample string
 	// Rate is nil without a rate; RateOptions says that the request has options.
 	Rate        *aggregation.Rate
 	RateOptions bool
-	// Percentiles, from 0 to 100 and ascending, and ShowBuckets ask for histograms.
+	// Percentiles are from 0 to 100 and ascending. If there are any, or with ShowBuckets, the query reads histograms.
 	Percentiles []float64
 	ShowBuckets bool
 	// OffsetMs is added to the times of samples.
 	OffsetMs int64
-	// RollupUsage says which stored rollups the query reads, and RollupText is its text. PreAggregate is kept for the echo.
+	// RollupUsage says which stored rollups the query reads. RollupText is its text. PreAggregate only appears in the response.
 	RollupUsage  RollupUsage
 	RollupText   string
 	PreAggregate bool
@@ -66,18 +66,19 @@ type RollupUsage uint8
 const (
 	// RollupRaw reads samples.
 	RollupRaw RollupUsage = iota
-	// RollupNoFallback reads the rollups with the longest interval that divides the interval of the downsampling.
+	// RollupNoFallback reads the rollups with the longest interval that divides the downsampling interval. It reads samples
+	// only if no interval does.
 	RollupNoFallback
-	// RollupFallback reads rollups with shorter intervals if there are no points, and samples if there are no more rollups.
+	// RollupFallback tries the intervals from the longest to the shortest until rollups have points, then samples.
 	RollupFallback
-	// RollupFallbackRaw reads samples if there are no points.
+	// RollupFallbackRaw reads samples if the rollups with the longest interval have no points.
 	RollupFallbackRaw
 )
 
-// Histograms reports whether the query asks for histograms.
+// Histograms reports whether the query reads histograms.
 func (s *SubQuery) Histograms() bool { return len(s.Percentiles) > 0 || s.ShowBuckets }
 
-// Matchers select the series of a sub-query that names a metric. They exclude stored rollups and pre-aggregates, unless a
+// Matchers returns the matchers of a sub-query with a metric. They exclude stored rollups and pre-aggregates, unless a
 // filter names their labels.
 func (s *SubQuery) Matchers() []*labels.Matcher {
 	out := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, s.Metric)}
@@ -105,7 +106,7 @@ func (s *SubQuery) GroupBy() (keys []string) {
 
 // Limits bound the size of a query.
 type Limits struct {
-	// SubQueriesMax is the number of sub-queries; 1000.
+	// SubQueriesMax bounds the sub-queries of a query; 0 means 1000.
 	SubQueriesMax int
 }
 
@@ -127,7 +128,8 @@ func NewParser(now func() time.Time, l Limits) *Parser {
 // Aggregators lists the names of the aggregators, sorted.
 func (p *Parser) Aggregators() []string { return p.aggregators.Names() }
 
-// Parameters parses the query of a URL. A malformed parameter is an error, because the answer would lack its sub-query.
+// Parameters parses the query of a URL. A malformed parameter is an error, because without it the response could lack a
+// sub-query.
 func Parameters(rawQuery string) (url.Values, error) {
 	v, err := url.ParseQuery(rawQuery)
 	if err != nil {
@@ -180,7 +182,7 @@ func (p *Parser) Sub(spec string, zone *time.Location) (SubQuery, error) {
 	return p.checkSub(&raw, 0, zone, false)
 }
 
-// checkDistinct is check for a query whose equal sub-queries have one answer, as in OpenTSDB.
+// checkDistinct checks a query and drops repeated sub-queries, as OpenTSDB does.
 func (p *Parser) checkDistinct(raw *query) (*Query, error) {
 	q, err := p.check(raw)
 	if err != nil {
@@ -198,7 +200,7 @@ func (p *Parser) checkDistinct(raw *query) (*Query, error) {
 	return q, nil
 }
 
-// equal reports whether two sub-queries of a query ask for the same.
+// equal reports whether two sub-queries of one query are the same.
 func (s *SubQuery) equal(other SubQuery) bool {
 	sameRate := s.Rate == other.Rate || s.Rate != nil && other.Rate != nil && *s.Rate == *other.Rate
 	sameFilter := func(a, b Filter) bool {

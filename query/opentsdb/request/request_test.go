@@ -163,7 +163,7 @@ func TestRepeatedSubQueries(t *testing.T) {
 	require.Len(t, q.Subs, 3)
 }
 
-// TestIntegers: whole numbers may be strings or have decimals.
+// TestIntegers: integers may be strings or have decimals.
 func TestIntegers(t *testing.T) {
 	t.Parallel()
 	rate := func(max string) (*Query, error) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// parseSpec parses the value of a parameter: aggregator, optional parts, and the metric with filters, or the series' ids,
-// between colons.
+// parseSpec parses the value of the parameter m or tsuid. Colons separate its parts: the aggregator, optional parts, and last
+// the metric with filters, or the tsuids.
 func parseSpec(param, spec string) (s subQuery, err error) {
 	if spec == "" {
 		return s, bad("The query string was empty")
@@ -34,7 +34,7 @@ func parseSpec(param, spec string) (s subQuery, err error) {
 	return s, nil
 }
 
-// partsMax is the number of parts of a specification.
+// partsMax bounds the parts of a specification.
 const partsMax = 5
 
 // addPart adds an optional part.
@@ -151,7 +151,7 @@ func parseTags(filters []Filter, what, text string, groupBy bool) ([]Filter, err
 	return filters, nil
 }
 
-// split divides text at a separator that is not between brackets. A backslash escapes the next bracket.
+// split divides text at a separator that is not between brackets. A backslash escapes the next character.
 func split(text string, separator byte) (parts []string) {
 	depth, from := 0, 0
 	for i := 0; i < len(text); i++ {

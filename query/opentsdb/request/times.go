@@ -11,7 +11,7 @@ import (
 	"halite/query/opentsdb/aggregation"
 )
 
-// Zone returns a time zone by its name in the database of the IANA; "" is UTC.
+// Zone returns the time zone with an IANA name; "" means UTC.
 func (p *Parser) Zone(name string) (*time.Location, error) {
 	if name == "" {
 		return time.UTC, nil
@@ -46,7 +46,7 @@ func (p *Parser) Times(start, end string, zone *time.Location) (startMs, endMs i
 // timeMaxMs is the largest time that OpenTSDB accepts.
 const timeMaxMs = 9_999_999_999_999
 
-// Time parses a time into milliseconds since 1970. Examples of times: now, 1h-ago, 1500000000, 1500000000123, 1500000000.123,
+// Time parses a time into milliseconds since 1970. Examples: now, 1h-ago, 1500000000, 1500000000123, 1500000000.123,
 // 1500000000123ms, 2017/07/14, 2017/07/14 02:40, 2017/07/14-02:40:00.
 func (p *Parser) Time(text string, zone *time.Location) (int64, error) {
 	ms, err := p.parseTime(text, zone)

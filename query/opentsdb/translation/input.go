@@ -10,8 +10,8 @@ import (
 	"halite/query/opentsdb/request"
 )
 
-// Read translates all queries of a text. The text is a URI of /api/query on each line, the body of a POST to /api/query, or a
-// target, a panel or a dashboard of Grafana.
+// Read translates all queries of a text. The text has a URI of /api/query on each line, or is the body of a POST to /api/query,
+// or a Grafana target, panel or dashboard.
 func Read(text []byte, p *request.Parser) ([]Translation, error) {
 	trimmed := strings.TrimSpace(string(text))
 	if trimmed == "" {
@@ -31,7 +31,7 @@ func Read(text []byte, p *request.Parser) ([]Translation, error) {
 	return out, err
 }
 
-// readURIs translates a URI on each line.
+// readURIs translates one URI per line.
 func readURIs(text string, p *request.Parser) (out []Translation, err error) {
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" {
@@ -166,7 +166,7 @@ func readTarget(object map[string]any, p *request.Parser) ([]Translation, error)
 	return all(q, false), nil
 }
 
-// valuesOf returns the texts of a target that may have variables.
+// valuesOf returns the tags and filters of a target, which may contain variables.
 func valuesOf(t *target) (out []string) {
 	for key, value := range t.Tags {
 		out = append(out, key, value)

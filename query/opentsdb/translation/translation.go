@@ -21,9 +21,9 @@ type Translation struct {
 	PromQL string `json:"promql,omitempty"`
 	// Range is the range of the range query. It is nil if the request has no times.
 	Range *Range `json:"range,omitempty"`
-	// StepSeconds is its step. Its start must be a multiple of the step.
+	// StepSeconds is the step of the range query. The start must be a multiple of it.
 	StepSeconds float64 `json:"stepSeconds,omitempty"`
-	// Notes describe differences between the answers.
+	// Notes describe differences between the results.
 	Notes []string `json:"notes,omitempty"`
 	// Reason is the reason why no translation exists.
 	Reason string `json:"reason,omitempty"`
@@ -35,13 +35,13 @@ type Range struct {
 	End   time.Time `json:"end"`
 }
 
-// Notes about answers.
+// Texts of Translation.Notes.
 const (
 	noteRounding = "PromQL compensates rounding errors, so sums, averages and deviations of fractions may differ in the last digits"
-	noteNaN      = "OpenTSDB also has NaN or null for intervals without samples"
-	noteZero     = "OpenTSDB also has 0 for intervals in which no series has samples"
-	noteLabels   = "OpenTSDB also names the tags on which all series of a group agree"
-	noteFirst    = "OpenTSDB may omit the rate at the first time, if it has not read the interval before it"
+	noteNaN      = "OpenTSDB also returns NaN or null for intervals without samples"
+	noteZero     = "OpenTSDB also returns 0 for intervals in which no series has samples"
+	noteLabels   = "OpenTSDB also returns the tags that all series of a group share"
+	noteFirst    = "OpenTSDB may omit the first rate, because it may not read the interval before it"
 )
 
 // reason is the error of a sub-query without a translation.
@@ -116,7 +116,7 @@ func (t *translator) translate() error {
 
 func duration(ms int64) string { return model.Duration(time.Duration(ms) * time.Millisecond).String() }
 
-// check refuses sub-queries that no PromQL expresses.
+// check refuses sub-queries that PromQL cannot express.
 func (t *translator) check() error {
 	s := t.sub
 	switch {
@@ -137,7 +137,7 @@ func (t *translator) check() error {
 	case s.Down == nil:
 		return reason("without downsampling OpenTSDB answers at the times of the samples, and PromQL at evenly spaced times")
 	case s.Down.Calendar:
-		return reason("PromQL has no windows of a calendar; use a downsampling without c")
+		return reason("PromQL has no calendar windows; use a downsampling without c")
 	case s.Down.Fill == aggregation.FillScalar:
 		return reason("the fill policy scalar belongs to /api/query/exp")
 	case s.Rate != nil && s.Rate.Counter:
@@ -145,7 +145,7 @@ func (t *translator) check() error {
 	case s.Rate != nil && s.Down.All:
 		return reason("one value has no rate")
 	case s.Rate != nil && s.Down.Fill != aggregation.FillNaN && s.Down.Fill != aggregation.FillNull:
-		return reason("across intervals without samples the rate of OpenTSDB reaches back to an older one; use the fill policy nan")
+		return reason("OpenTSDB computes rates across intervals without samples, and PromQL does not; use the fill policy nan")
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func validNames(s *request.SubQuery) bool {
 	return valid
 }
 
-// function returns the function over the window of an interval.
+// function returns the PromQL function that replaces the downsampling function.
 func (t *translator) function() (string, error) {
 	name := t.sub.Down.Function.Name()
 	switch name {
@@ -183,7 +183,7 @@ func (t *translator) function() (string, error) {
 	return "", reason("PromQL has no function over time that computes " + name + " as OpenTSDB does")
 }
 
-// aggregator returns the aggregation of series; "" for none.
+// aggregator returns the PromQL aggregation; "" for none.
 func (t *translator) aggregator() (string, error) {
 	down, name := t.sub.Down, t.sub.Aggregator.Name()
 	even := down.All || down.Fill == aggregation.FillNaN || down.Fill == aggregation.FillNull
@@ -214,7 +214,7 @@ func (t *translator) aggregator() (string, error) {
 	case down.Fill == aggregation.FillZero:
 		return "", reason("the fill policy zero counts series without samples as 0; use nan")
 	case !slices.Contains([]string{"zimsum", "mimmin", "mimmax"}, name):
-		return "", reason("OpenTSDB interpolates series without a sample in an interval for " + name +
+		return "", reason("for " + name + " OpenTSDB interpolates series without a sample in an interval" +
 			"; use the fill policy nan, or zimsum, mimmin or mimmax")
 	}
 	return own, nil
@@ -272,7 +272,7 @@ func (t *translator) selector() string {
 	return "{" + strings.Join(texts, ",") + "}"
 }
 
-// by returns the grouping.
+// by returns the by clause; "" without group-by tags.
 func (t *translator) by() string {
 	keys := t.sub.GroupBy()
 	if len(keys) == 0 {

@@ -15,7 +15,7 @@ func newParser() *request.Parser {
 	return request.NewParser(func() time.Time { return time.Unix(1_600_000_000, 0) }, request.Limits{})
 }
 
-// other are the matchers that exclude stored rollups.
+// other holds the matchers that exclude stored rollups.
 const other = `,_rollup_interval="",_rollup_aggregator="",_aggregate=""}`
 
 func TestRead(t *testing.T) {
@@ -47,7 +47,7 @@ func TestRead(t *testing.T) {
 func TestReasons(t *testing.T) {
 	for spec, want := range map[string]string{
 		"sum:cpu": "without downsampling", "sum:5m-avg:cpu": "interpolates", "zimsum:1dc-sum:cpu": "calendar",
-		"zimsum:rate:5m-avg:cpu": "reaches back", "zimsum:rate{counter}:5m-avg-nan:cpu": "maximum of a counter",
+		"zimsum:rate:5m-avg:cpu": "across intervals", "zimsum:rate{counter}:5m-avg-nan:cpu": "maximum of a counter",
 		"p99:5m-avg-nan:cpu": "aggregation that computes p99", "zimsum:5m-median:cpu": "over time that computes median",
 		"zimsum:5m-first:cpu": "experimental", "zimsum:5m-sum:explicit_tags:cpu{h=a}": "explicitTags",
 		"zimsum:5m-sum:rollup_fallback:cpu": "rollupUsage", "sum:5m-sum:percentiles[9]:cpu": "percentiles",

@@ -168,7 +168,7 @@ func TestTranslate(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, c.run(t.Context(), &out))
 	require.Equal(t, "# zimsum:5m-max:cpu\n# Range query with a step of 300s from 2017-07-14T02:40:00Z to 2017-07-14T02:50:00Z.\n"+
-		"# OpenTSDB also names the tags on which all series of a group agree.\n"+
+		"# OpenTSDB also returns the tags that all series of a group share.\n"+
 		"# PromQL compensates rounding errors, so sums, averages and deviations of fractions may differ in the last digits.\n"+
 		`sum (max_over_time({__name__="cpu",_rollup_interval="",_rollup_aggregator="",_aggregate=""}[5m] offset -4m59s999ms))`+
 		"\n\n# sum:cpu\n# No PromQL has the same answer: without downsampling OpenTSDB answers at the times of the samples, "+
