@@ -216,11 +216,11 @@ type selectorWork struct {
 	Found         int    `json:"found"`
 }
 
-// selectionAnswers are the values of the parameter "of". The last three also read samples.
-func selectionAnswers() map[string]index.Answer {
-	return map[string]index.Answer{
-		"series": index.AnswerSeries, "labels": index.AnswerNames, "label_values": index.AnswerValues,
-		ofRead: index.AnswerSeries, ofFederate: index.AnswerSeries, ofExport: index.AnswerSeries,
+// selectionResults are the values of the parameter "of". The last three also read samples.
+func selectionResults() map[string]index.ResultKind {
+	return map[string]index.ResultKind{
+		"series": index.ResultSeries, "labels": index.ResultNames, "label_values": index.ResultValues,
+		ofRead: index.ResultSeries, ofFederate: index.ResultSeries, ofExport: index.ResultSeries,
 	}
 }
 
@@ -237,12 +237,12 @@ func (s *Server) explainSelection(r *http.Request) (reply, *apiError) {
 	if p.Of == "" {
 		p.Of = "series"
 	}
-	answer, ok := selectionAnswers()[p.Of]
+	kind, ok := selectionResults()[p.Of]
 	if !ok {
 		return reply{}, badParam("of", fmt.Errorf("%q is none of series, labels, label_values, read, federate, export", p.Of))
 	}
 	label := r.FormValue("label")
-	if (answer == index.AnswerValues) != (label != "") {
+	if (kind == index.ResultValues) != (label != "") {
 		return reply{}, badParam("label", errors.New("required with of=label_values, and not allowed otherwise"))
 	}
 	l, aerr := s.lookupParams(r, func(err error) *apiError { return badParam("match[]", err) })
@@ -255,7 +255,7 @@ func (s *Server) explainSelection(r *http.Request) (reply, *apiError) {
 	}
 	budget := s.newBudget(r.Context())
 	defer budget.end()
-	if aerr = s.explainLookups(r, &p, &l, answer, label, budget); aerr != nil {
+	if aerr = s.explainLookups(r, &p, &l, kind, label, budget); aerr != nil {
 		return reply{}, aerr
 	}
 	if p.Of == ofRead || p.Of == ofFederate || p.Of == ofExport {
@@ -268,7 +268,7 @@ func (s *Server) explainSelection(r *http.Request) (reply, *apiError) {
 
 // explainLookups counts the work of each selector in the index.
 func (s *Server) explainLookups(
-	r *http.Request, p *selectionPlan, l *lookup, answer index.Answer, label string, budget responseBudget,
+	r *http.Request, p *selectionPlan, l *lookup, kind index.ResultKind, label string, budget responseBudget,
 ) *apiError {
 	ctx, leave, aerr := s.admit(r)
 	if aerr != nil {
@@ -284,7 +284,7 @@ func (s *Server) explainLookups(
 		var work index.Work
 		if !l.empty {
 			var err error
-			if work, err = s.opts.Index.Explain(ctx, budget.forLookup(), answer, label, l.mintMs, l.maxtMs, set...); err != nil {
+			if work, err = s.opts.Index.Explain(ctx, budget.forLookup(), kind, label, l.mintMs, l.maxtMs, set...); err != nil {
 				return evalError(err)
 			}
 		}

@@ -95,7 +95,7 @@ func (c promIndex) Select(
 
 // Explain of a Prometheus store finds nothing.
 func (promIndex) Explain(
-	context.Context, index.Budget, index.Answer, string, int64, int64, ...*labels.Matcher,
+	context.Context, index.Budget, index.ResultKind, string, int64, int64, ...*labels.Matcher,
 ) (index.Work, error) {
 	return index.Work{}, nil
 }
@@ -128,7 +128,7 @@ type failing struct {
 
 // Explain fails.
 func (f failing) Explain(
-	ctx context.Context, _ index.Budget, _ index.Answer, _ string, _, _ int64, _ ...*labels.Matcher,
+	ctx context.Context, _ index.Budget, _ index.ResultKind, _ string, _, _ int64, _ ...*labels.Matcher,
 ) (index.Work, error) {
 	return index.Work{}, f.fail(ctx)
 }

@@ -450,7 +450,7 @@ type Index interface {
 		ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 	) ([]string, error)
 	// Explain returns the work of a look-up instead of its answer.
-	Explain(ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64,
+	Explain(ctx context.Context, budget index.Budget, kind index.ResultKind, label string, mintMs, maxtMs int64,
 		matchers ...*labels.Matcher) (index.Work, error)
 }
 

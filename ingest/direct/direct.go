@@ -351,12 +351,12 @@ func (c FreshIndex) SelectJoin(
 
 // Explain is index.Index.Explain on a fresh index.
 func (c FreshIndex) Explain(
-	ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64, ms ...*labels.Matcher,
+	ctx context.Context, budget index.Budget, kind index.ResultKind, label string, mintMs, maxtMs int64, ms ...*labels.Matcher,
 ) (index.Work, error) {
 	if err := c.check(ctx); err != nil {
 		return index.Work{}, err
 	}
-	return c.t.opts.Index.Explain(ctx, budget, answer, label, mintMs, maxtMs, ms...)
+	return c.t.opts.Index.Explain(ctx, budget, kind, label, mintMs, maxtMs, ms...)
 }
 
 // LabelNames is index.Index.LabelNames on a fresh index.

@@ -77,7 +77,7 @@ func (t *table) Load(ctx context.Context, muts []storage.RowMutation) error {
 		return err
 	}
 	if err := t.applyAll(ctx, muts); err != nil {
-		return fmt.Errorf("load: some rows failed, all others are stored: %w", err)
+		return fmt.Errorf("load: some rows failed; all others are stored: %w", err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func waves(rows []pending) [][]pending {
 	if last == 0 {
 		return [][]pending{rows}
 	}
-	// Waves are parts of one slice, in order, so rows receives the errors.
+	// The waves are parts of one slice, so their errors are in rows.
 	order := make([]int, len(rows))
 	for i := range order {
 		order[i] = i
@@ -252,8 +252,8 @@ func encodeRow(schema *storage.TableSchema, m *storage.RowMutation, index int) p
 	return row
 }
 
-// addsSafely reports whether an addition may run twice. A minimum or maximum may. A sum may if an earlier entry of the same
-// mutation empties its cell.
+// addsSafely reports whether an addition may run twice. This is true for a minimum or maximum, and for a sum if an earlier
+// entry of the same mutation empties its cell.
 func addsSafely(schema *storage.TableSchema, before []storage.Entry, e *storage.Entry) bool {
 	if f, _ := schema.Family(e.Family); f.Kind != storage.SumInt64 {
 		return true

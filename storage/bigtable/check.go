@@ -83,7 +83,7 @@ func encodeBranch(schema *storage.TableSchema, key []byte, m *storage.RowMutatio
 	return row.mutation, nil
 }
 
-// matches evaluates only the condition.
+// matches evaluates the condition without changing the row.
 func (t *table) matches(ctx context.Context, key []byte, cond storage.Filter) (bool, error) {
 	it := t.ReadRows(ctx, storage.RowSet{Keys: [][]byte{key}}, storage.ReadOptions{Filter: cond})
 	found := it.Next()

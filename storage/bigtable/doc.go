@@ -1,5 +1,5 @@
-// Package bigtable is the engine on Google Cloud Bigtable: the contract of package storage with the same tables, row keys and
-// cells as the embedded engine.
+// Package bigtable is the engine on Google Cloud Bigtable. It implements the contract of package storage, with the same tables,
+// row keys and cells as the embedded engine.
 //
 // The package is a thin layer on the official client. It converts row sets to requests within the service's limits,
 // mutations to bulk requests, and the service's errors to errors of package storage. It applies GC policies to reads,
@@ -11,7 +11,7 @@
 // Promises that are weaker than in the embedded engine:
 //   - Load makes rows visible one after another, and a failed Load may leave some of them behind. Each row is atomic.
 //   - A row whose error wraps storage.ErrUnavailable may have been applied, because its reply can be lost. Repeating it is safe
-//     unless it adds to a sum. This package never retries sums; read before adding again.
+//     unless it adds to a sum. This package never retries sums. A caller must read the sum before it adds again.
 //   - DropRows deletes row by row unless the range is a prefix or the whole table. Rows that are written into the range at the
 //     same time may survive or not.
 //   - A read sees each row whole, but different rows may have the state of different moments.

@@ -14,7 +14,7 @@ import (
 // errClosed is the error of every call after Close.
 var errClosed = fmt.Errorf("%w: the store is closed", storage.ErrUnavailable)
 
-// mapError turns an error of the client into one of package storage, which tells the caller what to do. doing names the
+// mapError converts an error of the client into an error of package storage with advice for the caller. doing describes the
 // call. It returns a cancellation by the caller unchanged.
 func mapError(ctx context.Context, doing string, err error) error {
 	if err == nil {
@@ -39,7 +39,7 @@ func advise(code codes.Code) (advice string, sentinel error) {
 	case codes.NotFound:
 		return "the table, app profile, instance or project does not exist: check the names, or create it", storage.ErrNoTable
 	case codes.PermissionDenied:
-		return "the account lacks a role: it needs roles/bigtable.user on the instance, to create tables roles/bigtable.admin", nil
+		return "the account lacks a role: it needs roles/bigtable.user on the instance, and roles/bigtable.admin to create tables", nil
 	case codes.Unauthenticated:
 		return "the credentials were refused: set GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login", nil
 	case codes.ResourceExhausted:
@@ -49,7 +49,7 @@ func advise(code codes.Code) (advice string, sentinel error) {
 	case codes.FailedPrecondition:
 		return "the service refuses the call in this state: conditional writes need an app profile with single-cluster routing", nil
 	case codes.Unimplemented:
-		return "the server does not know this call: an old emulator?", nil
+		return "the server does not support this call: the emulator may be too old", nil
 	case codes.DataLoss:
 		return "the service reports lost data", storage.ErrCorrupt
 	}
@@ -57,7 +57,7 @@ func advise(code codes.Code) (advice string, sentinel error) {
 	return "the service did not answer in time or failed: repeat later", storage.ErrUnavailable
 }
 
-// unknownOutcome is added to errors of calls that run only once.
+// unknownOutcome adds to the error of a call that runs only once that the call may have taken effect.
 func unknownOutcome(err error) error {
 	if errors.Is(err, storage.ErrUnavailable) {
 		return fmt.Errorf("%w (the row may or may not have changed: read it before repeating)", err)

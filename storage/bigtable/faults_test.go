@@ -30,10 +30,10 @@ type faults struct {
 
 // Kinds of faults, by their effect.
 const (
-	unavailable = "unavailable" // not done
-	deadline    = "deadline"    // not done
-	aborted     = "aborted"     // not done
-	lost        = "lost"        // done, but the answer says unavailable
+	unavailable = "unavailable" // the request has no effect
+	deadline    = "deadline"    // the request has no effect
+	aborted     = "aborted"     // the request has no effect
+	lost        = "lost"        // the request succeeds, but the response says unavailable
 	partial     = "partial"     // some rows done, others refused
 	omitted     = "omitted"     // some rows done, no reply for others
 	cut         = "cut"         // the stream breaks midway
@@ -98,7 +98,7 @@ func (f *faults) number(n int) int {
 	return f.rng.IntN(n)
 }
 
-// refused is the error of a fault that happens before the request is done.
+// refused is the error of a fault that prevents the request.
 func refused(kind string) error {
 	switch kind {
 	case unavailable, outage:

@@ -161,7 +161,7 @@ func (w *faultyWorld) mayBe(key, value string) {
 	w.rows[key][value] = true
 }
 
-// add adds to a sum. Failed additions may have happened once, never twice.
+// add adds to a sum. A failed addition may have taken effect once, never twice.
 func (w *faultyWorld) add() {
 	key, n := w.key(), 1+w.rng.Int64N(1_000_000_000)
 	err := w.failures(w.table.Apply(w.t.Context(), []storage.RowMutation{{Key: []byte(key), Entries: []storage.Entry{

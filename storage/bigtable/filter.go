@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// filterBytesMax is the service's limit for a filter, less some room for the encoding.
+	// filterBytesMax is the service's limit for a filter, minus a reserve for the encoding.
 	filterBytesMax = 20<<10 - 1<<10
 	// filterPushBytesMax bounds the qualifier bounds that a read sends. The engine applies longer bounds itself.
 	filterPushBytesMax = 4 << 10
 )
 
-// scanPlan says which part of a filter the service applies, and which part the engine applies.
+// scanPlan divides a filter into the part that the service applies and the part that the engine applies.
 type scanPlan struct {
-	filter gcp.Filter // nil passes all
+	filter gcp.Filter // nil passes all cells
 	// empty means that no cell can pass.
 	empty bool
 	// exact means that the service returns exactly the rows with a passing cell, so it may count them.
 	exact bool
-	// raw means that cells go to the caller as the service returns them.
+	// raw means that the engine applies no rules, and the caller gets the cells as the service returns them.
 	raw bool
 	// rules by family name. Cells of a family without a rule do not pass.
 	rules map[string]familyRule
 	want  storage.Filter
 }
 
-// familyRule says which cells of one family are hidden.
+// familyRule specifies which cells of one family are hidden.
 type familyRule struct {
 	gc       storage.GCPolicy
 	cutoffMs int64
@@ -108,7 +108,7 @@ func (p *scanPlan) serverFilter(names []string, all, bounded bool) gcp.Filter {
 	return gcp.ChainFilters(whole, gcp.StripValueFilter())
 }
 
-// chainOf returns nil for no filter at all.
+// chainOf joins filters into a chain. Without filters it returns nil.
 func chainOf(filters []gcp.Filter) gcp.Filter {
 	switch len(filters) {
 	case 0:
@@ -119,7 +119,7 @@ func chainOf(filters []gcp.Filter) gcp.Filter {
 	return gcp.ChainFilters(filters...)
 }
 
-// cellFilters bounds times and versions as far as the rule allows.
+// cellFilters returns filters of times and versions for the part of the rule that the service can apply.
 func (p *scanPlan) cellFilters(rule familyRule) []gcp.Filter {
 	var out []gcp.Filter
 	fromMs, toMs, versions := p.want.FromMs, p.want.ToMs, p.want.VersionsMax
@@ -194,7 +194,7 @@ func (p *scanPlan) visible(family string, cells []storage.Cell) []storage.Cell {
 		case i == 0 || lastMs < 0 || !bytes.Equal(c.Qualifier, column):
 			column, newer, passed = c.Qualifier, 0, 0
 		case c.TsMs == lastMs:
-			continue // a cell passed two branches of the filter, or an emulator returned it twice
+			continue // the cell passed two branches of the filter, or an emulator returned it twice
 		default:
 			newer++
 		}

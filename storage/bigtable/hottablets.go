@@ -24,17 +24,17 @@ const (
 	// hotTabletsAge is how long the service remembers hot tablets, and hotTabletsSpan is the longest time of one request.
 	hotTabletsAge  = 14 * 24 * time.Hour
 	hotTabletsSpan = 48 * time.Hour
-	// hotTabletsGrain is the resolution of the service. The store keeps an answer for the same time. So a page that
+	// hotTabletsGrain is the resolution of the service. The store reuses a response for the same time. So a page that
 	// reloads often causes at most one call a minute.
 	hotTabletsGrain = time.Minute
 )
 
-// hotTablets asks the service for the hot tablets of one cluster, and keeps the last answer.
+// hotTablets requests the hot tablets of one cluster from the service, and keeps the last response.
 type hotTablets struct {
 	client *admin.BigtableInstanceAdminClient
 
 	mu           sync.Mutex // held during a call, so that concurrent requests share it
-	fromMs, toMs int64      // times of the last answer; 0 before the first one
+	fromMs, toMs int64      // times of the last response; 0 before the first one
 	tablets      []storage.HotTablet
 	err          error
 }
@@ -52,13 +52,13 @@ func (s *Store) connectHotTablets(ctx context.Context, common []option.ClientOpt
 	return err
 }
 
-// ListsHotTablets reports whether HotTablets has an answer: Options name a cluster, and the instance is no emulator.
+// ListsHotTablets reports whether HotTablets lists tablets: Options name a cluster, and the instance is not an emulator.
 func (s *Store) ListsHotTablets() bool { return s.hot != nil }
 
-// HotTablets lists the hot tablets of the cluster whose load begins from fromMs to before toMs, milliseconds since 1970.
-// The tablet with the most load comes first. The service knows the last 14 days and answers for at most 48 hours, so a
-// longer request gets its last 48 hours. An answer is at most a minute old. The error says what to do. Calls within the
-// same minute return the same error.
+// HotTablets lists the hot tablets of the cluster whose load begins from fromMs to before toMs, milliseconds since 1970. The
+// tablet with the most load comes first. The service keeps the last 14 days and lists at most 48 hours, so a longer request
+// gets its last 48 hours. A result is at most a minute old. The error says how to solve the problem. Calls within the same
+// minute return the same error.
 func (s *Store) HotTablets(ctx context.Context, fromMs, toMs int64) ([]storage.HotTablet, error) {
 	if s.closed.Load() {
 		return nil, errClosed

@@ -90,7 +90,7 @@ func TestHotTablets(t *testing.T) {
 	require.Equal(t, minute(10), first.GetEndTime().AsTime().UnixMilli(), "whole minutes, none in the future")
 	require.Equal(t, minute(10-60), first.GetStartTime().AsTime().UnixMilli())
 
-	// The store reuses the answer for a minute. Then it asks again.
+	// The store reuses the response for a minute. Then it sends a new request.
 	r.now = r.now.Add(20 * time.Second)
 	again, err := r.list(t, s, time.Hour)
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func TestHotTablets(t *testing.T) {
 	require.Len(t, r.requests, 6, "the service does not know such times, so the store does not ask")
 }
 
-// TestHotTabletsMax: the store asks for no more pages than it returns.
+// TestHotTabletsMax: the store requests no more pages than it returns.
 func TestHotTabletsMax(t *testing.T) {
 	r := newHotRig(t)
 	r.opts.HotTabletsMax = 1
@@ -125,7 +125,7 @@ func TestHotTabletsMax(t *testing.T) {
 	require.Len(t, r.requests, 1)
 }
 
-// TestHotTabletsErrors: an error says what to do, the metrics count it, and the store does not repeat the call at once.
+// TestHotTabletsErrors: an error contains advice, the metrics count it, and the store does not repeat the call at once.
 func TestHotTabletsErrors(t *testing.T) {
 	r := newHotRig(t)
 	s := open(t, r.opts)
@@ -172,7 +172,7 @@ func requireRequests(t *testing.T, registry *prometheus.Registry, method, code s
 	require.Fail(t, "the metrics do not count the request", "%s %s", method, code)
 }
 
-// TestHotTabletsOff: without a cluster, and on an emulator, there are none.
+// TestHotTabletsOff: without a cluster, or on an emulator, the store lists no hot tablets.
 func TestHotTabletsOff(t *testing.T) {
 	opts := startEmulator(t, emulator.Options{})
 	for _, cluster := range []string{"", "test-cluster"} {

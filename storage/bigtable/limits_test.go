@@ -27,7 +27,7 @@ const (
 // requestBook intercepts requests to an emulator and records their sizes.
 type requestBook struct {
 	mu sync.Mutex
-	// writes and reads count bulk requests. The others are the maximum of one request.
+	// writes and reads count bulk requests. The other fields are maxima over single requests.
 	writes, reads                                    int
 	mutations, writeBytes, ranges, readBytes, filter int
 }

@@ -10,7 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// metrics counts requests and responses. As a stats.Handler it sees each attempt of each call, also the client's own retries.
+// metrics counts requests and responses. It is a stats.Handler, so it sees each attempt of a call, including the client's
+// retries.
 type metrics struct {
 	requests     *prometheus.CounterVec
 	seconds      *prometheus.HistogramVec
@@ -113,7 +114,7 @@ func (m *metrics) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Con
 // HandleConn implements stats.Handler.
 func (m *metrics) HandleConn(context.Context, stats.ConnStats) {}
 
-// sampler collects the answer of SampleRowKeys with its sizes, which the client drops.
+// sampler collects the response of SampleRowKeys with the sizes, which the client drops.
 type sampler struct{ samples []sample }
 
 type sample struct {

@@ -91,7 +91,7 @@ func answering(code codes.Code, methods ...string) emulator.Options {
 	}
 }
 
-// TestErrorsSayWhatToDo: the service's errors become errors with advice.
+// TestErrorsSayWhatToDo: the store adds advice to the service's errors.
 func TestErrorsSayWhatToDo(t *testing.T) {
 	for _, c := range []struct {
 		code codes.Code

@@ -28,7 +28,7 @@ const (
 	oplogRows     = 60
 )
 
-// TestOplog runs the same operations on a map, on the embedded engine and on the emulator. All answers are equal.
+// TestOplog runs the same operations on a map, on the embedded engine and on the emulator. All results are equal.
 func TestOplog(t *testing.T) {
 	t.Parallel()
 	ops := oplogOps
@@ -87,7 +87,7 @@ type oplog struct {
 
 type operation struct {
 	table string
-	text  func() string // for a failure
+	text  func() string // description for a failure
 	run   func(storage.Table) string
 }
 

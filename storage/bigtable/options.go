@@ -48,8 +48,8 @@ type Options struct {
 	// TablePrefix is a prefix of all table names, so that several databases can share an instance. It has up to 20 characters
 	// of [a-z0-9_.-].
 	TablePrefix string
-	// EmulatorHost is HOST:PORT of an emulator, which needs no credentials. If empty, the host in BIGTABLE_EMULATOR_HOST
-	// applies, and without one the service.
+	// EmulatorHost is HOST:PORT of an emulator, which needs no credentials. If it is empty, BIGTABLE_EMULATOR_HOST applies. If
+	// both are empty, Open connects to the service.
 	EmulatorHost string
 	// CheckTablesOnly is for accounts that may not administer tables. EnsureTable then fails with storage.ErrNoTable instead
 	// of creating a table, and with storage.ErrSchemaMismatch instead of replacing a GC policy. The error contains the
@@ -73,7 +73,7 @@ type Options struct {
 	ReadStallTimeout time.Duration
 	// AdminTimeout bounds one call that lists, creates or changes tables or drops rows; 0 is 2 minutes.
 	AdminTimeout time.Duration
-	// HotTabletsMax bounds the hot tablets that HotTablets returns: those with the most load. 0 is 100.
+	// HotTabletsMax bounds the hot tablets that HotTablets returns, by load. 0 is 100.
 	HotTabletsMax int
 	// HotTabletsTimeout bounds the call that lists hot tablets, with its retries; 0 is 10 s.
 	HotTabletsTimeout time.Duration

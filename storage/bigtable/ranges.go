@@ -9,7 +9,7 @@ import (
 	"halite/storage"
 )
 
-// spanOverheadBytes is the size of a range in a request without its keys.
+// spanOverheadBytes is the size of a range in a request, not counting its keys.
 const spanOverheadBytes = 12
 
 // span is a range of keys [start, end); an empty end is unbounded.
@@ -77,7 +77,7 @@ func batchesOf(spans []span, bytesMax int, reverse bool) [][]span {
 	return out
 }
 
-// restOf returns the spans, or the parts of spans, that a scan still has to read after the row last.
+// restOf returns the spans, or parts of them, that a scan still has to read after the row last.
 func restOf(spans []span, last string, reverse bool) []span {
 	var out []span
 	for _, s := range spans {
@@ -95,7 +95,7 @@ func restOf(spans []span, last string, reverse bool) []span {
 	return out
 }
 
-// rowSetOf converts spans for the client: as keys if all are keys, otherwise as ranges.
+// rowSetOf converts spans for the client: to keys if all spans are keys, otherwise to ranges.
 func rowSetOf(spans []span) gcp.RowSet {
 	if !slices.ContainsFunc(spans, func(s span) bool { return !s.isKey() }) {
 		keys := make(gcp.RowList, len(spans))

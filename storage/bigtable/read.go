@@ -24,7 +24,7 @@ const (
 	readResumesMax = 3
 )
 
-// errStalled ends a stream without messages.
+// errStalled ends a stream on which no message arrives.
 var errStalled = fmt.Errorf("%w: no message within the read's stall timeout: repeat later", storage.ErrUnavailable)
 
 // ReadRows implements storage.Table.
@@ -191,7 +191,7 @@ func (r *request) run(ctx context.Context) {
 	}
 }
 
-// resumable reports whether a stream may be resumed where the client gave up.
+// resumable reports whether a stream may be resumed after the client gave up.
 func resumable(err error) bool {
 	if errors.Is(err, errStalled) {
 		return true
@@ -251,7 +251,7 @@ func (r *request) append(row gcp.Row) {
 	r.batchBytes += rowBytes(decoded)
 }
 
-// hand passes the batch to the reader. It returns false if the reader has stopped.
+// hand sends the batch to the reader. It returns false if the reader has stopped.
 func (r *request) hand(ctx context.Context) bool {
 	if len(r.batch) == 0 {
 		return true
@@ -267,7 +267,7 @@ func (r *request) hand(ctx context.Context) bool {
 	}
 }
 
-// stallTimer calls back when no message has arrived for a while. Only the reading goroutine calls its methods.
+// stallTimer calls a function when no message has arrived for some time. Only the reading goroutine calls its methods.
 type stallTimer struct {
 	after time.Duration
 	timer *time.Timer

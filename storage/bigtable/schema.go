@@ -71,8 +71,8 @@ func decodeKind(t gcp.Type) (storage.FamilyKind, error) {
 	return 0, fmt.Errorf("%w: unknown aggregate %T", storage.ErrSchemaMismatch, aggregate.Aggregator)
 }
 
-// encodePolicy converts a policy for the service, which frees garbage by it. The service counts in whole seconds. So ages
-// are rounded up, and reads hide the remaining garbage.
+// encodePolicy converts a policy for the service. The service counts in whole seconds, so ages are rounded up. Reads hide the
+// garbage that the service keeps.
 func encodePolicy(gc storage.GCPolicy) gcp.GCPolicy {
 	var rules []gcp.GCPolicy
 	if gc.MaxAge > 0 {
@@ -178,7 +178,7 @@ func checkSchema(have, want *storage.TableSchema) error {
 	return nil
 }
 
-// createCommand returns the command with which an administrator creates the table.
+// createCommand returns the command for an administrator to create the table.
 func (s *Store) createCommand(schema *storage.TableSchema) string {
 	families := []string{markName(schema) + ":" + neverCollects}
 	for _, f := range schema.Families {
@@ -192,7 +192,7 @@ func (s *Store) createCommand(schema *storage.TableSchema) string {
 		"families="+strings.Join(families, ","))
 }
 
-// policyCommand returns the command with which an administrator changes a family's policy.
+// policyCommand returns the command for an administrator to change a family's policy.
 func (s *Store) policyCommand(table string, f storage.Family) string {
 	return fmt.Sprintf("cbt -project %s -instance %s setgcpolicy %s %s %q", s.opts.Project, s.opts.Instance, s.tableID(table),
 		f.Name, policyText(f.GC))

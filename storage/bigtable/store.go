@@ -69,7 +69,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	return s, nil
 }
 
-// connect creates the two clients. It sends nothing.
+// connect creates the two clients. It sends no request.
 func (s *Store) connect(ctx context.Context) error {
 	host := s.opts.EmulatorHost
 	if host == "" {
@@ -147,7 +147,7 @@ func (s *Store) EnsureTable(ctx context.Context, schema storage.TableSchema) (st
 // errExists means that another server created the table first.
 var errExists = errors.New("another server has already created the table")
 
-// lookUp asks the service for the schema of a table.
+// lookUp requests the schema of a table from the service.
 func (s *Store) lookUp(ctx context.Context, name string) (storage.TableSchema, error) {
 	call, cancel := context.WithTimeout(ctx, s.opts.AdminTimeout)
 	defer cancel()
@@ -185,7 +185,7 @@ func (s *Store) create(ctx context.Context, schema *storage.TableSchema) error {
 	return nil
 }
 
-// replacePolicies gives the service the GC policies in want.
+// replacePolicies sets the GC policies in want.
 func (s *Store) replacePolicies(ctx context.Context, have, want *storage.TableSchema) error {
 	for _, f := range want.Families {
 		old, _ := have.Family(f.Name)

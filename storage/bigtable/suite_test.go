@@ -18,8 +18,8 @@ import (
 	"halite/storage/storagetest"
 )
 
-// Environment variables that make TestContract use a real instance in place of the emulator. Its tables begin with a prefix,
-// and each test deletes its tables.
+// Environment variables that make TestContract use a real instance instead of the emulator. The names of its tables begin with a
+// prefix, and each test deletes its tables.
 const (
 	projectEnv  = "HALITE_BIGTABLE_PROJECT"
 	instanceEnv = "HALITE_BIGTABLE_INSTANCE"

@@ -54,7 +54,7 @@ func (t *table) DropRows(ctx context.Context, r storage.RowRange) error {
 	return mapError(ctx, "drop rows of "+t.name, err)
 }
 
-// successor returns the end of the range of all keys with the prefix. It is empty if there is none.
+// successor returns the exclusive end of the range of all keys with the prefix. It is empty if the range has no end.
 func successor(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	for len(end) > 0 && end[len(end)-1] == 0xff {
@@ -67,7 +67,7 @@ func successor(prefix []byte) []byte {
 }
 
 func (t *table) dropRowByRow(ctx context.Context, r storage.RowRange) error {
-	// Ignore GC policies, to find also rows that have only garbage.
+	// Ignore GC policies, to find rows with only garbage as well.
 	keys := gcp.ChainFilters(gcp.CellsPerRowLimitFilter(1), gcp.StripValueFilter())
 	it := t.scan(ctx, storage.RowSet{Ranges: []storage.RowRange{r}}, scanPlan{filter: keys, raw: true}, storage.ReadOptions{})
 	defer it.Close()

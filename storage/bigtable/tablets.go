@@ -12,7 +12,7 @@ import (
 // the new tablet that contains its start. So sums stay right.
 type load struct {
 	mu     sync.Mutex
-	starts []string // of all tablets but the first, ascending
+	starts []string // start of each tablet except the first, ascending
 	counts []loadCounts
 }
 

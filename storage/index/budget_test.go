@@ -14,7 +14,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// TestBudget: a budget accounts for all memory of an answer, from active series or from closed days. After its error, a
+// TestBudget: a budget accounts for all memory of a result, from active series or from closed days. After its error, a
 // look-up allocates only little memory.
 func TestBudget(t *testing.T) {
 	w := newWorld(t, 1)

@@ -17,12 +17,11 @@ import (
 	"halite/storage/index/segment"
 )
 
-// everyRow is all rows of a table.
+// everyRow selects all rows of a table.
 var everyRow = storage.RowSet{Ranges: []storage.RowRange{{}}}
 
-// lateWorld has a compacted day with late touches, two more closed days and an open one, all persisted. Equal seeds make equal
-// worlds.
-
+// lateWorld returns a world with a compacted day with late touches, two more closed days and an open day, all persisted. Equal
+// seeds make equal worlds.
 func lateWorld(t *testing.T, seed uint64) *world {
 	w := newWorld(t, seed)
 	for range 20 {

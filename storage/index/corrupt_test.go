@@ -78,8 +78,8 @@ func damage(rng *rand.Rand, value, other []byte) []byte {
 	}
 }
 
-// TestDamageIsNoticed damages one stored cell after another. The answer is right, or an error that names the row. Open repairs
-// a damaged journal, and Rebuild repairs all other damage.
+// TestDamageIsNoticed damages one stored cell after another. Look-ups return the right result, or an error that names the row.
+// Open repairs a damaged journal, and Rebuild repairs all other damage.
 func TestDamageIsNoticed(t *testing.T) {
 	errs, repairs := 0, 0
 	seeds, cellsEach := uint64(2), 60
@@ -115,7 +115,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	require.Greater(t, repairs, int(seeds)*cellsEach/40)
 }
 
-// damaged checks the answers with a damaged cell, rebuilds, and reports whether the damage caused an error.
+// damaged checks look-ups with a damaged cell, rebuilds, and reports whether the damage caused an error.
 func (w *world) damaged(c placedCell, gone bool) (failed bool) {
 	ctx, what := context.Background(), fmt.Sprintf("%q %q", c.key, c.cell.Qualifier)
 	mint, maxt := int64(0), keyschema.HourCellMs((baseDay+20)*24)

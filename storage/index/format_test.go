@@ -211,7 +211,7 @@ func FuzzParse(f *testing.F) {
 		}
 		w, _, err := p.parse(again())
 		if err != nil {
-			t.Fatalf("%s: accepted, but not what was written from it: %v", p.name, err)
+			t.Fatalf("%s: the parser accepts a value but not its own encoding of it: %v", p.name, err)
 		}
 		if b, ok := v.(*segment.Block); ok {
 			sameBlock(t, b, w.(*segment.Block))

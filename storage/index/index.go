@@ -28,13 +28,13 @@ type HourSpan = presence.Span
 // Ref is the dense number of an active series, counted from 1. A process never reuses a Ref for another series.
 type Ref = memory.Ref
 
-// Loader adds many series one by one. It is faster than Index.Add. It is for one goroutine.
+// Loader adds many series one by one, faster than Index.Add. Only one goroutine may use it.
 type Loader = memory.Loader
 
-// ErrBadLabels reports a label set that the index cannot hold. The caller must reject it.
+// ErrBadLabels means that the index cannot hold a label set. The caller must reject the label set.
 var ErrBadLabels = memory.ErrBadLabels
 
-// cacheBytesDefault suffices for almost 30 closed days of a million series.
+// cacheBytesDefault is enough for almost 30 closed days of a million series.
 const cacheBytesDefault = 128 << 20
 
 // Options configure an Index.
@@ -43,16 +43,16 @@ type Options struct {
 	Store storage.Store
 	// Schema gives the row keys. Required.
 	Schema *keyschema.Schema
-	// Retention is the retention of series; look-ups ignore days that ended before it. nil keeps all.
+	// Retention is the retention of series; look-ups ignore days that ended before it. nil keeps all days.
 	Retention *keyschema.TierRetention
-	// Writer, if not empty, is the unique name of this process among several that share the tables; NewWriter makes one. The
-	// caller then calls Refresh every few seconds, and Compact on one process at a time; Maintain compacts nothing. It must be
-	// empty if only one process uses the tables.
+	// Writer is empty if only one process uses the tables. If several processes share them, it is the unique name of this
+	// process; NewWriter returns one. Then the caller calls Refresh every few seconds, and Compact in one process at a time.
+	// Maintain compacts nothing.
 	Writer string
 	// CacheBytesMax bounds the decoded segments and dictionaries of closed days and months; 0 means 128 MiB.
 	CacheBytesMax int64
 	// MonthSeriesMax bounds the series of a month's segment, because a compaction holds their label values in memory.
-	// Look-ups read the days that the month omits one by one. 0 means no limit.
+	// Look-ups read each day that the month omits from its own segment. 0 means no limit.
 	MonthSeriesMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -98,7 +98,7 @@ func (o *Options) setDefaults() {
 	}
 }
 
-// Index is the series index. All methods may be called by any number of goroutines.
+// Index is the series index. It is safe for concurrent use.
 type Index struct {
 	*lookups
 
@@ -115,8 +115,8 @@ type Index struct {
 	// maint serialises everything that writes to the tables or moves rows of the active index. Add, MarkActive, Retire and reads
 	// never take it.
 	maint sync.Mutex
-	// sharedMu admits one operation with a separate Compactor at a time. compactedAt holds the last compaction of each
-	// partition by such a Compactor.
+	// sharedMu serialises operations with a separate Compactor. compactedAt holds the time of each partition's last compaction
+	// by such a Compactor.
 	sharedMu    sync.Mutex
 	compactedAt map[presence.Partition]time.Time
 }
@@ -157,8 +157,8 @@ func Open(ctx context.Context, opts Options) (*Index, error) {
 	return x, nil
 }
 
-// newIndex makes an empty Index over the tables. nil metrics mean new ones. If collect is set, the Index records the keys of
-// the journal records of all writers, for compactions.
+// newIndex returns an empty Index over the tables. If metrics is nil, it creates metrics. If collect is set, the Index records
+// the keys of the journal records of all writers, so that compactions can delete the records.
 func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Index {
 	x := &Index{
 		opts: opts, tables: t, metrics: metrics, active: memory.New(), open: memory.NewOpenDays(),

@@ -14,10 +14,10 @@ import (
 	"halite/storage/index/segment"
 )
 
-// HourRemoval says which hours RemoveHours removes.
+// HourRemoval specifies the hours that RemoveHours removes.
 type HourRemoval = compaction.HourRemoval
 
-// MetricDrop removes whole metrics from the lists at once.
+// MetricDrop removes whole metrics from look-ups at once.
 type MetricDrop = compaction.MetricDrop
 
 // Difference is the result of Verify for a day.
@@ -34,18 +34,18 @@ func annotate(what string, err error) error {
 	return nil
 }
 
-// Persist writes the series and hours that were marked before the call and are not in the tables yet. It writes new series
-// of a day once, and hours whenever there are new ones. They are durable after the caller's Store.Sync. After an error, the
-// next call writes the remaining records.
+// Persist writes the series and hours that were marked before the call and are not in the tables yet. It writes a series once
+// a day, and its hours when it has new ones. They are durable after the caller's Store.Sync. After an error, the next call
+// writes the remaining records.
 func (x *Index) Persist(ctx context.Context) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	return annotate("", x.journal.Persist(ctx))
 }
 
-// Maintain compacts the closed days and their months, deletes the cells of interrupted compactions, forgets days beyond
-// retention, and frees the memory of retired series. A failed compaction leaves its day unchanged. Maintain continues with
-// the other days and returns the first error. With Options.Writer it compacts nothing: see Compact.
+// Maintain compacts the closed days and their months, deletes the cells of interrupted compactions, drops days beyond
+// retention from memory, and frees the memory of retired series. A failed compaction leaves its day unchanged. Maintain
+// continues with the other days and returns the first error. With Options.Writer it compacts nothing: see Compact.
 func (x *Index) Maintain(ctx context.Context) (err error) {
 	if x.opts.shared() {
 		x.maint.Lock()
@@ -58,8 +58,8 @@ func (x *Index) Maintain(ctx context.Context) (err error) {
 	return err
 }
 
-// ChangeRetention calls replace, which puts another retention into force. longest is the longest age of a series from then
-// on. If the retention grows, the index first restores days that it has dropped because of their age.
+// ChangeRetention calls replace, which applies a new retention. longest is the longest retention of any series after the call.
+// If the retention grows, the index first restores days that it has dropped because of their age.
 func (x *Index) ChangeRetention(ctx context.Context, longest keyschema.Age, replace func()) error {
 	x.maint.Lock()
 	defer x.maint.Unlock()
@@ -93,7 +93,7 @@ func (x *Index) Refresh(ctx context.Context) error {
 	return annotate("", x.recovery.Refresh(ctx))
 }
 
-// RemoveHours removes hours without samples from the lists and rewrites their days. It is durable when it returns. If it fails,
+// RemoveHours removes hours without samples from the index and rewrites their days. It is durable when it returns. If it fails,
 // some days may already be rewritten: call it again.
 func (x *Index) RemoveHours(ctx context.Context, r HourRemoval) error {
 	if !x.opts.shared() {
@@ -111,7 +111,7 @@ func (x *Index) FenceShared(ctx context.Context, first, last int64) error {
 // StartDrop begins a drop in an index with one writing process. The caller closes it.
 func (x *Index) StartDrop() MetricDrop { return x.compactor.StartDrop() }
 
-// Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the
+// Rebuild rebuilds the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the
 // keys of the rollup rows for series without samples. If a segment is damaged, the caller first flushes the active series,
 // because Rebuild may not find them.
 func (x *Index) Rebuild(ctx context.Context, fromDay, toDay int64) error {
@@ -137,7 +137,7 @@ func (x *Index) MarkDirty(ref memory.Ref, hour int64) {
 	if !presence.ValidHour(hour) || !x.active.Knows(ref) {
 		return
 	}
-	for done := false; !done; { // the day may be compacted in between
+	for done := false; !done; { // a compaction may remove the day before MarkDirty
 		x.MarkActive(ref, hour)
 		done = x.open.MarkDirty(ref, hour)
 	}

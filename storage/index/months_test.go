@@ -19,7 +19,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// newLongWorld returns a world for months of days, half of the time with a retention.
+// newLongWorld returns a world that runs for months. Half of these worlds have a retention.
 func newLongWorld(t testing.TB, seed uint64) *world {
 	w := newWorld(t, seed)
 	w.long = true
@@ -109,19 +109,19 @@ func monthWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// monthReads counts the months that one look-up over everything reads, and compares its answer.
+// monthReads counts the months that a look-up of the whole history reads, and checks its result.
 func (w *world) monthReads() float64 {
 	before := testutil.ToFloat64(w.x.metrics.monthReads)
 	w.everything()
 	return testutil.ToFloat64(w.x.metrics.monthReads) - before
 }
 
-// TestDamagedMonth damages one cell of a month after another. Answers then come from the days, and the next Maintain rewrites
+// TestDamagedMonth damages one cell of a month after another. Look-ups then read the days, and the next Maintain rewrites
 // the month.
 func TestDamagedMonth(t *testing.T) {
 	w := monthWorld(t, 3)
 	require.NotZero(t, w.monthReads())
-	step, stepsMin, seenMin := 23, 3, 6 // every cell would take long
+	step, stepsMin, seenMin := 23, 3, 6 // damaging every cell would take too long
 	if testing.Short() {
 		step, stepsMin, seenMin = 92, 0, 1
 	}

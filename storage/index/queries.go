@@ -17,14 +17,14 @@ type Alias = lookup.Alias
 // Work counts what a look-up reads in the index.
 type Work = lookup.Work
 
-// Answer is what a look-up returns.
-type Answer = lookup.Answer
+// ResultKind is the kind of result that a look-up returns.
+type ResultKind = lookup.ResultKind
 
-// The answers of look-ups.
+// Kinds of results.
 const (
-	AnswerSeries = lookup.AnswerSeries
-	AnswerNames  = lookup.AnswerNames
-	AnswerValues = lookup.AnswerValues
+	ResultSeries = lookup.ResultSeries
+	ResultNames  = lookup.ResultNames
+	ResultValues = lookup.ResultValues
 )
 
 // JoinKeys are the label values that the series of a join must match.

@@ -46,7 +46,7 @@ func TestSharedRemoval(t *testing.T) {
 			for f := range w.stored {
 				deleted[f] = f.series < `{__name__="m1", a="5"}` && w.rng.IntN(3) > 0
 			}
-			retold, perhaps := w.remove(deleted)
+			rewritten, perhaps := w.remove(deleted)
 			for n, x := range append(w.nodes, w.start()) {
 				require.NoError(t, x.Refresh(t.Context()))
 				require.NoError(t, x.Refresh(t.Context()))
@@ -57,10 +57,10 @@ func TestSharedRemoval(t *testing.T) {
 					eachHourOf(s, func(hour int64) { seen[fact{s.Labels.String(), hour}] = true })
 				}
 				for f := range before {
-					if perhaps[f] && !retold[f] {
+					if perhaps[f] && !rewritten[f] {
 						continue
 					}
-					require.Equal(t, !deleted[f] || retold[f], seen[f], "process %d: %v, deleted %v", n, f, deleted[f])
+					require.Equal(t, !deleted[f] || rewritten[f], seen[f], "process %d: %v, deleted %v", n, f, deleted[f])
 				}
 				require.NoError(t, x.Compact(t.Context()))
 			}
@@ -78,8 +78,8 @@ func eachHourOf(s Series, visit func(hour int64)) {
 
 // remove has a process remove facts of m0 and m1. At the same time another process compacts, or writes some of the facts
 // again. It may also write other facts of the same series and day.
-func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bool) {
-	retold, perhaps = map[fact]bool{}, map[fact]bool{}
+func (w *sharedWorld) remove(deleted map[fact]bool) (rewritten, perhaps map[fact]bool) {
+	rewritten, perhaps = map[fact]bool{}, map[fact]bool{}
 	ms := [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m0")},
 		{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m1")}}
 	calls := 0
@@ -90,7 +90,7 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 			for i, s := range series {
 				eachHourOf(s, func(hour int64) {
 					f := fact{s.Labels.String(), hour}
-					if !deleted[f] || retold[f] {
+					if !deleted[f] || rewritten[f] {
 						return
 					}
 					out[i] = append(out[i], presence.Span{First: hour, Last: hour})
@@ -99,7 +99,7 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 						require.NoError(w.t, err)
 						w.nodes[1].MarkDirty(ref, hour)
 						require.NoError(w.t, w.nodes[1].Persist(context.Background()))
-						retold[f] = true
+						rewritten[f] = true
 						for g := range deleted {
 							perhaps[g] = perhaps[g] || g.series == f.series && presence.DayOf(g.hour) == presence.DayOf(f.hour)
 						}
@@ -113,11 +113,10 @@ func (w *sharedWorld) remove(deleted map[fact]bool) (retold, perhaps map[fact]bo
 		},
 	})
 	require.NoError(w.t, err)
-	return retold, perhaps
+	return rewritten, perhaps
 }
 
-// TestSharedRemovalIsFenced: if other processes declare a process dead during a removal, it removes no more hours of
-// any day.
+// TestSharedRemovalIsFenced: if other processes declare a process dead during its removal, it removes no more hours.
 func TestSharedRemovalIsFenced(t *testing.T) {
 	for _, compacted := range []bool{false, true} {
 		w := newSharedWorld(t, 1, 2)
@@ -132,14 +131,14 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 			require.NoError(t, a.Compact(t.Context()))
 		}
 		calls, held := 0, true
-		errGivenUp := errors.New("given up")
+		errGaveUp := errors.New("given up")
 		err = a.RemoveHours(t.Context(), HourRemoval{
 			First: hour, Last: hour,
 			Matchers: func(int64) [][]*labels.Matcher {
 				return [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, model.MetricNameLabel, "m")}}
 			},
 			Emptied: func(context.Context, []Series) ([][]presence.Span, error) {
-				if calls++; calls == 2 { // from here on the process acts on its current state
+				if calls++; calls == 2 { // from this call on, the process uses the current state
 					held = false
 					require.NoError(t, b.FenceShared(t.Context(), hour, hour))
 				}
@@ -147,12 +146,12 @@ func TestSharedRemovalIsFenced(t *testing.T) {
 			},
 			Held: func(context.Context) error {
 				if !held {
-					return errGivenUp
+					return errGaveUp
 				}
 				return nil
 			},
 		})
-		require.ErrorIs(t, err, errGivenUp)
+		require.ErrorIs(t, err, errGaveUp)
 		found, err := w.start().Select(t.Context(), nil, keyschema.HourStartMs(hour), keyschema.HourCellMs(hour))
 		require.NoError(t, err)
 		require.Len(t, found, 1, "compacted: %v", compacted)

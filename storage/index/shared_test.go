@@ -62,7 +62,7 @@ func (t *hookedTable) CheckAndApply(
 	return matched, err
 }
 
-// fact: a series has samples in an hour.
+// fact is an hour in which a series has samples.
 type fact struct {
 	series string
 	hour   int64
@@ -81,7 +81,7 @@ type sharedWorld struct {
 	attempted, stored map[fact]bool
 	sets              map[string]labels.Labels
 	faults            bool
-	depth             int // of processes that run within a write of another one
+	depth             int // number of nested writes: each runs inside a write of another process
 }
 
 func newSharedWorld(t *testing.T, seed uint64, processes int) *sharedWorld {
@@ -139,15 +139,15 @@ func (w *sharedWorld) interfere() (before, after error) {
 // others lets another process write facts and compact in the middle of a write.
 func (w *sharedWorld) others() {
 	x := w.start()
-	w.tell(x)
+	w.markFacts(x)
 	if w.rng.IntN(2) == 0 {
-		_ = x.Compact(context.Background()) // it may fail like any
+		_ = x.Compact(context.Background()) // may fail like any compaction
 	}
 }
 
-// tell touches series in a process and persists the touches, as a write request does.
-func (w *sharedWorld) tell(x *Index) {
-	var told []fact
+// markFacts touches series in a process and persists the touches, as a write request does.
+func (w *sharedWorld) markFacts(x *Index) {
+	var marked []fact
 	refs := map[fact]memory.Ref{}
 	for range 1 + w.rng.IntN(10) {
 		ls := labels.FromStrings(model.MetricNameLabel, fmt.Sprint("m", w.rng.IntN(3)), "a", fmt.Sprint(w.rng.IntN(12)))
@@ -163,12 +163,12 @@ func (w *sharedWorld) tell(x *Index) {
 		if !x.IsPersisted(ref, hour) {
 			x.MarkActive(ref, hour)
 		}
-		told, refs[f] = append(told, f), ref
+		marked, refs[f] = append(marked, f), ref
 	}
 	if x.Persist(context.Background()) != nil {
 		return
 	}
-	for _, f := range told {
+	for _, f := range marked {
 		require.True(w.t, x.IsPersisted(refs[f], f.hour))
 		w.stored[f] = true
 	}
@@ -185,7 +185,7 @@ func (w *sharedWorld) check(x *Index, stored map[fact]bool, what string) {
 			for hour := span.First; hour <= span.Last; hour++ {
 				f := fact{s.Labels.String(), hour}
 				seen[f] = true
-				require.True(w.t, w.attempted[f], "%s: nobody ever told %v", what, f)
+				require.True(w.t, w.attempted[f], "%s: no process has marked %v", what, f)
 			}
 		}
 	}
@@ -199,7 +199,7 @@ func (w *sharedWorld) step() {
 	x := w.nodes[n]
 	switch w.rng.IntN(9) {
 	case 0, 1, 2, 3:
-		w.tell(x)
+		w.markFacts(x)
 	case 4, 5:
 		before := map[fact]bool{}
 		for f := range w.stored {
@@ -244,7 +244,7 @@ func TestSharedIndex(t *testing.T) {
 			require.NoError(t, w.nodes[0].Compact(context.Background()))
 			w.clock.Add(1) // partitions that were compacted half an hour ago are due again
 			require.NoError(t, w.nodes[0].Compact(context.Background()))
-			for f := range w.attempted { // a failed fact was due in a process, or died with it
+			for f := range w.attempted { // a process retries a failed fact, or the fact died with the process
 				if w.seesStored(f) {
 					w.stored[f] = true
 				}
@@ -262,7 +262,7 @@ func TestSharedIndex(t *testing.T) {
 
 // exclusive opens the tables as the only process. Its facts and its compaction join the rest.
 func (w *sharedWorld) exclusive() {
-	w.tell(w.nodes[1]) // leaves a journal record
+	w.markFacts(w.nodes[1]) // leaves a journal record
 	x, err := Open(context.Background(), Options{Store: w.tables, Schema: w.schema, Now: w.now})
 	require.NoError(w.t, err)
 	w.check(x, w.stored, "alone")

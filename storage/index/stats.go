@@ -24,7 +24,7 @@ type Stats struct {
 	// BytesByLabel counts the bytes of a label's values over all series. SeriesByPair counts the series with each name=value
 	// pair. Each list has the largest counts, descending.
 	SeriesByMetric, ValuesByLabel, BytesByLabel, SeriesByPair []NameCount
-	// ActiveBytes is roughly the memory of the active index. CacheBytes is the memory of cached segments.
+	// ActiveBytes is the approximate memory of the active index. CacheBytes is the memory of cached segments.
 	ActiveBytes, CacheBytes int64
 	// OpenDays counts the days in memory. ClosedDays counts the days with segments.
 	OpenDays, ClosedDays int
@@ -113,7 +113,7 @@ func (s *Stats) addLabel(name string, dicts map[*memory.Dictionary][]uint64) {
 	s.BytesByLabel = append(s.BytesByLabel, NameCount{name, bytes})
 }
 
-// largest returns the first entries by count, then name.
+// largest returns the entries with the largest counts; names decide ties.
 func largest(all []NameCount, limit int) []NameCount {
 	slices.SortFunc(all, func(a, b NameCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name))

@@ -30,7 +30,7 @@ const baseDay = 20000
 type oracleSeries struct {
 	labels  labels.Labels
 	hours   map[int64]bool
-	pending map[int64]bool // perhaps not persisted: a crash replays them
+	pending map[int64]bool // hours that may not be persisted; after a crash they are replayed
 	ref     memory.Ref
 }
 
@@ -98,7 +98,7 @@ func (w *world) reopen() {
 	for _, s := range w.series {
 		s.ref = 0
 	}
-	for _, s := range w.series { // as the log's replay does, before anything else
+	for _, s := range w.series { // the replay of the log also comes first
 		for hour := range s.pending {
 			w.touch(s, hour)
 		}
@@ -345,8 +345,8 @@ func (w *world) check() {
 	gotValues, err := w.x.LabelValues(ctx, label, mint, maxt, limit, ms...)
 	require.NoError(w.t, err)
 	require.Equal(w.t, sortedKeys(values, limit), append([]string{}, gotValues...), "values of %s, %v", label, ms)
-	for answer, found := range map[Answer]int{AnswerSeries: len(want), AnswerNames: len(names), AnswerValues: len(values)} {
-		work, err := w.x.Explain(ctx, nil, answer, label, mint, maxt, ms...)
+	for kind, found := range map[ResultKind]int{ResultSeries: len(want), ResultNames: len(names), ResultValues: len(values)} {
+		work, err := w.x.Explain(ctx, nil, kind, label, mint, maxt, ms...)
 		require.NoError(w.t, err)
 		require.Equal(w.t, found, work.Found)
 		require.GreaterOrEqual(w.t, work.Tested, work.Matched)

@@ -5,6 +5,6 @@
 // alone. The emulator sends the result of a read after it has released the lock. So a slow reader blocks no request, and reads
 // see rows whole.
 //
-// It differs from the service. Of the aggregates it merges only sums. Its garbage collector has no intersections and runs
+// It differs from the service. It merges sums but no other aggregates. Its garbage collector has no intersections and runs
 // only after a policy has changed. Its sample keys are random, it checks no limits, and its data is gone when it stops.
 package emulator

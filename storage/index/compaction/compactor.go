@@ -74,15 +74,15 @@ func New(o Options) *Compactor {
 	return c
 }
 
-// Reset forgets the segments that FindPartitions has found. The caller holds the lock.
+// Reset drops the segments that FindPartitions has found. The caller holds the lock.
 func (c *Compactor) Reset() {
 	c.store.Closed.Reset()
 	c.state.reset()
 }
 
-// Compact compacts the closed days and their months, deletes the cells of interrupted compactions, and forgets days beyond
-// retention. A failed compaction leaves its partition unchanged. Compact continues with the others and returns the first
-// error.
+// Compact compacts the closed days and their months, deletes the cells of interrupted compactions, and drops days beyond
+// retention from memory. A failed compaction leaves its partition unchanged. Compact continues with the others and returns
+// the first error.
 func (c *Compactor) Compact(ctx context.Context) error {
 	c.locked(func() error { c.Expire(); return nil })
 	var first error
@@ -138,11 +138,11 @@ func (c *Compactor) clean(ctx context.Context, p presence.Partition) error {
 func (c *Compactor) Expire() (oldest int64) {
 	oldest = presence.DayOf(keyschema.HourOf(lookup.OldestMs(c.opts.Now, c.opts.Retention)))
 	for _, d := range c.open.Between(0, oldest-1) {
-		c.open.Forget(d.Day)
+		c.open.Remove(d.Day)
 	}
 	for _, h := range append(c.store.Closed.DaysBetween(0, oldest-1), c.store.Closed.AllMonths()...) {
 		if h.Partition.LastDay() < oldest {
-			c.store.Closed.Forget(h.Partition)
+			c.store.Closed.Remove(h.Partition)
 			c.store.Cache.Drop(h.Partition)
 		}
 	}
@@ -197,7 +197,7 @@ func (c *Compactor) segmentOf(ctx context.Context, day int64, removed *removedHo
 		in.JournalSeq = s.Manifest.JournalSeq
 	}
 	if s == nil || removed != nil || len(s.Manifest.Dropped) > 0 {
-		if err := c.forgetInMonth(ctx, presence.DayPartition(day)); err != nil {
+		if err := c.voidMonthOf(ctx, presence.DayPartition(day)); err != nil {
 			return nil, in, err
 		}
 	}

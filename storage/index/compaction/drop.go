@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/segment"
 )
 
-// MetricDrop removes whole metrics from the lists at once. Persist, Maintain and Rebuild wait until it is closed; Add,
+// MetricDrop removes whole metrics from look-ups at once. Persist, Maintain and Rebuild wait until it is closed; Add,
 // MarkActive and reads continue.
 //
 // A drop rewrites no day. First the hours leave memory, together with the samples. Then the manifest of each segment lists

@@ -18,11 +18,11 @@ import (
 //	1  the intent cell names the new generation
 //	2  blocks and dictionaries are written under it, then synced
 //	3  the manifest cell is switched to it, then synced: from this point the new segment is the partition
-//	4  memory forgets the hours that the segment has
+//	4  memory drops the hours that the segment has
 //	5  cells of other generations and the records of the journal are deleted, then the intent cell
 //
-// After a stop in 1 or 2, the previous manifest and the journal are unchanged. In 3 to 5, the manifest says which
-// records it contains. The intent cell makes the next Compact delete the leftovers.
+// After a stop in 1 or 2, the previous manifest and the journal are unchanged. After a stop in 3 to 5, the manifest says
+// which records the segment contains. The intent cell makes the next Compact delete the leftovers.
 //
 // If several processes share the tables, a reservation takes the place of the intent. A process reserves the number of its
 // generation in the manifest's row, which removes the reservation of any other process. Then it reads its input, and switches
@@ -38,12 +38,12 @@ type generationState struct {
 	damaged     map[presence.Partition]damagedDay
 }
 
-// reset forgets the results of FindPartitions.
+// reset drops the results of FindPartitions.
 func (s *generationState) reset() {
 	s.unclean, s.begun = map[presence.Partition]bool{}, map[presence.Partition]uint32{}
 }
 
-// expire forgets partitions that ended before the oldest day.
+// expire drops partitions that ended before the oldest day.
 func (s *generationState) expire(oldest int64) {
 	deleteOlder(s.compactedAt, oldest)
 	deleteOlder(s.damaged, oldest)
@@ -130,13 +130,13 @@ func (c *Compactor) begin(ctx context.Context, p presence.Partition) (uint32, er
 	}})
 }
 
-// switchManifest puts a generation into force.
+// switchManifest makes a generation current.
 func (c *Compactor) switchManifest(ctx context.Context, p presence.Partition, m *segment.Manifest) error {
 	cell := segment.ManifestCell(p, []byte{segment.QualManifest}, segment.EncodeManifest(m))
 	if c.opts.Shared {
 		return c.switchReserved(ctx, p, m.Gen, cell)
 	}
-	// A process without a writer name may have left a generation cell, which does not belong to this manifest.
+	// A process with a writer name may have left a generation cell, which does not belong to this manifest.
 	void := storage.Entry{Kind: storage.DeleteCells, Family: storage.FamilyIndex, Qualifier: []byte{segment.QualGen}}
 	return c.store.SeriesTable.Apply(ctx, []storage.RowMutation{{Key: segment.ManifestKey(p), Entries: []storage.Entry{cell, void}}})
 }
@@ -323,8 +323,8 @@ func (c *Compactor) FindPartitions(ctx context.Context, filter storage.Filter) e
 // MarkUnclean notes that a partition has cells of an interrupted compaction. The caller holds the lock.
 func (c *Compactor) MarkUnclean(p presence.Partition) { c.state.unclean[p] = true }
 
-// Forget drops a partition from the result of FindPartitions. The caller holds the lock.
-func (c *Compactor) Forget(p presence.Partition) {
-	c.store.Closed.Forget(p)
+// DropPartition drops a partition from the result of FindPartitions. The caller holds the lock.
+func (c *Compactor) DropPartition(p presence.Partition) {
+	c.store.Closed.Remove(p)
 	delete(c.state.unclean, p)
 }

@@ -136,8 +136,8 @@ func (c *Compactor) monthDue(g segment.MonthDays, contained []segment.DayVersion
 	return due
 }
 
-// forgetInMonth voids the month of a day if the month contains a generation of that day.
-func (c *Compactor) forgetInMonth(ctx context.Context, day presence.Partition) error {
+// voidMonthOf voids the month of a day if the month contains a generation of that day.
+func (c *Compactor) voidMonthOf(ctx context.Context, day presence.Partition) error {
 	gen, err := c.generationInMonth(ctx, day)
 	if err != nil || gen == 0 {
 		return err

@@ -26,7 +26,7 @@ type HourRemoval struct {
 	Matchers func(day int64) [][]*labels.Matcher
 	// Emptied returns which hours of each series have no samples. All hours are of one day.
 	Emptied func(ctx context.Context, series []lookup.Series) (hours [][]presence.Span, err error)
-	// Flushes is locked while a day is checked, so that no samples move from memory to the tables. nil locks nothing.
+	// Flushes is locked during the check of a day, so that no samples move from memory to the tables. nil locks nothing.
 	Flushes sync.Locker
 	// Unflushed calls visit while no sample of an active series arrives. has reports whether the series has unflushed
 	// samples of an hour. nil means that all samples are flushed.
@@ -44,7 +44,7 @@ type removedHours struct {
 	hours    map[string]uint32   // hours by the bytes of labels
 }
 
-// RemoveHours removes hours without samples from the lists and rewrites their days. It is durable when it returns. If it fails,
+// RemoveHours removes hours without samples from the index and rewrites their days. It is durable when it returns. If it fails,
 // some days may already be rewritten: call it again.
 func (c *Compactor) RemoveHours(ctx context.Context, r HourRemoval) error {
 	for _, day := range c.knownDays(r.First, r.Last) {
@@ -118,7 +118,7 @@ func (c *Compactor) emptyHours(ctx context.Context, day int64, r HourRemoval) (*
 			if mask == 0 {
 				continue
 			}
-			if mask = forgetHours(day, open, s.Ref, mask, r.Unflushed); mask != 0 {
+			if mask = clearHours(day, open, s.Ref, mask, r.Unflushed); mask != 0 {
 				key = s.Labels.Bytes(key[:0])
 				removed.hours[string(key)] |= mask
 			}
@@ -127,8 +127,9 @@ func (c *Compactor) emptyHours(ctx context.Context, day int64, r HourRemoval) (*
 	return removed, nil
 }
 
-// forgetHours removes the hours of a series without unflushed samples from memory, and returns these hours.
-func forgetHours(
+// clearHours removes hours of a series from memory, except hours with unflushed samples. It returns the hours
+// without unflushed samples.
+func clearHours(
 	day int64, open *memory.OpenDay, ref memory.Ref, mask uint32,
 	unflushed func(ref memory.Ref, visit func(has func(hour int64) bool)),
 ) uint32 {

@@ -64,7 +64,7 @@ func (c *Compactor) reserve(ctx context.Context, p presence.Partition) (uint32, 
 	return 0, fmt.Errorf("%w: cannot reserve a generation", storage.ErrUnavailable)
 }
 
-// switchReserved puts a reserved generation into force, unless another process has reserved a later one.
+// switchReserved makes a reserved generation current, unless another process has reserved a later one.
 func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, gen uint32, cell storage.Entry) error {
 	held, err := c.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p),
 		cellFilter(p, segment.GenQualifier(segment.QualIntent, gen)),
@@ -72,7 +72,7 @@ func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, ge
 	if err == nil && !held {
 		return errFenced
 	}
-	if errors.Is(err, storage.ErrUnavailable) { // the switch may have happened nevertheless
+	if errors.Is(err, storage.ErrUnavailable) { // the switch may have taken effect
 		if m, readErr := c.store.ReadManifest(ctx, p); readErr == nil && m.Gen == gen {
 			return nil
 		}

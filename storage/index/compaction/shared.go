@@ -105,13 +105,13 @@ func (c *Compactor) compactSharedDay(ctx context.Context, day int64) error {
 // readStored reads the manifest and the journal of a day.
 func (c *Compactor) readStored(ctx context.Context, day int64) error {
 	p := presence.DayPartition(day)
-	c.open.Forget(day)
+	c.open.Remove(day)
 	m, err := c.store.FindManifest(ctx, p)
 	if err != nil {
 		return err
 	}
 	if m == nil {
-		c.store.Closed.Forget(p)
+		c.store.Closed.Remove(p)
 	} else {
 		c.store.Closed.Install(p, m)
 	}
@@ -149,8 +149,8 @@ func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) erro
 	return c.VoidMonth(ctx, month)
 }
 
-// reserveMonth reserves a month's next generation. It fails if the inputs have changed since then. After it, a process
-// that removes rows from a day fences the month.
+// reserveMonth reserves a month's next generation. It fails if the inputs have changed since the caller read them. After it, a
+// process that removes rows from a day fences the month.
 func (c *Compactor) reserveMonth(
 	ctx context.Context, month presence.Partition, former *segment.Segment, due []*segment.Handle,
 ) error {
@@ -229,9 +229,9 @@ func (c *Compactor) forEachStoredDay(ctx context.Context, first, last int64, fn 
 func (c *Compactor) removeFromSharedDay(ctx context.Context, day int64, r HourRemoval) error {
 	c.opts.Lock.Lock()
 	defer c.opts.Lock.Unlock()
-	defer c.open.Forget(day)
+	defer c.open.Remove(day)
 	p := presence.DayPartition(day)
-	// Most days of a long time range have none of the series. So the first pass only reads, and only the second one fences.
+	// On most days of a long time range no series matches. So the first pass only reads, and only the second pass fences.
 	var gen uint32
 	for fenced := false; ; fenced = true {
 		if err := c.readStored(ctx, day); err != nil {

@@ -209,13 +209,13 @@ func (c SegmentSource) rows(ctx context.Context, metric string, hours *presence.
 
 // addBlock appends the rows of a metric in a block.
 func (r *sourceRows) addBlock(c SegmentSource, b *segment.Block, metric uint32, hours *presence.Patterns) error {
-	numbers := make([]uint32, len(b.Ends)) // of the block's patterns; 0 means not known yet
+	numbers := make([]uint32, len(b.Ends)) // numbers of the block's patterns; 0 until the first use
 	for i, m := range b.Metrics {
 		if m.Metric != metric {
 			continue
 		}
 		before, to := len(r.hours), b.RowsEnd(i)
-		rows := make([]uint32, 0, to-m.From) // that have hours
+		rows := make([]uint32, 0, to-m.From) // rows with hours
 		for row := m.From; row < to; row++ {
 			n, err := b.PatternNumber(row)
 			if err != nil {

@@ -9,7 +9,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// encoder makes records of active series. It reuses its tables of ids.
+// encoder encodes active series as records. It reuses its tables of ids.
 type encoder struct {
 	active  *memory.Index
 	packer  packer
@@ -88,7 +88,7 @@ func (e *encoder) byTable(fresh []memory.Unwritten) []*tableGroup {
 	for _, u := range fresh {
 		t, row, ok := e.active.Place(u.Ref)
 		if !ok {
-			e.record.rows-- // it was marked active after it was retired
+			e.record.rows-- // the caller marked the series active after its retirement
 			continue
 		}
 		g := groups[t]

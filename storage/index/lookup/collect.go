@@ -36,7 +36,7 @@ type collector struct {
 	sameWord uint32
 	key      []byte
 	sort     memory.SortScratch
-	// join holds the possible partners. The collector omits series without a partner; nil keeps all. omitted counts the
+	// join holds the keys of a join. The collector omits series without a partner; a nil join keeps all. omitted counts the
 	// omitted series.
 	join    *JoinKeys
 	omitted int

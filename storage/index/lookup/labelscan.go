@@ -209,12 +209,6 @@ func (s *labelValueScan) closed(seg *segment.Segment, plain bool) ([]string, err
 		if err != nil {
 			return nil, err
 		}
-		if c.Masks == nil { // the first format, and a whole day
-			for id := c.First; id < c.First+c.Count; id++ {
-				out = append(out, c.Value(id))
-			}
-			continue
-		}
 		out = c.AppendTouched(out, mask)
 	}
 	return out, nil

@@ -33,7 +33,7 @@ func newMatchers(ms []*labels.Matcher) []matcher {
 	return out
 }
 
-// finite returns the only values that can match, if the matcher lists them. Series without the label may match too.
+// finite returns the values that a matcher lists, if it can match no others. Series without the label may also match.
 func (m *matcher) finite() (values []string, ok bool) {
 	switch m.Type {
 	case labels.MatchEqual:

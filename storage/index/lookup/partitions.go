@@ -8,9 +8,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Two places hold a closed day: its own segment, and the segment of its month. A month answers a long window with one
+// Two places hold a closed day: its own segment, and the segment of its month. For a long window, a month needs only one
 // look-up. A day is smaller if series come and go. A month names the generation of each day that it contains. If a day was
-// compacted again later, look-ups read the day's own segment. So a late or missing month costs time, but no answer is wrong.
+// compacted again later, look-ups read the day's own segment. So a late or missing month costs time, but no result is wrong.
 
 // staleRetriesMax bounds the retries of a read after a compaction has replaced the partition. Compactions of a partition are
 // minutes apart.

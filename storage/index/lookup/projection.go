@@ -11,8 +11,8 @@ import (
 	"halite/storage/index/presence"
 )
 
-// projection makes the active series of a query with only some of their labels. It makes one label set for each
-// combination of value ids in a table.
+// projection builds the active series of a query with only some of their labels. It builds one label set for each combination
+// of value ids in a table.
 type projection struct {
 	hours  collector // only hours of projected series
 	names  []string  // without the metric's name
@@ -25,7 +25,7 @@ type projection struct {
 	// The current table:
 	v       *memory.View
 	columns []projected
-	numbers map[uint64]int // number of a combination, by an id and the number of the columns before; nil if computed
+	numbers map[uint64]int // numbers of combinations, by the number of the earlier columns' combination and an id; nil if computed
 }
 
 // tableRows are rows of a table. end is their end in the list of the rows of all tables.
@@ -56,7 +56,7 @@ type projectionScratch struct {
 
 var projectionPool = sync.Pool{New: func() any { return new(projectionScratch) }}
 
-// cellsShare bounds the number of possible combinations of values, for each row.
+// cellsShare bounds the possible combinations for each row. With more, a map numbers the combinations that occur.
 const cellsShare = 4
 
 func newProjection(q *query, names []string) *projection {

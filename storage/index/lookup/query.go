@@ -37,7 +37,7 @@ type activeSetKey struct {
 	matcher int
 }
 
-// newQuery clips the window to times that can exist; ok is false if none is left.
+// newQuery clips the window to times that can exist; ok is false if the clipped window is empty.
 func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
 	retention := x.opts.Retention.Snapshot()
 	mintMs = max(mintMs, 0, OldestMs(x.opts.Now, retention))
@@ -69,7 +69,7 @@ func (q *query) activeHours(spans []presence.Span, ref memory.Ref) []presence.Sp
 	return spans
 }
 
-// onlyDay is the open day of the window, nil if there are several or none.
+// onlyDay is the only open day of the window, or nil if the number of open days is not one.
 func (q *query) onlyDay() *memory.OpenDay {
 	if len(q.open) != 1 {
 		return nil
@@ -77,7 +77,7 @@ func (q *query) onlyDay() *memory.OpenDay {
 	return q.open[0]
 }
 
-// touched reports whether activeHours would append any spans.
+// touched reports whether activeHours would append a span.
 func (q *query) touched(ref memory.Ref) bool {
 	for _, d := range q.open {
 		if d.Hours(ref)&presence.HoursWithin(d.Day, q.first, q.to) != 0 {

@@ -19,7 +19,7 @@ func (q *query) firstRetainedHour(metric string) int64 {
 	return max(q.from, keyschema.HourOf(q.cutoffs.Ms(metric)))
 }
 
-// hasExpired reports whether some metrics have expired at the beginning of a segment's partition.
+// hasExpired reports whether retention may hide hours at the beginning of a segment's partition for some metric.
 func (q *query) hasExpired(s *segment.Segment) bool {
 	return q.cutoffs != nil && presence.FirstHour(s.Handle.Partition.FirstDay()) < keyschema.HourOf(q.cutoffs.LatestMs())
 }

@@ -20,7 +20,7 @@ type Series struct {
 	// Most series with equal Labels have the same Group. Group is at most the number of series.
 	Group uint32
 	// Hours are the spans in which the series has samples: ascending, with gaps between them, clipped to the query. Callers
-	// do not change them.
+	// must not change them.
 	Hours []presence.Span
 	// Tenant describes how Labels differ from the stored labels; nil if they do not.
 	Tenant *Tenant
@@ -31,8 +31,8 @@ type Series struct {
 	row uint32
 }
 
-// Select returns the series that match and are active in an hour that overlaps [mintMs, maxtMs], both inclusive. They are
-// sorted by labels, and each label set occurs once. Without matchers it returns all series of the window.
+// Select returns the series that match the matchers and are active in an hour that overlaps [mintMs, maxtMs], both inclusive.
+// The result is sorted by labels and has no duplicates. Without matchers it has all series of the window.
 func (x *Reader) Select(
 	ctx context.Context, budget Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) ([]Series, error) {

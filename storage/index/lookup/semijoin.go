@@ -18,7 +18,7 @@ type JoinKeys struct {
 	Labels []labels.Labels
 	On     bool
 	Names  []string
-	// Alike also keeps series that are equal to other series in these labels, even without a partner.
+	// Alike also keeps a series without a partner if another found series has equal values of these labels.
 	Alike bool
 }
 
@@ -44,7 +44,7 @@ func (x *Reader) SelectJoin(
 func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
 	p := c.join
 	if len(p.Labels) >= len(rows) {
-		return rows // it would omit hardly any rows
+		return rows // the filter would omit hardly any rows
 	}
 	columns := make([]uint16, 0, len(v.ByName))
 	for _, pos := range v.ByName {
@@ -87,7 +87,7 @@ func (c *collector) omitUnmatched(v *memory.View, rows []uint32) []uint32 {
 	return kept
 }
 
-// compares reports whether partners must have the same value of a label.
+// compares reports whether partners must have equal values of a label.
 func (p *JoinKeys) compares(name string) bool {
 	if name == model.MetricNameLabel && !p.On {
 		return false
@@ -140,7 +140,7 @@ type joinScratch struct {
 
 var joinPool = sync.Pool{New: func() any { return new(joinScratch) }}
 
-// marksKept bounds the size of a table that is reused. Larger tables are rare and not worth the memory.
+// marksKept bounds the size of a table that is reused. Larger tables are rare, and keeping them would waste memory.
 const marksKept = 1 << 16
 
 func (s *joinScratch) release() {

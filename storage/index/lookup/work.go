@@ -11,7 +11,7 @@ type Work struct {
 	// Tested counts the candidate series. Matched counts the candidates that the matchers accept. A series counts in each
 	// place that holds it.
 	Tested, Matched int64
-	// Found is the length of the answer: series, names or values.
+	// Found is the number of series, names or values in the result.
 	Found int
 }
 

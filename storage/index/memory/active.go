@@ -16,7 +16,7 @@ import (
 	"halite/keyschema"
 )
 
-// ErrBadLabels reports a label set that the index cannot hold. The caller must reject it.
+// ErrBadLabels means that the index cannot hold a label set. The caller must reject the label set.
 var ErrBadLabels = errors.New("index: bad label set")
 
 // Limits of labels. A label name is part of row keys, where escaping may triple it.

@@ -11,7 +11,7 @@ import (
 // OpenDays holds the active hours of every day that has hours outside its segment: today, yesterday until an hour after
 // midnight, and days with late data.
 type OpenDays struct {
-	mu   sync.RWMutex // MarkActive holds it for reading: no mark between a compaction and the removal of the day
+	mu   sync.RWMutex // MarkActive holds it for reading, so that no hour is marked in a day that Release removes
 	days map[int64]*OpenDay
 	// bytes is the memory of all days.
 	bytes atomic.Int64
@@ -80,7 +80,7 @@ func (o *OpenDays) MarkActive(ref Ref, hour int64) bool {
 	if d == nil {
 		o.mu.RUnlock()
 		o.Day(day)
-		return o.MarkActive(ref, hour) // the day may be removed in between
+		return o.MarkActive(ref, hour) // again, because Release may remove the new day first
 	}
 	defer o.mu.RUnlock()
 	return d.MarkActive(ref, presence.HourBit(hour))
@@ -123,7 +123,7 @@ func (d *OpenDay) IsPersisted(ref Ref, hours uint32) bool {
 	return false
 }
 
-// page returns the page of a ref, and makes it if needed.
+// page returns the page of a ref, and creates it if needed.
 func (d *OpenDay) page(ref Ref) *dayPage {
 	n := int(ref >> refPageBits)
 	if pages := *d.pages.Load(); n < len(pages) && pages[n] != nil {
@@ -244,8 +244,8 @@ func (m HoursByRef) Hours(ref Ref) uint32 {
 	return 0
 }
 
-// Release clears the hours that a compaction has stored, and removes the day if no hours remain. Afterwards no row number of
-// the journal is valid, because the segment replaces the journal.
+// Release clears the hours that a compaction has stored, and removes the day if no hours remain. Row numbers of the journal
+// become invalid, because the segment replaces the journal.
 func (o *OpenDays) Release(d *OpenDay, compacted HoursByRef) {
 	o.mu.Lock() // no MarkActive is running
 	defer o.mu.Unlock()
@@ -305,7 +305,7 @@ func (o *OpenDays) drop(day int64) {
 	d.total = nil
 }
 
-// Day returns the open day, and makes it if needed.
+// Day returns the open day, and creates it if needed.
 func (o *OpenDays) Day(day int64) *OpenDay {
 	if d := o.Get(day); d != nil {
 		return d
@@ -341,8 +341,8 @@ func (o *OpenDays) KeepJournal(d, journal *OpenDay) {
 	}
 }
 
-// Forget removes a day.
-func (o *OpenDays) Forget(day int64) {
+// Remove removes a day.
+func (o *OpenDays) Remove(day int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.drop(day)

@@ -38,8 +38,8 @@ func TestSizeBytesGrowsWithSeries(t *testing.T) {
 	require.Equal(t, []string{"m0 715", "m1 715"}, counted)
 }
 
-// TestValuesWhileOthersCome reads values by id while the array of values grows.
-func TestValuesWhileOthersCome(t *testing.T) {
+// TestValuesWhileArrayGrows reads values by id while the array of values grows.
+func TestValuesWhileArrayGrows(t *testing.T) {
 	for range 20 {
 		d := newDictionary(1, "instance", new(atomic.Int64))
 		var writer sync.WaitGroup

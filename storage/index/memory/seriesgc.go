@@ -69,7 +69,7 @@ func (c *Index) FreeRetired() {
 	}
 }
 
-// unpark lets later tables reuse the slots that the last compaction freed. No reader uses them any more.
+// unpark moves the parked slots to the free slots. No reader uses them any more.
 func (c *Index) unpark() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -101,8 +101,8 @@ func (c *Index) retireOne(ref Ref, gone func() bool) bool {
 	return true
 }
 
-// newDictionaries gives new dictionaries to all later columns, so that the values of retired series can be freed. Tables
-// are replaced one by one. During the replacement both the old and the new dictionaries are in use.
+// newDictionaries makes all later columns use new dictionaries, so that the values of retired series can be freed. The caller
+// replaces tables one by one. Until the last replacement, old and new dictionaries are in use.
 func (c *Index) newDictionaries() {
 	c.dictMu.Lock()
 	defer c.dictMu.Unlock()

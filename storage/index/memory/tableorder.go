@@ -12,15 +12,15 @@ import (
 type tableOrder struct{ rows []uint32 }
 
 const (
-	// SortRowsMin is the number of rows above which ranking whole dictionaries is faster than comparing
-	// strings.
+	// SortRowsMin is the number of rows from which ranking whole dictionaries is faster than comparing strings.
 	SortRowsMin = 64
-	// orderShare is the share of a table above which picking rows from the order of all rows is faster than
-	// sorting them.
+	// To sort at least 1/orderShare of a table's rows, SortRows picks them from the order of all rows. For fewer rows, sorting
+	// is faster.
 	orderShare = 8
-	// insertShare is the share of new rows below which a sort inserts them one by one.
+	// allSorted inserts new rows into the previous order if they are at most 1/insertShare of its rows. Otherwise it sorts all
+	// rows.
 	insertShare = 16
-	// rankShare is the greatest number of values per row at which a sort still ranks a dictionary.
+	// rankShare bounds the dictionaries that a sort ranks: they have at most rankShare values for each row.
 	rankShare = 16
 )
 

@@ -125,5 +125,5 @@ func (d *OpenDay) ClearHours(ref Ref, hours uint32) bool {
 	return n < len(pages) && pages[n] != nil && pages[n].words[ref%refPageSize].And(^hours)&hours != 0
 }
 
-// SetRow notes the journal row of a series, plus one.
+// SetRow records the journal row of a series, plus one.
 func (d *OpenDay) SetRow(ref Ref, row uint32) { d.page(ref).rows[ref%refPageSize] = row }

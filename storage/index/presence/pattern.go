@@ -6,8 +6,8 @@ import (
 	"halite/storage/index/envelope"
 )
 
-// A pattern holds the hours in which a series has samples within a partition, as runs of days with equal hours. Most
-// series of a partition share a few patterns, so blocks number the patterns.
+// A pattern holds the hours of a partition in which a series has samples, as runs of days with equal hours. Most series of a
+// partition share a few patterns, so blocks number the patterns.
 
 // DayRun has the same hours on each of the days [day, day+Days), which count from the first day of the partition.
 type DayRun struct {
@@ -42,7 +42,7 @@ func (p Pattern) AppendSpans(spans []Span, firstDay int64, w *Window) []Span {
 	return spans
 }
 
-// Later moves the pattern by a number of days.
+// Later returns the pattern moved to a later day.
 func (p Pattern) Later(days uint8) Pattern {
 	if days == 0 {
 		return p
@@ -63,7 +63,7 @@ func (p Pattern) days() uint32 {
 	return mask
 }
 
-// PatternOf makes the normal form of the hours of each day.
+// PatternOf returns the pattern, in normal form, with the given hours of each day.
 func PatternOf(hours *Window) Pattern {
 	var out Pattern
 	for d, h := range hours {
@@ -79,7 +79,7 @@ func PatternOf(hours *Window) Pattern {
 	return out
 }
 
-// addTo joins the pattern with the hours of each day.
+// addTo adds the pattern's hours to the hours of each day.
 func (p Pattern) addTo(hours *Window) {
 	for _, r := range p {
 		for d := r.day; d < r.day+r.Days; d++ {

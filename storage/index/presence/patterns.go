@@ -1,7 +1,7 @@
 package presence
 
-// Patterns numbers the patterns of one compaction. In a day the number is the mask of hours. In a month it is an index into
-// list.
+// Patterns numbers the patterns of hours in one compaction. The number of a day's pattern is its mask of hours. The number of a
+// month's pattern is its index in list.
 type Patterns struct {
 	month  bool
 	list   []Pattern // from 1
@@ -36,7 +36,7 @@ func (p *Patterns) Number(x Pattern) uint32 {
 	return n
 }
 
-// presencesMax is the number of patterns above which Reset forgets them.
+// presencesMax is the number of patterns above which Reset drops them.
 const presencesMax = 1 << 16
 
 // Reset drops all patterns if there are too many. No number may be in use.

@@ -12,11 +12,11 @@ import (
 	"halite/storage/index/rowscan"
 )
 
-// Rebuild makes the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the
+// Rebuild rebuilds the index of the unix days fromDay to toDay, both inclusive. It reads the keys of the data rows, and the
 // keys of the rollup rows for series without samples. A day that has ended gets a new segment, even if its old segment is
 // intact. The new segment also has the active series that Rebuild can read, because their samples may not be in rows yet.
-// If a segment is damaged, the caller flushes the active series first. For an open day, Rebuild adds the series of the
-// rows.
+// If a segment is damaged, the caller flushes the active series first. If the day is still open, Rebuild adds the series of the
+// rows to the active index.
 func (r *Recovery) Rebuild(ctx context.Context, fromDay, toDay int64) error {
 	for day := max(fromDay, 0); day <= min(toDay, presence.DayMax); day++ {
 		if err := r.rebuildDay(ctx, day); err != nil {

@@ -128,8 +128,8 @@ func (r *Recovery) readJournals(ctx context.Context, filter storage.Filter) (dam
 	return found.Damaged, err
 }
 
-// restoreDays restores the days from first to last despite damaged blocks of the table. It divides the range until a part is
-// readable. It restores a single unreadable day from the rows.
+// restoreDays restores the days from first to last despite damaged blocks of the table. If it cannot read the range, it divides
+// the range into parts. It restores a single unreadable day from the rows.
 func (r *Recovery) restoreDays(ctx context.Context, first, last int64) (damaged []int64, err error) {
 	filter := storage.Filter{
 		FromMs: keyschema.HourStartMs(presence.FirstHour(first)), ToMs: keyschema.HourStartMs(presence.FirstHour(last + 1)),
@@ -156,7 +156,7 @@ func (r *Recovery) restoreDays(ctx context.Context, first, last int64) (damaged 
 	return r.readJournals(ctx, filter)
 }
 
-// probe fails if the rows that restoreDays reads cannot be read.
+// probe returns an error if a row that restoreDays needs cannot be read.
 func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
 	rows := segment.ManifestRows()
 	rows.Ranges = append(rows.Ranges, segment.PrefixRows(segment.JournalPrefix).Ranges...)
@@ -172,7 +172,7 @@ func (r *Recovery) probe(ctx context.Context, filter storage.Filter) error {
 func (r *Recovery) restoreFromRows(ctx context.Context, day int64, cause error) error {
 	for _, p := range []presence.Partition{presence.DayPartition(day), presence.MonthOf(day)} {
 		if p.LastDay() == day { // the manifests of day and month are neighbours
-			r.compactor.Forget(p)
+			r.compactor.DropPartition(p)
 		}
 	}
 	end := r.journal.FarSeq()
@@ -224,7 +224,7 @@ func (r *Recovery) repairJournal(ctx context.Context, day int64) error {
 	return r.journal.DeleteBelow(ctx, day, end)
 }
 
-// activate adds the series of a scan to the active index and marks their hours.
+// activate adds the series of a scan to the active index and marks their hours as active.
 func (r *Recovery) activate(scan rowscan.Result) error {
 	b := labels.NewScratchBuilder(16)
 	hourNow := keyschema.HourOf(max(0, r.opts.Now().UnixMilli()))

@@ -13,9 +13,9 @@ import (
 	"halite/storage/index/segment"
 )
 
-// Several processes may share the tables. Then each record of a journal states facts: these series have samples in these
-// hours. No record refers to another one. A fact may occur several times, in any order. A fact leaves the journal only after
-// it is in a segment. The other processes learn that from the generation in the manifest's row.
+// If several processes share the tables, each record of a journal lists series and the hours in which they have samples. No
+// record refers to another one. Records may repeat each other, in any order. A compaction deletes a record only after a segment
+// contains it. The other processes notice the segment by the generation in the manifest's row.
 
 // Refresh reads the records of other processes since the last call. Their series and hours become visible. Look-ups then read
 // compacted days from their segments.
@@ -41,7 +41,7 @@ func (r *Recovery) Refresh(ctx context.Context) error {
 }
 
 // readNew reads the new records and lists the partitions with a new generation. Manifests come before records in the table. So
-// if a newer generation contains a record, readNew misses the record at most once: the next call sees the generation.
+// if a compaction deletes a record first, readNew misses it at most once: the next call sees the generation that contains it.
 func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, damaged []int64, err error) {
 	rows := segment.ManifestRows()
 	r.opts.Lock.Lock()
@@ -76,7 +76,8 @@ func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, d
 	return changed, damaged, it.Err()
 }
 
-// isNew reports whether a manifest's row names a generation other than the current one, or one that follow could not read.
+// isNew reports whether a manifest's row names a generation other than the current one, or a generation that follow failed to
+// read.
 func (r *Recovery) isNew(p presence.Partition, row storage.Row) bool {
 	if _, behind := r.behind[p]; behind {
 		return true
@@ -119,8 +120,8 @@ func (r *Recovery) follow(ctx context.Context, p presence.Partition) (err error)
 		if p.IsMonth() {
 			return nil
 		}
-		// The day consists of its segment and the remaining records. A record that was deleted before this read is in the
-		// segment, if the segment is still the same afterwards.
+		// The day consists of its segment and the remaining records. If the segment is the same before and after this read, it
+		// contains every record that was deleted before the read.
 		day := p.FirstDay()
 		remaining, damaged, err := r.journal.ReadRemaining(ctx, day)
 		if err == nil && damaged {
@@ -153,8 +154,8 @@ func (r *Recovery) repairShared(ctx context.Context, day int64) error {
 // replacedTimeout bounds the read of a manifest in Replaced.
 const replacedTimeout = 10 * time.Second
 
-// Replaced reports whether another process has compacted the partition since then. A reader calls it if a
-// cell is missing.
+// Replaced reports whether another process has replaced generation gen of a partition. A reader calls it if a cell is missing
+// or broken.
 func Replaced(store *segment.Store, h *segment.Handle, gen uint32) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), replacedTimeout)
 	defer cancel()

@@ -23,8 +23,8 @@ type Difference struct {
 	Surplus []labels.Labels
 }
 
-// Verify compares the index of a day with the keys of the data rows. It checks the day's own segment and the month's.
-// Verify may report rows as missing if they are written while it runs.
+// Verify compares the index of a day with the keys of the data rows. It checks the day's segment and the month's segment. It
+// may report rows as missing if they are written during the call.
 func (r *Recovery) Verify(ctx context.Context, day int64) (diff Difference, err error) {
 	defer func() {
 		if err != nil {

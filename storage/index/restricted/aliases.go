@@ -17,16 +17,16 @@ import (
 	"halite/storage/principal"
 )
 
-// stretch is a part of a window in which the same aliases hold.
+// stretch is a part of a window in which the same aliases apply.
 type stretch struct {
 	mintMs, maxtMs int64
-	// firstHour and lastHour bound the hours in which the same aliases hold. They may lie outside the window.
+	// firstHour and lastHour bound the hours in which the same aliases apply. They may lie outside the window.
 	firstHour, lastHour int64
-	names               *aliases.Names // nil if none holds
+	names               *aliases.Names // nil if no alias applies
 	aliases.Selection
 }
 
-// stretches divides a window. It returns one stretch if no alias applies to the selector.
+// stretches divides a window at each change of aliases. It returns one stretch if no alias applies to the selector.
 func (x *Index) stretches(s *principal.Selector, mintMs, maxtMs int64) []stretch {
 	whole := []stretch{{
 		mintMs: mintMs, maxtMs: maxtMs, lastHour: keyschema.HourMax,
@@ -68,7 +68,7 @@ func (x *Index) unaliased(s *principal.Selector) bool {
 // renamedBytes is the memory of a renamed series besides its labels.
 const renamedBytes = 64
 
-// rename gives series their new names and an Alias. It omits what the principal must not see.
+// rename gives series their new names and an Alias. It omits series that the principal must not see.
 func (t *stretch) rename(found []index.Series, budget index.Budget) ([]index.Series, error) {
 	b := labels.NewScratchBuilder(16)
 	kept, sizeBytes := found[:0], int64(0)
@@ -92,7 +92,7 @@ func (t *stretch) rename(found []index.Series, budget index.Budget) ([]index.Ser
 	return kept, nil
 }
 
-// joined sorts series by labels and joins equal ones.
+// joined sorts series by labels and joins series with equal labels.
 func joined(all []index.Series) []index.Series {
 	slices.SortStableFunc(all, func(a, b index.Series) int {
 		return cmp.Or(labels.Compare(a.Labels, b.Labels), compareStored(&a, &b))
@@ -109,7 +109,7 @@ func joined(all []index.Series) []index.Series {
 	return out
 }
 
-// compareStored puts the series whose stored labels equal the shown ones after the others.
+// compareStored orders series whose stored labels equal their shown labels after all others.
 func compareStored(a, b *index.Series) int {
 	newA, newB := labels.Equal(a.Alias.Stored, a.Labels), labels.Equal(b.Alias.Stored, b.Labels)
 	if newA != newB {
@@ -249,7 +249,8 @@ func newestName(t *stretch, name string) string {
 	return newest
 }
 
-// valuesOf returns the new names of the values of a label. A label with several names has the values of all of them.
+// valuesOf returns the values of a label by their new names. A label with several stored names has the values of all these
+// names.
 func (x *Index) valuesOf(
 	ctx context.Context, t *stretch, name string, limit int, matchers []*labels.Matcher,
 ) (out []string, err error) {
@@ -267,7 +268,7 @@ func (x *Index) valuesOf(
 		return out, read(name, limit, matchers)
 	}
 	if t.names.RenamesValues(name) {
-		limit = 0 // an old name anywhere may have a new name that sorts first
+		limit = 0 // any old name may have a new name that sorts first
 	}
 	all, _ := t.names.LabelNames(name)
 	if all == nil {
@@ -304,7 +305,7 @@ func (x *Index) forEachRenamed(ctx context.Context, t *stretch, visit func(label
 	return nil
 }
 
-// distinct sorts names and removes repeated ones; limit 0 keeps all.
+// distinct sorts names, removes duplicates, and returns at most limit of them; 0 means no limit.
 func distinct(names []string, limit int) []string {
 	slices.Sort(names)
 	if names = slices.Compact(names); limit > 0 && len(names) > limit {

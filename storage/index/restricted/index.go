@@ -13,14 +13,14 @@ import (
 	"halite/storage/principal"
 )
 
-// Source is an index without restrictions. *index.Index is one and documents the methods.
+// Source is an index without restrictions. *index.Index implements it and documents the methods.
 type Source interface {
 	Select(ctx context.Context, budget index.Budget, mintMs, maxtMs int64, matchers ...*labels.Matcher) ([]index.Series, error)
 	SelectProjected(ctx context.Context, budget index.Budget, names []string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 	) ([]index.Series, error)
 	SelectJoin(ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 	) (found []index.Series, omitted int, err error)
-	Explain(ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64,
+	Explain(ctx context.Context, budget index.Budget, kind index.ResultKind, label string, mintMs, maxtMs int64,
 		matchers ...*labels.Matcher) (index.Work, error)
 	LabelNames(ctx context.Context, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher) ([]string, error)
 	LabelValues(ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
@@ -34,7 +34,8 @@ type Index struct {
 	aliases *aliases.Registry // nil if there are none
 }
 
-// New wraps an index. known has the aliases; nil means none. The matchers of a principal apply to the new names of series.
+// New wraps an index. known has the aliases; nil means that there are none. The matchers of a principal apply to the new names
+// of series.
 func New(source Source, known *aliases.Registry) *Index {
 	return &Index{source: source, aliases: known}
 }
@@ -59,7 +60,7 @@ func (x *Index) SelectProjected(
 	return x.selectAll(ctx, budget, mintMs, maxtMs, matchers, few)
 }
 
-// SelectJoin is SelectJoin of the Source. It omits nothing if the keys have labels that the stored series lack, or if
+// SelectJoin is SelectJoin of the Source. It omits no series if the keys have labels that the stored series lack, or if
 // aliases apply to the selector.
 func (x *Index) SelectJoin(
 	ctx context.Context, budget index.Budget, keys *index.JoinKeys, mintMs, maxtMs int64, matchers ...*labels.Matcher,
@@ -139,12 +140,12 @@ func (x *Index) find(
 
 // Explain adds up the work of the stored selectors that replace a selector because of aliases and tenants.
 func (x *Index) Explain(
-	ctx context.Context, budget index.Budget, answer index.Answer, label string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
+	ctx context.Context, budget index.Budget, kind index.ResultKind, label string, mintMs, maxtMs int64, matchers ...*labels.Matcher,
 ) (sum index.Work, err error) {
 	for _, s := range principal.From(ctx).Selectors(matchers) {
 		for _, t := range x.stretches(&s, mintMs, maxtMs) {
 			for _, stored := range t.Selectors {
-				work, err := x.source.Explain(ctx, budget, answer, label, t.mintMs, t.maxtMs, stored...)
+				work, err := x.source.Explain(ctx, budget, kind, label, t.mintMs, t.maxtMs, stored...)
 				if err != nil {
 					return index.Work{}, err
 				}

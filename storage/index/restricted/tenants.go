@@ -14,10 +14,10 @@ import (
 
 // ErrTenantLabel means that a stored series already has the label keyschema.TenantLabel, which a result for several tenants
 // adds.
-var ErrTenantLabel = errors.New("a series has the label " + keyschema.TenantLabel + " of its own; ask for one tenant at a time")
+var ErrTenantLabel = errors.New("a series has the label " + keyschema.TenantLabel + " of its own; query one tenant at a time")
 
-// show changes the labels of series to those that a client of the tenant sees. It numbers their groups from groups+1 on and
-// returns the last number.
+// show changes the labels of series to the labels that a client of the tenant sees. It numbers their groups from groups+1
+// upward and returns the last number.
 func show(t *index.Tenant, found []index.Series, groups uint32) (last uint32, err error) {
 	b := labels.NewScratchBuilder(16)
 	var shown []labels.Labels // by group

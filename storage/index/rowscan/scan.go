@@ -23,8 +23,7 @@ import (
 type Scanner struct {
 	// Store has the data and rollup rows.
 	Store storage.Store
-	// Meta has the stored label sets that are too long for row keys. Active has those that are not stored
-	// yet.
+	// Meta has the stored label sets that are too long for row keys. Active has the long label sets that are not stored yet.
 	Meta   storage.Table
 	Active *memory.Index
 	Logger *slog.Logger
@@ -70,7 +69,7 @@ func (s *Scanner) All(ctx context.Context, day int64, m Missing) (Result, error)
 	return scan.Result, nil
 }
 
-// scan takes row keys. The rows of a series are consecutive, so most need no parsing.
+// scan adds the series of row keys to an index. The rows of a series are consecutive, so most keys need no parsing.
 type scan struct {
 	*Scanner
 	Result

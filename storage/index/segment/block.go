@@ -9,10 +9,11 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Block is the part of a segment with one large metric, or with several small metrics of consecutive names. It has rows
-// ordered by metric, then labels; the hours of each row; and a column of value ids for each label name.
+// Block is a part of a segment: the series of one large metric, or of several small metrics with consecutive names. It has a
+// row for each series, ordered by metric, then labels. It has the hours of each row, and a column of value ids for each label
+// name.
 type Block struct {
-	Number  int // in the segment
+	Number  int // position in the segment
 	Rows    uint32
 	Metrics []metricRows
 	// runs holds the distinct patterns of hours one after another, and Ends the end of each. presence holds the pattern of each
@@ -202,7 +203,7 @@ func (b *Block) readMetrics(c *envelope.Decoder, from, to uint32) {
 	}
 }
 
-// Present lists the rows in [from, to) of a block of a day that have hours.
+// Present returns the rows in [from, to) that have hours, in a block of a day.
 func (b *Block) Present(from, to uint32) ([]uint32, error) {
 	rows := make([]uint32, 0, to-from)
 	for row := from; row < to; row++ {

@@ -45,7 +45,7 @@ const KindMatch = '~'
 
 func NewCache(bytesMax int64, hits, misses, evicted prometheus.Counter) *cache {
 	c := &cache{bytesMax: bytesMax, hits: hits, misses: misses, evicted: evicted}
-	// Bytes bound the cache, so it never reaches the size in items. NewLRU fails only for sizes below 1.
+	// bytesMax bounds the cache, so the number of items needs no bound. NewLRU fails only for sizes below 1.
 	c.Items, _ = simplelru.NewLRU(math.MaxInt, func(_ Key, item cacheItem) { c.bytes -= item.bytes })
 	return c
 }

@@ -12,8 +12,8 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// The dictionary of a label name in a segment holds its distinct values, sorted and numbered from 1. They lie in chunks of
-// up to a cell's size. Each value has the set of blocks that contain it, and the hours or days in which its series were
+// The dictionary of a label name in a segment holds its distinct values, sorted and numbered from 1. They are split into
+// chunks, one in each cell. Each value has the set of blocks that contain it, and the hours or days in which its series were
 // active. The header names the first value of each chunk, so a look-up reads a single chunk.
 
 type dictHeader struct {
@@ -93,7 +93,7 @@ func (h *dictHeader) setChunkEnd(i int) uint32 {
 	return h.sets
 }
 
-// ChunkOfValue returns the only chunk that can hold the value, −1 if none can.
+// ChunkOfValue returns the only chunk that can hold the value, or −1 if no chunk can.
 func (h *dictHeader) ChunkOfValue(value string) int {
 	return sort.Search(len(h.Chunks), func(i int) bool { return h.Chunks[i].Value > value }) - 1
 }
@@ -128,7 +128,7 @@ type ValueChunk struct {
 	Touched valueid.Column
 }
 
-// AppendValueChunk writes values with their sets, plus one, and with the masks of their activity.
+// AppendValueChunk writes values. sets has the set of each value plus one. touched has the mask of its active hours or days.
 func AppendValueChunk(dst []byte, values []string, sets, touched []uint32) []byte {
 	size := 0
 	for _, v := range values {
@@ -260,7 +260,7 @@ func (v *ValueChunk) Value(id uint32) string {
 	return v.text[start:v.end(i)]
 }
 
-// set returns the set of blocks of an id in the chunk; ok is false if the chunk records none (metric names).
+// set returns the set of blocks of an id in the chunk. ok is false for metric names, which have no sets.
 func (v *ValueChunk) set(id uint32) (set uint32, ok bool) {
 	n := v.Sets.At(id - v.First)
 	return n - 1, n != 0

@@ -18,7 +18,7 @@ func (r *Manifest) WithDropped(metric uint32) *Manifest {
 	return &out
 }
 
-// HasOnly reports whether the given hours include all hours of a metric.
+// HasOnly reports whether a metric has no hours besides the given hours.
 func (s *Segment) HasOnly(ctx context.Context, metric uint32, hours uint32) (bool, error) {
 	if hours == presence.HoursMask {
 		return true, nil
@@ -77,7 +77,7 @@ func appendDropped(dst []byte, dropped []uint32) []byte {
 	return dst
 }
 
-// readDropped reads the numbers that appendDropped wrote, of a segment with this number of metrics.
+// readDropped is the inverse of appendDropped. metrics is the number of metrics in the segment.
 func readDropped(c *envelope.Decoder, metrics uint32) (dropped []uint32) {
 	last := uint64(0)
 	for n := c.Count(1); n > 0 && c.Err == nil; n-- {
@@ -94,7 +94,7 @@ func readDropped(c *envelope.Decoder, metrics uint32) (dropped []uint32) {
 	return dropped
 }
 
-// without returns a block of a day without the hours that lost returns for each row. The result shares the columns.
+// without returns a copy of a day's block without the hours that lost returns for each row. The copy shares the columns.
 func (b *Block) without(lost func(b *Block, row uint32) uint32) (*Block, error) {
 	out := *b
 	out.runs, out.Ends = nil, nil

@@ -7,14 +7,14 @@ type Layout struct {
 	SmallMetricRows int
 	// SharedBlockRows and SharedBlockColumns bound a shared block.
 	SharedBlockRows, SharedBlockColumns int
-	// BlockRows bounds the series in a block of a huge metric, because a row of the table must stay below 100 MiB.
+	// BlockRows bounds the series in a block of a large metric, because a row of the table must stay below 100 MiB.
 	BlockRows int
 	// InlineBytes bounds the columns that a block keeps in the cell of its header.
 	InlineBytes int
 	// CellBytes bounds the values in one cell. Larger cells would share storage blocks with small neighbours that look-ups
 	// read alone. A single longer value still gets its own chunk.
 	CellBytes int
-	// RecordRows and RecordRuns bound the new series and the runs of hours in a record of a journal.
+	// RecordRows bounds the new series in a record of a journal. RecordRuns bounds its runs of hours.
 	RecordRows, RecordRuns int
 	// ApplyBytes bounds the size of a compaction's request.
 	ApplyBytes int

@@ -16,15 +16,15 @@ import (
 // the generation, and only cells of that generation belong to the partition.
 type Manifest struct {
 	Gen uint32
-	// JournalSeq is the number below which the generation contains the records of the journal.
+	// JournalSeq is the number of the first journal record that the generation does not contain.
 	JournalSeq uint32
 	Series     uint64
 	Metrics    uint32
 	// Names are the label names besides the metric name, sorted. Values holds the size of the dictionary of each name.
 	Names  []string
 	Values []uint32
-	// Touched holds the hours of the day, or the days of the month, in which any series was active. TouchedNames holds them for
-	// the series with each label.
+	// Touched is the mask of the hours of the day, or the days of the month, in which any series was active. TouchedNames has
+	// the same mask for the series with each label.
 	Touched      uint32
 	TouchedNames []uint32
 	// Blocks are ordered by metric. Metrics are numbered from 1 in the order of their names.
@@ -35,7 +35,8 @@ type Manifest struct {
 	Dropped []uint32
 }
 
-// DayVersion is the generation of a day in the month, or 0, and the number of series in the day.
+// DayVersion is the generation of a day that a month contains, and its number of series. Gen is 0 if the month does not
+// contain the day.
 type DayVersion struct {
 	Gen    uint32
 	Series uint64
@@ -94,7 +95,7 @@ func ManifestGeneration(payload []byte) (uint32, error) {
 	return c.Number(1<<32 - 1), c.Err
 }
 
-// ParseManifest parses a payload of a format. month is set for the manifest of a month.
+// ParseManifest parses a payload. month is set for the manifest of a month.
 func ParseManifest(payload []byte, format byte, month bool) (*Manifest, error) {
 	c := &envelope.Decoder{Rest: payload}
 	r := &Manifest{Gen: c.Number(1<<32 - 1), JournalSeq: c.Number(1<<32 - 1), Series: c.Uvarint()}

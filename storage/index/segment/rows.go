@@ -8,24 +8,24 @@ import (
 	"halite/storage/index/presence"
 )
 
-// PrefixRows are the rows whose keys begin with prefix.
+// PrefixRows returns the rows whose keys begin with prefix.
 func PrefixRows(prefix string) storage.RowSet {
 	end := []byte(prefix)
 	end[len(end)-1]++
 	return storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(prefix), End: end}}}
 }
 
-// ManifestRows are the rows of all manifests.
+// ManifestRows returns the rows of all manifests.
 func ManifestRows() storage.RowSet {
 	return storage.RowSet{Ranges: append(PrefixRows(ManifestPrefix).Ranges, PrefixRows(MonthManifestPrefix).Ranges...)}
 }
 
-// JournalRows are the rows of a day's journal.
+// JournalRows returns the rows of a day's journal.
 func JournalRows(day int64) storage.RowSet {
 	return PrefixRows(string(append(AppendDay([]byte(JournalPrefix), day), '#')))
 }
 
-// KeysOf passes the keys and qualifiers of a partition's cells.
+// KeysOf returns a filter that passes the cells of a partition, without values.
 func KeysOf(p presence.Partition) storage.Filter {
 	return storage.Filter{FromMs: p.CellMs(), ToMs: p.CellMs() + 1, KeysOnly: true}
 }
@@ -47,7 +47,7 @@ func EachCell(
 	return it.Err()
 }
 
-// ManifestCell is a sealed cell of a partition's manifest row.
+// ManifestCell seals blob and returns it as a cell of a partition's manifest row.
 func ManifestCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 	return storage.Entry{
 		Kind: storage.SetCell, Family: storage.FamilyIndex, Qualifier: qualifier,
@@ -58,8 +58,8 @@ func ManifestCell(p presence.Partition, qualifier, blob []byte) storage.Entry {
 // deleteBatch is the number of cells that one request deletes.
 const deleteBatch = 4096
 
-// Deleter deletes cells in batches. Until it is done, only its caller may read these cells. Its iterator sees the
-// earlier state of the table.
+// Deleter deletes cells in batches. A caller may use it while it iterates over the same cells, because its iterator sees the
+// earlier state of the table. Nobody else may read these cells.
 type Deleter struct {
 	ctx       context.Context
 	table     storage.Table

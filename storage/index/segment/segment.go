@@ -22,7 +22,7 @@ type Segment struct {
 	dicts    map[string]*Dict
 	// Window has the hours of each day that the query needs.
 	Window presence.Window
-	// Lost are the hours of a day that its next generation omits, by block and row; nil if it omits none.
+	// Lost has the hours that the next generation of a day omits, by block and row; nil if it omits none.
 	Lost map[int]map[uint32]uint32
 	// Damaged is set once a part of the segment cannot be read.
 	Damaged bool
@@ -313,7 +313,7 @@ func blockEnd(gen uint32) []byte {
 	return append(columnQualifier(gen, 1<<16-1, 1<<16-1), 0)
 }
 
-// parseBlock makes a block from its cells, which are in order.
+// parseBlock decodes a block from its cells, which are sorted by qualifier.
 func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 	head := cells[0]
 	fail := func(c RawCell, err error) (*Block, error) {

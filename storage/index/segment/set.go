@@ -124,7 +124,7 @@ func (c *Set) Install(p presence.Partition, r *Manifest) {
 // Fail makes each use of the partition fail until it has a new segment.
 func (f *Handle) Fail(err error) { f.failed.Store(&err) }
 
-// Ensure returns the handle of a partition, and makes the handle if needed. The caller holds mu.
+// Ensure returns the handle of a partition, and creates the handle if needed. The caller holds mu.
 func (c *Set) Ensure(p presence.Partition) *Handle {
 	f := &Handle{Partition: p}
 	if p.IsMonth() {
@@ -141,7 +141,7 @@ func (c *Set) Ensure(p presence.Partition) *Handle {
 	return f
 }
 
-func (c *Set) Forget(p presence.Partition) {
+func (c *Set) Remove(p presence.Partition) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.IsMonth() {
@@ -232,7 +232,7 @@ func ReadCell(ctx context.Context, t storage.Table, atMs int64, key, qualifier [
 	return cells[0].Value, nil
 }
 
-// Reset forgets all partitions. The caller calls it before the first read.
+// Reset removes all partitions. The caller calls it before the first read.
 func (c *Set) Reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -39,7 +39,7 @@ type Content struct {
 type MetricSeries struct {
 	Columns []int // indexes of labels, ascending
 	Ids     [][]uint32
-	Hours   []uint32 // numbers of the merge's presences
+	Hours   []uint32 // number of each series' pattern in Content.Hours
 }
 
 // Write writes a generation of a partition to the tables. The generation takes effect with the returned

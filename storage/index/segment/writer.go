@@ -24,7 +24,7 @@ type writer struct {
 	pendingRows int
 	sets        []*valueSets // of each label name
 	touched     [][]uint32   // by label name and rank: hours (days in a month) of the series with the value
-	touchedOf   []uint32     // active hours or days of each metric, by number
+	touchedOf   []uint32     // by number of the metric: active hours (days in a month)
 	muts        []storage.RowMutation
 	mutBytes    int
 	table       storage.Table // where muts go
@@ -35,8 +35,8 @@ type pendingMetric struct {
 	series *MetricSeries
 }
 
-// valueSets collects, block by block, the set of blocks that contain each value of a label. A set is a node, and its parent is
-// the set without its last block. So values that occur together share their sets.
+// valueSets collects, block by block, the set of blocks that contain each value of a label. A set is a node. Its parent is the
+// same set without the last block. So values with equal sets share a node.
 type valueSets struct {
 	ids    []uint32 // node of each rank, 0 = empty
 	nodes  []setNode
@@ -92,7 +92,7 @@ func (s *valueSets) number() [][]uint32 {
 	return sets
 }
 
-// write writes all blocks and dictionaries of the merge to the tables and returns the new manifest.
+// write writes all blocks and dictionaries to the tables and returns the new manifest.
 func (w *writer) write(ctx context.Context) (*Manifest, error) {
 	w.manifest = &Manifest{Gen: w.gen, Metrics: uint32(len(w.m.Metrics)), Names: w.m.Names}
 	for _, values := range w.m.Values {

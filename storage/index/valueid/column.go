@@ -179,7 +179,7 @@ func (p *Column) filterOne(dst []uint32, lo, hi uint32, code uint64) []uint32 {
 	for row := lo; row < hi; row += lanes {
 		bit := uint64(row-p.first) * width
 		codes := binary.LittleEndian.Uint64(p.data[bit>>3:]) >> (bit & 7)
-		// Subtraction sets the top bit of a lane that is 0.
+		// x has a lane of 0 where a code matches. Subtracting 1 from such a lane sets its top bit, which was clear.
 		if x := codes ^ pattern; (x-ones)&^x&tops == 0 {
 			continue
 		}

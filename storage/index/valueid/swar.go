@@ -27,11 +27,11 @@ func filterOne[T uint8 | uint16 | uint32](dst []uint32, ids []T, first uint32, w
 	tops := ones << (wordBytes*8/lanes - 1)
 	pattern := ones * uint64(want)
 	var words []uint64
-	if len(ids) >= lanes { // otherwise ids has less memory than a word
+	if len(ids) >= lanes { // fewer ids occupy less memory than a word
 		words = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(ids))), len(ids)/lanes)
 	}
 	for i, word := range words {
-		// Subtraction sets the top bit of a lane that is 0.
+		// Subtracting 1 from a lane of 0 sets its top bit, which was clear.
 		if x := word ^ pattern; (x-ones)&^x&tops == 0 {
 			continue
 		}
