@@ -232,7 +232,7 @@ func (c prometheusCatalogue) LabelValues(
 
 // Explain fails: no request of the comparison explains a look-up.
 func (c prometheusCatalogue) Explain(
-	context.Context, index.Budget, index.Answer, string, int64, int64, ...*labels.Matcher,
+	context.Context, index.Budget, index.ResultKind, string, int64, int64, ...*labels.Matcher,
 ) (index.Work, error) {
 	return index.Work{}, errors.New("look-ups of Prometheus's storage have no plan")
 }
