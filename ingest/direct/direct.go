@@ -90,7 +90,7 @@ type Options struct {
 func (o Options) Validate() error {
 	var errs []error
 	if o.Store == nil || o.Index == nil || o.Schema == nil || o.Writer == "" {
-		errs = append(errs, errors.New("Store, Index, Schema and Writer are required"))
+		errs = append(errs, errors.New("options Store, Index, Schema and Writer are required"))
 	}
 	if o.WriteTimeout < 0 || o.StaleMax < 0 || o.PackInterval < 0 || o.MaintainInterval < 0 || o.IdleAfter < 0 ||
 		o.LeaseTTL < 0 {

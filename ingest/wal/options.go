@@ -77,7 +77,7 @@ func (o *Options) Validate() error {
 	}
 	var errs []error
 	if o.Dir == "" {
-		errs = append(errs, errors.New("Dir is required"))
+		errs = append(errs, errors.New("option Dir is required"))
 	}
 	if o.SegmentBytesMax < segmentBytesMin || o.SegmentBytesMax > segmentBytesMax {
 		errs = append(errs, fmt.Errorf("SegmentBytesMax %d is outside [%d, %d]",

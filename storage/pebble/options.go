@@ -126,7 +126,7 @@ const (
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Dir == "" {
-		errs = append(errs, errors.New("Dir is required"))
+		errs = append(errs, errors.New("option Dir is required"))
 	}
 	if o.CacheBytes < 0 {
 		errs = append(errs, fmt.Errorf("CacheBytes %d is negative", o.CacheBytes))
@@ -147,7 +147,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("DayChunkAfter, DayChunkQuiet, DayChunkLatePercent or DayChunkSpanBytes is negative"))
 	}
 	if c := o.DayChunks; c != nil && (c.Name == "" || c.Append == nil || c.NewDecoder == nil) {
-		errs = append(errs, errors.New("Name, Append and NewDecoder of DayChunks are required"))
+		errs = append(errs, errors.New("options Name, Append and NewDecoder of DayChunks are required"))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("storage options: %w", errors.Join(errs...))
