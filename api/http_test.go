@@ -17,6 +17,8 @@ import (
 
 	"github.com/grafana/regexp"
 	"github.com/klauspost/compress/gzhttp"
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
@@ -315,6 +317,27 @@ func TestMetrics(t *testing.T) {
 	}
 	_, err := New(f.opts)
 	require.ErrorContains(t, err, "register metrics")
+}
+
+// TestMetricsAtOnce: while one request of /metrics runs, another one above the limit gets 503.
+func TestMetricsAtOnce(t *testing.T) {
+	entered, leave := make(chan struct{}), make(chan struct{})
+	f := newFixture(t, func(o *Options) {
+		o.Limits.MetricsRequestsMax = 1
+		o.Gatherer = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			close(entered)
+			<-leave
+			return nil, nil
+		})
+	})
+	first := make(chan int)
+	go func() { first <- f.get("/metrics").Code }()
+	<-entered
+	w := f.get("/metrics")
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, body(t, w), "Limit of concurrent requests reached (1)")
+	close(leave)
+	require.Equal(t, http.StatusOK, <-first)
 }
 
 // TestClientGone: when a client disconnects, its request ends.

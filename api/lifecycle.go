@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -97,9 +98,12 @@ func (s *Server) noLifecycle(w http.ResponseWriter, r *http.Request) {
 // gatheredBytes estimates the memory of all metrics while they are written.
 const gatheredBytes = 1 << 20
 
-// ownMetrics answers /metrics and counts the memory of the answer. It answers even above the memory limit, because an
-// operator needs the metrics most when memory is short.
-func (s *Server) ownMetrics(exposition http.Handler) http.HandlerFunc {
+// ownMetrics returns the handler of /metrics. It bounds the requests at once, and counts the memory of an answer. It answers even
+// above the memory limit, because an operator needs the metrics most when memory is short.
+func (s *Server) ownMetrics() http.HandlerFunc {
+	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: s.opts.Limits.MetricsRequestsMax,
+	})
 	return func(w http.ResponseWriter, r *http.Request) {
 		budget := s.newBudget(r.Context())
 		defer budget.end()

@@ -230,6 +230,8 @@ type Limits struct {
 	BufferBytesMax int
 	// GzipBytesMin is the smallest answer that is compressed, for clients that accept it. Default 1 KiB.
 	GzipBytesMin int
+	// MetricsRequestsMax bounds the requests of /metrics handled at once. Default 20; more get 503.
+	MetricsRequestsMax int
 	// RankingMax bounds the parameter limit of /api/v1/status/tsdb and the other rankings. Default 10,000; more is 400.
 	RankingMax int
 	// Status bounds the endpoints of package status.
@@ -256,6 +258,7 @@ const (
 	DefaultRetryAfterMax         = 10 * time.Second
 	DefaultBufferBytesMax        = 4 << 20
 	DefaultGzipBytesMin          = 1 << 10
+	DefaultMetricsRequestsMax    = 20
 	DefaultRankingMax            = 10_000
 )
 
@@ -373,6 +376,7 @@ func (l *Limits) Validate() error {
 	setPositive(&l.RetryAfterMax, max(DefaultRetryAfterMax, l.RetryAfterMin), "RetryAfterMax", &faults)
 	setPositive(&l.BufferBytesMax, DefaultBufferBytesMax, "BufferBytesMax", &faults)
 	setPositive(&l.GzipBytesMin, DefaultGzipBytesMin, "GzipBytesMin", &faults)
+	setPositive(&l.MetricsRequestsMax, DefaultMetricsRequestsMax, "MetricsRequestsMax", &faults)
 	setPositive(&l.RankingMax, DefaultRankingMax, "RankingMax", &faults)
 	if l.WriteInflightBytesMax < l.WriteBytesMax {
 		faults = append(faults, fmt.Errorf("api: limit WriteInflightBytesMax %d is below WriteBytesMax %d",

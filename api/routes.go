@@ -10,7 +10,6 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/klauspost/compress/gzip"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"halite/api/keyviz"
 	"halite/api/opentsdb"
@@ -107,8 +106,7 @@ func (s *Server) newRouter() (*mux.Router, error) {
 		e.waits, e.failure = true, opentsdb.WriteError
 	}
 	add("/api/v1/read", reads, s.remoteRead, post).waits = true
-	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError})
-	add("/metrics", readsAll, s.ownMetrics(exposition), get, head)
+	add("/metrics", readsAll, s.ownMetrics(), get, head)
 	probes := access{open: true}
 	if s.opts.GuardProbes {
 		probes = readsAll

@@ -331,6 +331,7 @@ func (s *server) newAPI() (*api.Server, error) {
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
 			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
 			SelectorsMax: c.querySelectorsMax, FormBytesMax: c.web.formBytesMax, ReadBytesMax: c.web.readBytesMax,
+			MetricsRequestsMax: c.web.metricsRequestsMax,
 		},
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"halite/api"
 	"halite/api/auth"
 	"halite/api/netlimit"
 	"halite/api/tenancy"
@@ -44,6 +45,8 @@ type webConfig struct {
 	headerBytesMax int64
 	formBytesMax   int64
 	readBytesMax   int64
+	// metricsRequestsMax bounds the requests of /metrics at once.
+	metricsRequestsMax int
 	// listen makes auth from the files. It also makes the limiter of connections and the check of hosts.
 	auth    *auth.Authenticator
 	limiter *netlimit.Limiter
@@ -185,6 +188,8 @@ func (c *webConfig) addAccessFlags(cmd *kingpin.CmdClause) {
 		SetValue(program.Bytes(&c.formBytesMax))
 	cmd.Flag("web.max-read-bytes", "Maximum size of the body of a remote read, both compressed and decoded.").Default("1MiB").
 		SetValue(program.Bytes(&c.readBytesMax))
+	cmd.Flag("web.max-metrics-requests", "Maximum number of requests of /metrics handled at once. More get 503.").
+		Default(fmt.Sprint(api.DefaultMetricsRequestsMax)).IntVar(&c.metricsRequestsMax)
 }
 
 // openAuth loads the users and tokens. It refuses an address that other machines can reach, unless clients must log in.
