@@ -47,7 +47,7 @@ func TestOpenTSDBTranslations(t *testing.T) {
 		}
 		translated++
 		ours, theirs := s.openTSDBPoints(t, v), s.promQLPoints(t, &all[0])
-		if slices.ContainsFunc(all[0].Notes, func(note string) bool { return strings.HasPrefix(note, "OpenTSDB also has 0 ") }) {
+		if slices.ContainsFunc(all[0].Notes, func(note string) bool { return strings.HasPrefix(note, "OpenTSDB also returns 0 ") }) {
 			maps.DeleteFunc(ours, func(at string, v float64) bool {
 				_, found := theirs[at]
 				return v == 0 && !found
