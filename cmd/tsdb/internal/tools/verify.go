@@ -114,7 +114,7 @@ func (c *verifyConfig) verify(ctx context.Context, path string, w io.Writer) (er
 		return err
 	}
 	if n := len(v.report.Damage); n > 0 {
-		return fmt.Errorf("%s is damaged in %d places", path, n)
+		return fmt.Errorf("%s is damaged; damaged places: %d", path, n)
 	}
 	return nil
 }
