@@ -356,10 +356,7 @@ func unidentified(w http.ResponseWriter, r *http.Request, err error) (aerr *apiE
 		return &apiError{typ: errInternal, err: err}, senders.ReasonInternal
 	}
 	if refusal.Status() == http.StatusUnauthorized {
-		auth.Challenge(w.Header(), r)
-		if refusal.Reason == auth.ReasonBadCertificate {
-			w.Header().Set("Connection", "close") // only a new handshake can show another certificate
-		}
+		refusal.Challenge(w.Header(), r)
 		return &apiError{typ: errUnauthorized, err: err}, refusal.Reason
 	}
 	return &apiError{typ: errUnavailable, err: err}, refusal.Reason

@@ -332,9 +332,9 @@ func cleaned(router *mux.Router, r *http.Request) *url.URL {
 			return nil
 		}
 	}
-	if asked, err := url.ParseRequestURI(r.RequestURI); err == nil {
+	if requested, err := url.ParseRequestURI(r.RequestURI); err == nil {
 		// A handler before this one may have removed a prefix, such as --web.route-prefix.
-		if prefix, ok := strings.CutSuffix(asked.EscapedPath(), escaped); ok {
+		if prefix, ok := strings.CutSuffix(requested.EscapedPath(), escaped); ok {
 			if target, err = url.Parse(prefix + clean); err != nil {
 				return nil
 			}

@@ -100,8 +100,8 @@ func describeMatrixDifference(want, got matrix, tolerance float64) string {
 			missing++
 			continue
 		}
-		differences, matched := points.compare(&others)
-		unmatched += max(points.count(), others.count()) - matched
+		differences := points.differences(&others)
+		unmatched += max(points.count(), others.count()) - len(differences)
 		for _, d := range differences {
 			if d > tolerance {
 				off++
@@ -127,15 +127,15 @@ func describeMatrixDifference(want, got matrix, tolerance float64) string {
 	return strings.Join(parts, ", ")
 }
 
-// compare returns the relative differences of the points with equal times and kinds, and the number of these points.
-func (p *points) compare(others *points) (differences []float64, matched int) {
+// differences returns the relative difference of each pair of points with the same time and kind.
+func (p *points) differences(others *points) (list []float64) {
 	floats := make(map[int64]float64, len(others.floats))
 	for _, f := range others.floats {
 		floats[f.TsMs] = f.Value
 	}
 	for _, f := range p.floats {
 		if v, ok := floats[f.TsMs]; ok {
-			differences = append(differences, relativeDifference(f.Value, v))
+			list = append(list, relativeDifference(f.Value, v))
 		}
 	}
 	histograms := make(map[int64]*client.HistogramPoint, len(others.histograms))
@@ -144,10 +144,10 @@ func (p *points) compare(others *points) (differences []float64, matched int) {
 	}
 	for n := range p.histograms {
 		if h, ok := histograms[p.histograms[n].TsMs]; ok {
-			differences = append(differences, histogramDifference(&p.histograms[n], h))
+			list = append(list, histogramDifference(&p.histograms[n], h))
 		}
 	}
-	return differences, len(differences)
+	return list
 }
 
 // histogramDifference returns the largest relative difference of two histograms' counts, sums and buckets. It is 1 if their

@@ -72,6 +72,14 @@ func Challenge(h http.Header, r *http.Request) {
 	h.Add("WWW-Authenticate", `Bearer realm="Halite"`)
 }
 
+// Challenge sets the headers of the 401 that answers a refused request.
+func (e *Refusal) Challenge(h http.Header, r *http.Request) {
+	Challenge(h, r)
+	if e.Reason == ReasonBadCertificate {
+		h.Set("Connection", "close") // only a new handshake can show another certificate
+	}
+}
+
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := new(Refusal)
 	if errors.As(err, &refusal) && refusal.Status() == http.StatusServiceUnavailable {
@@ -79,10 +87,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 		answer(w, http.StatusServiceUnavailable, typeUnavailable, err.Error())
 		return
 	}
-	Challenge(w.Header(), r)
-	if refusal.Reason == ReasonBadCertificate {
-		w.Header().Set("Connection", "close")
-	}
+	refusal.Challenge(w.Header(), r)
 	answer(w, http.StatusUnauthorized, TypeUnauthorized, err.Error())
 }
 

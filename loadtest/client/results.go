@@ -85,13 +85,13 @@ func (p *HistogramPoint) UnmarshalJSON(src []byte) error {
 
 // UnmarshalJSON reads [bounds, "from", "upto", "count"].
 func (b *HistogramBucket) UnmarshalJSON(src []byte) error {
-	var from, upto, count json.RawMessage
-	if err := json.Unmarshal(src, &[]any{&b.Bounds, &from, &upto, &count}); err != nil {
+	var numbers [3]json.RawMessage
+	if err := json.Unmarshal(src, &[]any{&b.Bounds, &numbers[0], &numbers[1], &numbers[2]}); err != nil {
 		return err
 	}
-	var err error
-	for value, text := range map[*float64]json.RawMessage{&b.From: from, &b.Upto: upto, &b.Count: count} {
-		if *value, err = parseFloat(text); err != nil {
+	for n, value := range []*float64{&b.From, &b.Upto, &b.Count} {
+		var err error
+		if *value, err = parseFloat(numbers[n]); err != nil {
 			return fmt.Errorf("bucket: %w", err)
 		}
 	}
