@@ -50,7 +50,7 @@ func NewHosts() Hosts {
 	return Hosts{regexp.MustCompile(`^(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]+)?$`)}
 }
 
-// URL returns the address under which the client reached this server. A Host header that is no host becomes localhost.
+// URL returns the address under which the client reached this server. A Host header without a valid host becomes localhost.
 func (h Hosts) URL(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {

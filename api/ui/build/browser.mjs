@@ -24,12 +24,12 @@ const hostile = '<img src=x onerror=alert(1)>';
 async function write(url) {
   const line = `{"${hostile}",job="<script>alert(2)</script>"} 1\n`;
   const type = { 'Content-Type': 'text/plain; version=1.0.0' };
-  const answer = await fetch(url + 'api/v1/import/prometheus', { method: 'POST', headers: type, body: line });
-  if (!answer.ok) faults.push(`the hostile metric was refused: ${await answer.text()}`);
+  const response = await fetch(url + 'api/v1/import/prometheus', { method: 'POST', headers: type, body: line });
+  if (!response.ok) faults.push(`the hostile metric was refused: ${await response.text()}`);
   await fetch(url + 'api/v1/write', { method: 'POST', headers: { 'User-Agent': hostile }, body: 'x' });
 }
 
-/** open holds the requests of each watched page that have no answer yet. */
+/** open holds the requests of each watched page that have no response yet. */
 const open = new WeakMap();
 
 function watch(page, name) {

@@ -12,8 +12,8 @@ const rows = 512;
 /** settleMs is the time in which the browser prepares a new window. Until then its own work takes one core. */
 const settleMs = 4000;
 
-/** mapAnswer is the answer of a key map in which each cell has another value. */
-function mapAnswer() {
+/** mapResponse is the response of a key map in which each cell has another value. */
+function mapResponse() {
   const now = Math.floor(Date.now() / 1000);
   const values = new Float32Array(cols * rows).map((_, n) => (n * 7919) % 10007);
   const data = {
@@ -40,11 +40,11 @@ async function graphMs(page, url) {
 
 /**
  * mapTimes are the times of a key map. painted has the decoding of base64, the colours of the cells, their image, and its
- * drawing. ready begins with the answer and ends with the image, so it also has JSON and the elements of the page. shown ends
+ * drawing. ready begins with the response and ends with the image, so it also has JSON and the elements of the page. shown ends
  * with the drawing, so it also has the layout and the wait for the next frame.
  */
 async function mapTimes(page, url) {
-  const body = mapAnswer();
+  const body = mapResponse();
   await page.route('**/keyviz/heatmap*', (route) => route.fulfill({ contentType: 'application/json', body }));
   await page.addInitScript(() => {
     const at = (globalThis.mapAt = {});
@@ -52,7 +52,7 @@ async function mapTimes(page, url) {
     Response.prototype.json = async function () {
       if (!this.url.includes('keyviz/heatmap')) return json.call(this);
       const text = await this.text();
-      at.answered = performance.now();
+      at.received = performance.now();
       return JSON.parse(text);
     };
     const { fromBase64 } = Uint8Array;
@@ -86,7 +86,7 @@ async function mapTimes(page, url) {
   await page.waitForFunction(() => globalThis.mapAt.drawn);
   await page.waitForTimeout(300);
   const at = await page.evaluate(() => globalThis.mapAt);
-  return { painted: at.decoding + at.imaged - at.colours + at.drawing, ready: at.imaged - at.answered, shown: at.drawn - at.answered };
+  return { painted: at.decoding + at.imaged - at.colours + at.drawing, ready: at.imaged - at.received, shown: at.drawn - at.received };
 }
 
 /** measure prints each time that one returns, over all rounds. */

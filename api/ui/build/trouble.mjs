@@ -1,10 +1,10 @@
 // Checks the pages while something is wrong: the browser stores nothing, the server is slow or gone, a link is nonsense.
 
 /** trials have pages of their own. They change no state of the server. */
-export const trials = [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badAnswer, stoppedServer, backButton,
+export const trials = [noStorage, slowServer, badEnd, severalExpressions, hiddenSeries, badResponse, stoppedServer, backButton,
   emptyLists, badWindow, viewInURL, manySeries, tabKeys, followedLink, printed, forcedColours];
 
-/** tryOut opens a page of a server whose answers the trial delays or changes. */
+/** tryOut opens a page of a server whose responses the trial delays or changes. */
 export async function tryOut(trial, browser, url, faults) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
   const page = await context.newPage();
@@ -73,15 +73,15 @@ async function hiddenSeries(page, url, fault) {
   if (await first.getAttribute('aria-pressed') !== 'true') fault('a series of another expression is hidden');
 }
 
-/** badAnswer opens a page whose answer lacks a part, and one whose answer is no JSON. Other pages still work. */
-async function badAnswer(page, url, fault, shows) {
+/** badResponse opens a page whose response lacks a part, and one whose response is not JSON. Other pages still work. */
+async function badResponse(page, url, fault, shows) {
   page.removeAllListeners('pageerror');
   await page.route('**/status/senders', (route) => route.fulfill({ json: { status: 'success', data: {} } }));
   await page.route('**/status/retention*', (route) => route.fulfill({ contentType: 'text/html', body: '<h1>Log in to the proxy</h1>' }));
   await page.goto(`${url}#/senders`);
   await shows('The page has a fault');
   await page.locator('nav a', { hasText: 'Retention' }).click();
-  await shows('The answer is not JSON.');
+  await shows('The response is not JSON.');
   await page.locator('nav a', { hasText: 'Explore' }).click();
   await shows(/\d+ metrics/);
   await page.evaluate(() => (location.hash = '#/nothing'));

@@ -47,7 +47,7 @@ export function visits(hostile) {
   ];
 }
 
-/** hotReport has the form of the answer on Bigtable, which the demo does not use. */
+/** hotReport has the form of the response on Bigtable, which the demo does not use. */
 const hotReport = {
   tablets: [{
     table: 'data', startKey: 'http_requests_total#03#instance=web-1:80,job=web#9501170', endKey: 'http_requests_total#03#instance=web-9:80,job=web#9501881',
@@ -55,12 +55,12 @@ const hotReport = {
   }],
 };
 
-/** mockHotTablets adds a report of hot tablets to the answer of the server. */
+/** mockHotTablets adds a report of hot tablets to the response of the server. */
 function mockHotTablets(report) {
   return async (page) => {
     await page.route('**/status/tablets*', async (route) => {
-      const answer = await (await route.fetch()).json();
-      await route.fulfill({ json: { ...answer, data: { ...answer.data, hotTablets: report } } });
+      const response = await (await route.fetch()).json();
+      await route.fulfill({ json: { ...response, data: { ...response.data, hotTablets: report } } });
     });
     return () => page.unroute('**/status/tablets*');
   };

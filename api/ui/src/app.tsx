@@ -20,9 +20,9 @@ export function App() {
     let current = true;
     let timer: ReturnType<typeof setTimeout> | undefined;
     get<Self>('status/self').then(
-      (answer) => {
+      (response) => {
         if (!current) return;
-        self.value = answer.data;
+        self.value = response.data;
         refused.value = '';
         setFault(null);
       },

@@ -55,10 +55,10 @@ export function KeyMapPage() {
   const top = Math.max(0, Number(params.get('top')) || 0);
   const live = !params.get('end');
   const load = useLoad(async (signal) => {
-    const ask = (metric: string) => get<KeyMap>('keyviz/heatmap', {
+    const fetchMap = (metric: string) => get<KeyMap>('keyviz/heatmap', {
       metric, start: window.start, end: window.end, start_key: window.startKey, end_key: window.endKey, format: 'f32', rows: 256, cols: 360,
     }, signal);
-    return (await Promise.all([chosen, second].filter(Boolean).map(ask))).map((a) => a.data);
+    return (await Promise.all([chosen, second].filter(Boolean).map(fetchMap))).map((a) => a.data);
   }, [chosen, second, params.get('range'), params.get('start'), params.get('end'), window.startKey, window.endKey], live ? followMs : 0);
   const show = (w: Partial<Window>) => {
     const next = new URLSearchParams(params);

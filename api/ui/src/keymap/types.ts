@@ -19,7 +19,7 @@ export interface MapRow {
   border: string;
 }
 
-/** KeyMap is the answer of keyviz/heatmap. Times are in unix seconds. */
+/** KeyMap is the response of keyviz/heatmap. Times are in unix seconds. */
 export interface KeyMap {
   metric: string;
   unit: string;

@@ -1,14 +1,14 @@
 import { authorization, refused, tenant } from './session';
 
-/** ApiError is an answer with an error, or no answer; status is 0 then. */
+/** ApiError is a response with an error. Without a response, status is 0. */
 export class ApiError extends Error {
   constructor(readonly status: number, readonly type: string, message: string) {
     super(message);
   }
 }
 
-/** Answer is the data of a good answer, with the warnings beside it. */
-export interface Answer<T> {
+/** ApiResponse is the data and the warnings of a response without an error. */
+export interface ApiResponse<T> {
   data: T;
   warnings: string[];
   infos: string[];
@@ -29,7 +29,7 @@ function form(params: Params): URLSearchParams {
 /** send fetches a path of this server as the user who has logged in. */
 export async function send(path: string, init: RequestInit = {}): Promise<Response> {
   const headers = new Headers(init.headers);
-  // It keeps the browser's own dialog for passwords away.
+  // This header keeps the browser from opening its own log-in dialog.
   headers.set('X-Requested-With', 'halite');
   if (authorization.value) headers.set('Authorization', authorization.value);
   if (tenant.value) headers.set('X-Scope-OrgID', tenant.value);
@@ -58,29 +58,29 @@ async function errorOf(response: Response): Promise<ApiError> {
   return new ApiError(response.status, '', text.slice(0, 500) || `The server answered ${response.status}.`);
 }
 
-async function answerOf<T>(response: Response): Promise<Answer<T>> {
+async function parseResponse<T>(response: Response): Promise<ApiResponse<T>> {
   if (!response.ok) throw await errorOf(response);
   if (response.status === 204) return { data: undefined as T, warnings: [], infos: [] };
   const body = await response.json().catch(() => {
-    throw new ApiError(response.status, '', 'The answer is not JSON. A proxy may have answered instead of the server: reload the browser tab.');
+    throw new ApiError(response.status, '', 'The response is not JSON. A proxy may have answered instead of the server: reload the browser tab.');
   });
   return { data: body.data, warnings: body.warnings ?? [], infos: body.infos ?? [] };
 }
 
 /** get reads an endpoint below api/v1/. */
-export async function get<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<Answer<T>> {
+export async function get<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<ApiResponse<T>> {
   const query = form(params).toString();
-  return answerOf<T>(await send(`api/v1/${path}${query && '?' + query}`, { signal }));
+  return parseResponse<T>(await send(`api/v1/${path}${query && '?' + query}`, { signal }));
 }
 
 /** post sends a form to an endpoint below api/v1/. Queries go this way, because a URL has a limit. */
-export async function post<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<Answer<T>> {
-  return answerOf<T>(await send(`api/v1/${path}`, { method: 'POST', body: form(params), signal }));
+export async function post<T>(path: string, params: Params = {}, signal?: AbortSignal): Promise<ApiResponse<T>> {
+  return parseResponse<T>(await send(`api/v1/${path}`, { method: 'POST', body: form(params), signal }));
 }
 
 /** remove deletes what the parameters name. */
 export async function remove(path: string, params: Params): Promise<void> {
-  await answerOf(await send(`api/v1/${path}?${form(params)}`, { method: 'DELETE' }));
+  await parseResponse(await send(`api/v1/${path}?${form(params)}`, { method: 'DELETE' }));
 }
 
 /** text reads a path as text. */

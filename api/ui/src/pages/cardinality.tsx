@@ -22,7 +22,7 @@ interface Metric extends Counts {
   tooLarge?: boolean;
 }
 
-interface Answer {
+interface Report {
   day: string;
   total: Counts;
   days: (Counts & { day: string })[];
@@ -41,11 +41,11 @@ const orders: Record<string, string> = { series: 'series', new: 'new series', go
 /** Cardinality shows how many series metrics and labels have on a day, and which are new or gone. */
 export function Cardinality() {
   const p = route.value.params;
-  const asked = {
+  const params = {
     day: p.get('day') ?? '', metric: p.get('metric') ?? '', label: p.get('label') ?? '', by: orders[p.get('by') ?? ''] ? p.get('by')! : 'series',
     unread: p.get('unread') ?? '', days: 7, limit: Math.min(10000, Math.max(1, Number(p.get('limit')) || 20)),
   };
-  const load = useLoad(async (signal) => (await get<Answer>('status/cardinality', asked, signal)).data, [JSON.stringify(asked)]);
+  const load = useLoad(async (signal) => (await get<Report>('status/cardinality', params, signal)).data, [JSON.stringify(params)]);
   const d = load.data;
   const today = new Date().toISOString().slice(0, 10);
   return (
@@ -53,25 +53,25 @@ export function Cardinality() {
       <h1>Cardinality</h1>
       <p>Each combination of labels is a series. A new series had no sample on the day before. A gone series had one then, and has none on this day. Days are in UTC.</p>
       <div class="bar">
-        <label>Day <input type="date" max={today} value={asked.day || today} onChange={(e) => setParam('day', e.currentTarget.value)} /></label>
+        <label>Day <input type="date" max={today} value={params.day || today} onChange={(e) => setParam('day', e.currentTarget.value)} /></label>
         <label>Order
-          <select value={asked.by} onChange={(e) => setParam('by', e.currentTarget.value)}>
+          <select value={params.by} onChange={(e) => setParam('by', e.currentTarget.value)}>
             {Object.entries(orders).map(([id, title]) => <option key={id} value={id}>{title}</option>)}
           </select>
         </label>
         <label>Lines
-          <select value={String(asked.limit)} onChange={(e) => setParam('limit', e.currentTarget.value)}>
-            {[...new Set([10, 20, 50, 100, 1000, asked.limit])].sort((a, b) => a - b).map((n) => <option key={n} value={String(n)}>{n}</option>)}
+          <select value={String(params.limit)} onChange={(e) => setParam('limit', e.currentTarget.value)}>
+            {[...new Set([10, 20, 50, 100, 1000, params.limit])].sort((a, b) => a - b).map((n) => <option key={n} value={String(n)}>{n}</option>)}
           </select>
         </label>
-        <label><input type="checkbox" checked={asked.unread === 'true'} onChange={(e) => setParam('unread', e.currentTarget.checked ? 'true' : '')} /> Only metrics that no query has read</label>
+        <label><input type="checkbox" checked={params.unread === 'true'} onChange={(e) => setParam('unread', e.currentTarget.checked ? 'true' : '')} /> Only metrics that no query has read</label>
       </div>
-      <Chosen name="metric" value={asked.metric} />
-      <Chosen name="label" value={asked.label} />
+      <Chosen name="metric" value={params.metric} />
+      <Chosen name="label" value={params.label} />
       {load.error && <ErrorBox error={load.error} />}
       {!d && !load.error && <p class="quiet">Loading …</p>}
-      <div aria-busy={load.loading}>{d && <Counted d={d} metric={asked.metric} label={asked.label} />}</div>
-      {!asked.metric && !asked.label && <ActiveSeries limit={asked.limit} />}
+      <div aria-busy={load.loading}>{d && <Counted d={d} metric={params.metric} label={params.label} />}</div>
+      {!params.metric && !params.label && <ActiveSeries limit={params.limit} />}
     </>
   );
 }
@@ -87,7 +87,7 @@ function Chosen({ name, value }: { name: string; value: string }) {
   );
 }
 
-function Counted({ d, metric, label }: { d: Answer; metric: string; label: string }) {
+function Counted({ d, metric, label }: { d: Report; metric: string; label: string }) {
   const all = d.total.series;
   return (
     <>

@@ -18,7 +18,7 @@ interface Verdict {
   docs: string;
 }
 
-interface Answer {
+interface Report {
   ready: boolean;
   checkedMs: number;
   verdicts: Verdict[];
@@ -31,7 +31,7 @@ const classes: Record<string, string> = { critical: 'bad', warn: 'warn', info: '
 /** Doctor shows what the server finds wrong with itself, with evidence and advice. */
 export function Doctor() {
   const least = route.value.params.get('level') ?? '';
-  const load = useLoad(async (signal) => (await get<Answer>('status/doctor', {}, signal)).data, [], 60000);
+  const load = useLoad(async (signal) => (await get<Report>('status/doctor', {}, signal)).data, [], 60000);
   const d = load.data;
   const forbidden = load.error instanceof ApiError && load.error.status === 403;
   const rank = (v: Verdict) => levels.indexOf(v.level);

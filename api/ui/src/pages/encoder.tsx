@@ -45,12 +45,12 @@ export function Encoder() {
   const text = p.get('series') ?? '';
   const at = p.get('at') ?? '';
   const rules = p.get('rules') ?? '';
-  const asked = JSON.stringify({ series: text || example, time: at.trim(), rules: rules.trim() });
-  const [settled, setSettled] = useState(asked);
+  const input = JSON.stringify({ series: text || example, time: at.trim(), rules: rules.trim() });
+  const [settled, setSettled] = useState(input);
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(asked), settleMs);
+    const timer = setTimeout(() => setSettled(input), settleMs);
     return () => clearTimeout(timer);
-  }, [asked]);
+  }, [input]);
   const load = useLoad(async (signal) => (await post<Encoded>('status/encode_key', JSON.parse(settled), signal)).data, [settled]);
   return (
     <>

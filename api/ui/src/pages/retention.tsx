@@ -25,18 +25,18 @@ const tiers = ['raw', 'hours', 'days', 'histograms'];
 /** Retention shows what is kept how long, what other ages would free, and how far rollups and deletions are. */
 export function Retention() {
   const params = route.value.params;
-  const asked = Object.fromEntries(['rule', ...tiers].map((t) => [t, params.get(t) ?? '']));
-  const load = useLoad(async (signal) => (await get<{ costs: Cost[] }>('status/retention', asked, signal)).data.costs, [params.toString()]);
+  const chosen = Object.fromEntries(['rule', ...tiers].map((t) => [t, params.get(t) ?? '']));
+  const load = useLoad(async (signal) => (await get<{ costs: Cost[] }>('status/retention', chosen, signal)).data.costs, [params.toString()]);
   return (
     <>
       <h1>Retention, rollups, deletions</h1>
       <Progress />
       <h2>Ages</h2>
       <p>Samples older than the age of their tier are hidden at once and freed by the next sweep. 0 keeps them forever.</p>
-      <WhatIf asked={asked} rules={[...new Set((load.data ?? []).map((c) => c.pattern))]} />
+      <WhatIf chosen={chosen} rules={[...new Set((load.data ?? []).map((c) => c.pattern))]} />
       {load.error && <ErrorBox error={load.error} />}
       {!load.data && !load.error && <p class="quiet">Loading …</p>}
-      {load.data && <CostTable list={load.data} tries={tiers.some((t) => asked[t])} />}
+      {load.data && <CostTable list={load.data} tries={tiers.some((t) => chosen[t])} />}
     </>
   );
 }
@@ -60,9 +60,9 @@ function CostTable({ list, tries }: { list: Cost[]; tries: boolean }) {
   );
 }
 
-function WhatIf({ asked, rules }: { asked: Record<string, string>; rules: string[] }) {
-  const [ages, setAges] = useState(asked);
-  useEffect(() => setAges(asked), [JSON.stringify(asked)]);
+function WhatIf({ chosen, rules }: { chosen: Record<string, string>; rules: string[] }) {
+  const [ages, setAges] = useState(chosen);
+  useEffect(() => setAges(chosen), [JSON.stringify(chosen)]);
   const submit = (event: Event) => {
     event.preventDefault();
     setParams(new URLSearchParams(Object.entries(ages).filter(([, v]) => v)));

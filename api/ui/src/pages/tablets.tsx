@@ -74,8 +74,8 @@ export function Tablets() {
 const sum = (t: TableStatus, of: keyof Tablet) => t.tablets.reduce((s, x) => s + (x[of] as number), 0);
 
 function Tables({ tables, timesMs, endMs, range }: { tables: TableStatus[]; timesMs: number[]; endMs: number; range: number }) {
-  const asked = route.value.params.get('table');
-  const table = tables.find((t) => t.name === asked) ?? tables.find((t) => t.name === 'data');
+  const wanted = route.value.params.get('table');
+  const table = tables.find((t) => t.name === wanted) ?? tables.find((t) => t.name === 'data');
   const chosen = table?.name;
   const rows = (t: Tablet) => t.rowsRead + t.rowsWritten;
   const all = table ? sum(table, 'rowsRead') + sum(table, 'rowsWritten') : 0;

@@ -30,8 +30,8 @@ const orders: Record<string, string> = { time: 'total time', max_time: 'slowest 
 
 /** TopQueries shows what queries have cost since the start of the server, with the plan of the slowest run of each. */
 export function TopQueries({ block }: { block?: (b: Blocked) => void }) {
-  const asked = route.value.params.get('by') ?? '';
-  const by = orders[asked] ? asked : 'time';
+  const wanted = route.value.params.get('by') ?? '';
+  const by = orders[wanted] ? wanted : 'time';
   const load = useLoad(async (signal) =>
     (await get<{ queries: TopQuery[]; forgotten: number }>('status/top_queries', { by, limit: 100 }, signal)).data, [by], 10000);
   const d = load.data;

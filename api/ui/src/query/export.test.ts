@@ -3,7 +3,7 @@ import type { Outcome, Result } from './types';
 
 vi.stubGlobal('location', { hash: '' });
 vi.stubGlobal('addEventListener', () => {});
-const { answerOf, csvRows } = await import('./export');
+const { jsonOf, csvRows } = await import('./export');
 
 const outcome = (expr: string, result?: Result): Outcome => ({ name: '', expr, result, warnings: [], infos: [], tookMs: 1 });
 const zero = '1970-01-01T00:00:00.000Z';
@@ -31,7 +31,7 @@ test('a string is itself', () => {
 });
 
 test('JSON says why an expression has no result', () => {
-  expect(answerOf({ ...outcome('sum('), error: new Error('parse error') })).toEqual({ query: 'sum(', error: 'parse error' });
-  expect(answerOf({ ...outcome('1', { resultType: 'scalar', result: [0, '1'] }), warnings: ['w'] }))
+  expect(jsonOf({ ...outcome('sum('), error: new Error('parse error') })).toEqual({ query: 'sum(', error: 'parse error' });
+  expect(jsonOf({ ...outcome('1', { resultType: 'scalar', result: [0, '1'] }), warnings: ['w'] }))
     .toEqual({ query: '1', warnings: ['w'], resultType: 'scalar', result: [0, '1'] });
 });

@@ -3,19 +3,19 @@ import { sampleOf } from '../lib/format';
 import { seriesOf } from './run';
 import type { Outcome, Series } from './types';
 
-/** exportJSON hands the answers to the user as they came, with errors and warnings. */
+/** exportJSON downloads the results as the server sent them, with errors and warnings. */
 export function exportJSON(outcomes: Outcome[]): void {
-  download('query.json', 'application/json', JSON.stringify(outcomes.map(answerOf), null, 1));
+  download('query.json', 'application/json', JSON.stringify(outcomes.map(jsonOf), null, 1));
 }
 
-export function answerOf(o: Outcome): Record<string, unknown> {
+export function jsonOf(o: Outcome): Record<string, unknown> {
   return {
     query: o.expr, ...(o.error && { error: o.error.message }),
     ...(o.warnings.length > 0 && { warnings: o.warnings }), ...(o.infos.length > 0 && { infos: o.infos }), ...o.result,
   };
 }
 
-/** exportCSV hands out one line for each sample, with a column for each label. */
+/** exportCSV downloads one line for each sample, with a column for each label. */
 export function exportCSV(outcomes: Outcome[]): void {
   download('query.csv', 'text/csv', csv(csvRows(outcomes)));
 }

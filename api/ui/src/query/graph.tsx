@@ -63,8 +63,8 @@ function useMarks(outcomes: Outcome[], span: Span, wanted: boolean): Mark[] {
     if (!wanted) return noMarks;
     const marks: Mark[] = [];
     for (const o of outcomes) {
-      const answer = await get<ExemplarSeries[]>('query_exemplars', { query: o.expr, start: span.start, end: span.end }, signal);
-      for (const s of answer.data) {
+      const response = await get<ExemplarSeries[]>('query_exemplars', { query: o.expr, start: span.start, end: span.end }, signal);
+      for (const s of response.data) {
         for (const e of s.exemplars) marks.push({ at: e.timestamp, value: sampleOf(e.value), text: seriesText(e.labels) });
       }
     }

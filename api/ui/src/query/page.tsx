@@ -27,10 +27,10 @@ export function QueryPage() {
   if (!tabs.some((t) => t.id === state.tab)) state.tab = 'graph';
   const [texts, setTexts] = useState(state.exprs);
   const [runs, setRuns] = useState(0);
-  const [answered, setAnswered] = useState(false);
-  const asking = state.exprs.some((e) => e.trim());
-  const asked = JSON.stringify(state.exprs);
-  useEffect(() => setTexts(state.exprs), [asked]);
+  const [painted, setPainted] = useState(false);
+  const hasExpr = state.exprs.some((e) => e.trim());
+  const key = JSON.stringify(state.exprs);
+  useEffect(() => setTexts(state.exprs), [key]);
   const run = () => {
     remember(texts);
     changeState({ exprs: texts });
@@ -53,7 +53,7 @@ export function QueryPage() {
           <div class="expr" key={n}>
             {texts.length > 1 && <span class="name">{letterOf(n)}</span>}
             <Editor label={`Expression ${n + 1}`} value={text} change={(t) => setText(n, t)} run={run}
-              defer={asking && !answered} />
+              defer={hasExpr && !painted} />
             {texts.length > 1 && <button type="button" onClick={() => drop(n)} aria-label={`Remove expression ${n + 1}`}>✕</button>}
           </div>
         ))}
@@ -66,7 +66,7 @@ export function QueryPage() {
       <TimeBar state={state} />
       <Tabs label="Views of the result" panel="result" active={state.tab} choose={(tab) => changeState({ tab: tab as Tab })} tabs={tabs} />
       <TabPanel panel="result" active={state.tab}>
-        {asking ? <View state={state} runs={runs} answered={() => setAnswered(true)} /> : <Hint />}
+        {hasExpr ? <View state={state} runs={runs} onPainted={() => setPainted(true)} /> : <Hint />}
       </TabPanel>
     </>
   );
@@ -88,8 +88,8 @@ function Hint() {
   return <p class="quiet">Type an expression and press Enter. Ctrl+Space completes names. Shift+Enter begins a new line.</p>;
 }
 
-/** View shows the results. It calls answered once they are painted, so that the editor does not delay them. */
-function View({ state, runs, answered }: { state: QueryState; runs: number; answered: () => void }) {
+/** View shows the results. It calls onPainted once they are painted, so that the editor does not delay them. */
+function View({ state, runs, onPainted }: { state: QueryState; runs: number; onPainted: () => void }) {
   const { exprs, tab, rangeSeconds, endMs, stepSeconds } = state;
   const load = useLoad(async (signal) => {
     const span = spanOf(state, Date.now());
@@ -103,7 +103,7 @@ function View({ state, runs, answered }: { state: QueryState; runs: number; answ
   }, [JSON.stringify(exprs), tab, rangeSeconds, endMs, stepSeconds, runs]);
   const settled = !!load.error || !!load.data;
   useEffect(() => {
-    if (settled) answered();
+    if (settled) onPainted();
   }, [settled]);
   if (load.error) return <ErrorBox error={load.error} />;
   if (!load.data || load.data.tab !== tab) return <p class="quiet">Evaluating …</p>;

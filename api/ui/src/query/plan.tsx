@@ -46,11 +46,11 @@ export function PlanView({ exprs, span, runs }: { exprs: string[]; span: Span; r
 function OnePlan({ name, expr, span, runs }: { name: string; expr: string; span: Span; runs: number }) {
   const load = useLoad(async (signal) => {
     // A range query refuses a range vector, so its plan is that of an instant query.
-    const asked = expr.trim().endsWith(']') ? { query: expr, time: span.end } : { query: expr, start: span.start, end: span.end, step: span.step };
-    const plan = (await post<Plan>('explain', asked, signal)).data;
+    const params = expr.trim().endsWith(']') ? { query: expr, time: span.end } : { query: expr, start: span.start, end: span.end, step: span.step };
+    const plan = (await post<Plan>('explain', params, signal)).data;
     // If the result cache had the whole result, nothing was evaluated and there is no tree.
     const cached = plan.operators.length === 0 && plan.cache.outcome === 'hit';
-    return { cached, plan: cached ? (await post<Plan>('explain', { ...asked, nocache: '1' }, signal)).data : plan };
+    return { cached, plan: cached ? (await post<Plan>('explain', { ...params, nocache: '1' }, signal)).data : plan };
   }, [expr, span.start, span.end, span.step, runs]);
   const p = load.data?.plan;
   return (

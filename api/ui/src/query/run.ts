@@ -31,8 +31,8 @@ export function named(exprs: string[]): Named[] {
 async function run({ name, expr }: Named, path: string, params: Record<string, string | number>, signal: AbortSignal): Promise<Outcome> {
   const began = performance.now();
   try {
-    const answer = await post<Result>(path, params, signal);
-    return { name, expr, result: answer.data, warnings: answer.warnings, infos: answer.infos, tookMs: performance.now() - began };
+    const response = await post<Result>(path, params, signal);
+    return { name, expr, result: response.data, warnings: response.warnings, infos: response.infos, tookMs: performance.now() - began };
   } catch (error) {
     if (signal.aborted) throw error;
     return { name, expr, error: error as Error, warnings: [], infos: [], tookMs: performance.now() - began };

@@ -37,6 +37,6 @@ export interface Outcome {
   error?: Error;
   warnings: string[];
   infos: string[];
-  /** tookMs is the time until the answer arrived. */
+  /** tookMs is the time until the response arrived. */
   tookMs: number;
 }
