@@ -269,7 +269,7 @@ func checkImport(t *testing.T, path, pkg, target string, floor int, external boo
 	}
 }
 
-// importsEngine reports whether target belongs to an engine that pkg is no part of.
+// importsEngine reports whether target belongs to an engine without pkg.
 func importsEngine(pkg, target string) bool {
 	return slices.ContainsFunc(engines, func(engine string) bool { return within(target, engine) && !within(pkg, engine) })
 }

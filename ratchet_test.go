@@ -220,7 +220,7 @@ func TestKnots(t *testing.T) {
 	}
 }
 
-// TestLargestKnot checks the algorithm on a graph whose answer is plain.
+// TestLargestKnot checks the algorithm on a graph whose response is plain.
 func TestLargestKnot(t *testing.T) {
 	graph := map[string][]string{"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
 	knot := largestKnot(graph)

@@ -96,7 +96,7 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// code sends a request with a token, and reports whether the answer is a refusal with that code.
+// code sends a request with a token, and reports whether the response is a refusal with that code.
 func (f *fixture) code(t *testing.T, method, path, token string, code int) bool {
 	t.Helper()
 	r := httptest.NewRequest(method, path, nil)
@@ -114,23 +114,23 @@ func (f *fixture) code(t *testing.T, method, path, token string, code int) bool 
 			require.Contains(t, w.Body.String(), fmt.Sprintf(`"code":%d,"message":"`, code))
 			return true
 		}
-		var answer struct {
+		var response struct {
 			Status, ErrorType, Error, Message string
 			Code                              any
 		}
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer), w.Body)
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response), w.Body)
 		switch strings.TrimPrefix(path, influx.Prefix) {
 		case "/write", "/api/v2/write", "/query": // of InfluxDB
-			require.NotEmpty(t, answer.Error+answer.Message)
+			require.NotEmpty(t, response.Error+response.Message)
 			return true
-		case "/v1/metrics", "/api/v1/otlp/v1/metrics":
-			require.EqualValues(t, map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied}[code], answer.Code)
-			require.NotEmpty(t, answer.Message)
+		case "/v1/metrics", "/api/v1/otlp/v1/metrics", "/otlp/v1/metrics", "/opentelemetry/v1/metrics":
+			require.EqualValues(t, map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied}[code], response.Code)
+			require.NotEmpty(t, response.Message)
 			return true
 		}
-		require.Equal(t, "error", answer.Status)
-		require.Equal(t, map[int]string{401: "unauthorized", 403: "forbidden"}[code], answer.ErrorType)
-		require.NotEmpty(t, answer.Error)
+		require.Equal(t, "error", response.Status)
+		require.Equal(t, map[int]string{401: "unauthorized", 403: "forbidden"}[code], response.ErrorType)
+		require.NotEmpty(t, response.Error)
 	}
 	return true
 }
@@ -159,7 +159,8 @@ func TestRestrictedDeletions(t *testing.T) {
 	deleter := &fakeDeleter{}
 	f := guarded(t, func(o *Options) { o.Deleter = deleter })
 	f.code(t, http.MethodPost, "/api/v1/admin/tsdb/delete_series?match[]=up&match[]=x", "partadmin", 0)
-	require.Equal(t, `{__name__="up",job="node"} or {__name__="x",job="node"}`, tombstone.SelectorsText(deleter.asked[0].Selectors))
+	require.Equal(t, `{__name__="up",job="node"} or {__name__="x",job="node"}`,
+		tombstone.SelectorsText(deleter.requests[0].Selectors))
 }
 
 // TestSecurityTable compares the table of docs/security.md with the routes.

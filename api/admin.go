@@ -57,7 +57,7 @@ func (s *Server) flush(r *http.Request) (reply, *apiError) {
 }
 
 // snapshot answers /api/v1/admin/tsdb/snapshot. It refuses skip_head=true, because tables without their log do not open. With
-// report=true the answer has all fields of Snapshot. Otherwise it has only the name, as in Prometheus.
+// report=true the response has all fields of Snapshot. Otherwise it has only the name, as in Prometheus.
 func (s *Server) snapshot(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
@@ -116,10 +116,10 @@ func (s *Server) changeQueryRules(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
 		return reply{}, aerr
 	}
-	return answerStatus(s.inspect().ChangeQueryRules)(r)
+	return statusEndpoint(s.inspect().ChangeQueryRules)(r)
 }
 
-// aliasItem is an alias in an answer.
+// aliasItem is an alias in a response.
 type aliasItem struct {
 	aliases.Alias
 	Configured bool `json:"configured"`
@@ -351,7 +351,7 @@ type tableBytes struct {
 	After  uint64 `json:"bytesAfter"`
 }
 
-// cleanTombstones answers /api/v1/admin/tsdb/clean_tombstones. With report=true the answer reports the result. Otherwise it is
+// cleanTombstones answers /api/v1/admin/tsdb/clean_tombstones. With report=true the response reports the result. Otherwise it is
 // empty, as in Prometheus.
 func (s *Server) cleanTombstones(r *http.Request) (reply, *apiError) {
 	if aerr := s.allowAdmin(); aerr != nil {
@@ -412,7 +412,7 @@ func (s *Server) deletions(*http.Request) (reply, *apiError) {
 	if s.opts.Deletions != nil {
 		status = s.opts.Deletions()
 	}
-	answer := struct {
+	response := struct {
 		Deletions []pendingDeletion `json:"deletions"`
 		Cleaning  *cleaningProgress `json:"cleaning"` // null if this server does not clean
 	}{Deletions: []pendingDeletion{}}
@@ -430,13 +430,13 @@ func (s *Server) deletions(*http.Request) (reply, *apiError) {
 		for _, matchers := range t.Selectors {
 			d.Selectors = append(d.Selectors, tombstone.SelectorsText([][]*labels.Matcher{matchers}))
 		}
-		answer.Deletions = append(answer.Deletions, d)
+		response.Deletions = append(response.Deletions, d)
 	}
 	if c := status.Cleaning; c != nil {
 		began := c.Began.UTC().Format(time.RFC3339Nano)
-		answer.Cleaning = &cleaningProgress{began, c.Deletions, c.RowsRead, c.RowsRewritten, c.RowsRemoved}
+		response.Cleaning = &cleaningProgress{began, c.Deletions, c.RowsRead, c.RowsRewritten, c.RowsRemoved}
 	}
-	return document(answer)
+	return document(response)
 }
 
 // allowTenants refuses requests unless the admin API is enabled and the server has tenants.

@@ -58,20 +58,20 @@ func TestAliases(t *testing.T) {
 		w = s.send(http.MethodDelete, fmt.Sprintf("/api/query?start=%d&m=sum:%s{host=web02}", otsdbStart, name), "")
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		want := `{__name__=~"mem|memory",host!="",host=~"web01|web02",_rollup_interval="",_rollup_aggregator="",_aggregate=""}`
-		require.Equal(t, want, tombstone.SelectorsText(s.deleted.asked[n].Selectors))
+		require.Equal(t, want, tombstone.SelectorsText(s.deleted.requests[n].Selectors))
 	}
 	// The series of a selector with explicit tags, or of a tsuid, are deleted one by one.
 	w = s.send(http.MethodPost, "/api/query", fmt.Sprintf(`{"start":%d,"delete":true,"queries":[{"aggregator":"none",
 		"metric":"memory","explicitTags":true,"tags":{"host":"*","dc":"*"}}]}`, otsdbStart))
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
 	require.Equal(t, `{__name__=~"mem|memory",dc="sjc",host=~"web01|web02"}`,
-		tombstone.SelectorsText(s.deleted.asked[2].Selectors))
+		tombstone.SelectorsText(s.deleted.requests[2].Selectors))
 	change("DELETE", "kind=label_value&label=host&old=web01", 204, "")
 	s.send(http.MethodPost, "/api/v1/admin/aliases?kind=label_value&label=host&old=web09&new=web01", "")
 	w = s.send(http.MethodDelete, fmt.Sprintf("/api/query?start=%d&m=sum:memory", otsdbStart), "", "Authorization", "part")
 	require.Equal(t, http.StatusBadRequest, w.Code, w.Body)
 	require.Contains(t, w.Body.String(), "the token restricts labels that aliases rename")
-	require.Len(t, s.deleted.asked, 3)
+	require.Len(t, s.deleted.requests, 3)
 	s.send(http.MethodDelete, "/api/v1/admin/aliases?kind=label_value&label=host&old=web09", "")
 	change("DELETE", "kind=metric&old=mem", 204, "")
 	change("DELETE", "kind=metric&old=mem", 404, "has no alias")

@@ -25,7 +25,7 @@ func newClient(t *testing.T) v1.API {
 	return v1.NewAPI(c)
 }
 
-// TestGoClientQueries sends the queries of Prometheus' client and reads the answers with it.
+// TestGoClientQueries sends the queries of Prometheus' client and reads the responses with it.
 func TestGoClientQueries(t *testing.T) {
 	ctx, c := context.Background(), newClient(t)
 	start, end := time.Unix(comparison.Start, 0), time.Unix(comparison.End, 0)
@@ -68,7 +68,7 @@ func TestGoClientQueries(t *testing.T) {
 	require.Equal(t, `"sum by (job) (up)"`, text) // the client leaves it as JSON
 }
 
-// TestGoClientStatus: Prometheus' client can read the answers to all its other calls.
+// TestGoClientStatus: Prometheus' client can read the responses to all its other calls.
 func TestGoClientStatus(t *testing.T) {
 	ctx, c := context.Background(), newClient(t)
 	for name, call := range map[string]func() (any, error){

@@ -84,8 +84,8 @@ func (b blocked) Querier(mintMs, maxtMs int64) (promstorage.Querier, error) {
 	return b.SampleAndChunkQueryable.Querier(mintMs, maxtMs)
 }
 
-// TestHealthBesideQueries: the server answers health and metrics even if all query slots are in use.
-func TestHealthBesideQueries(t *testing.T) {
+// TestHealthDuringQueries: the server answers health and metrics even if all query slots are in use.
+func TestHealthDuringQueries(t *testing.T) {
 	leave := make(chan struct{})
 	f := newFixture(t, func(o *Options) {
 		var err error

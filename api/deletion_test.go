@@ -19,13 +19,13 @@ import (
 )
 
 type fakeDeleter struct {
-	asked []deletion.Request
-	clean int
-	err   error
+	requests []deletion.Request
+	clean    int
+	err      error
 }
 
 func (f *fakeDeleter) DeleteSeries(_ context.Context, d deletion.Request) (int, error) {
-	f.asked = append(f.asked, d)
+	f.requests = append(f.requests, d)
 	return 1, f.err
 }
 
@@ -47,30 +47,30 @@ func TestDeleteSeriesParameters(t *testing.T) {
 	w := f.post(path+"?match[]=up&match[]=%7Bjob%3D%22x%22%7D&start=1700000000.123&end=2023-11-14T22:13:21.456Z", "")
 	require.Equal(t, http.StatusNoContent, w.Code)
 	require.Empty(t, w.Body.String())
-	d := deleter.asked[0]
+	d := deleter.requests[0]
 	require.Equal(t, `{__name__="up"} or {job="x"}`, tombstone.SelectorsText(d.Selectors))
 	require.EqualValues(t, 1_700_000_000_123, d.FromMs)
 	require.EqualValues(t, 1_700_000_001_456, d.ToMs)
 	require.False(t, d.Everything)
 
 	require.Equal(t, http.StatusNoContent, f.post(path+"?match[]=up&all=true", "").Code)
-	require.True(t, deleter.asked[1].Everything)
-	require.Negative(t, deleter.asked[1].FromMs)
-	require.Greater(t, deleter.asked[1].ToMs, int64(1e15))
+	require.True(t, deleter.requests[1].Everything)
+	require.Negative(t, deleter.requests[1].FromMs)
+	require.Greater(t, deleter.requests[1].ToMs, int64(1e15))
 
 	w = f.post(path+"?match[]=up&dry_run=1", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.JSONEq(t, `{"status":"success","data":{"series":1,"samples":20,"bytes":300,
 		"rollupHours":5,"rollupDays":2,"rollupsCut":1}}`, body(t, w))
-	require.Len(t, deleter.asked, 2)
+	require.Len(t, deleter.requests, 2)
 
 	w = f.post(path+"?match[]=up&report=1", "")
 	require.Equal(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), `"series":`)
-	require.Len(t, deleter.asked, 3)
+	require.Len(t, deleter.requests, 3)
 }
 
-// TestListDeletions pins the answer of /api/v1/admin/tsdb/deletions.
+// TestListDeletions pins the response of /api/v1/admin/tsdb/deletions.
 func TestListDeletions(t *testing.T) {
 	var status deletion.Status
 	f := newFixture(t, func(o *Options) {
@@ -123,7 +123,7 @@ func TestBadDeletions(t *testing.T) {
 		require.Contains(t, w.Body.String(), `"errorType":"bad_data"`, target)
 		require.Contains(t, w.Body.String(), want, target)
 	}
-	require.Empty(t, deleter.asked)
+	require.Empty(t, deleter.requests)
 	for _, c := range []struct {
 		err  error
 		code int

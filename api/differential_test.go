@@ -12,7 +12,7 @@ import (
 )
 
 // TestLikePrometheus sends the requests of the comparison to the whole database: first with all samples in the head, then in
-// the tables. The answers must equal the recorded answers of Prometheus.
+// the tables. The responses must equal the recorded responses of Prometheus.
 func TestLikePrometheus(t *testing.T) {
 	b, err := os.ReadFile("testdata/prometheus.json")
 	require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"halite/storage/tenants"
 )
 
-// TestDoctor: the answer is the report. On a server with tenants, the scope read does not suffice.
+// TestDoctor: the response is the report. On a server with tenants, the scope read does not suffice.
 func TestDoctor(t *testing.T) {
 	const path = "/api/v1/status/doctor"
 	var fail error

@@ -321,7 +321,7 @@ func TestAdmin(t *testing.T) {
 	}
 }
 
-// TestSnapshot pins the answers in Prometheus's form, and the report for tsdb backup.
+// TestSnapshot pins the responses in Prometheus's form, and the report for tsdb backup.
 func TestSnapshot(t *testing.T) {
 	var err error
 	f := newFixture(t, func(o *Options) {
@@ -365,23 +365,23 @@ func TestNoBackends(t *testing.T) {
 
 // TestFeatures checks that the server has the features that it lists.
 func TestFeatures(t *testing.T) {
-	var answer struct{ Data map[string]map[string]bool }
+	var response struct{ Data map[string]map[string]bool }
 	f := newFixture(t, func(o *Options) {
 		o.AdminAPI, o.OTLP = true, func() otlp.Options { return otlp.Options{StoreDelta: true} }
 	})
-	require.NoError(t, json.Unmarshal(f.get("/api/v1/features").Body.Bytes(), &answer))
-	require.True(t, answer.Data["api"]["admin"])
-	require.False(t, answer.Data["api"]["lifecycle"])
-	require.True(t, answer.Data["api"]["otlp_write_receiver"])
-	require.Equal(t, map[string]bool{"delta_conversion": false, "native_delta_ingestion": true}, answer.Data["otlp_receiver"])
-	require.True(t, answer.Data["promql_operators"]["topk"])
-	for name, has := range answer.Data["promql_functions"] {
+	require.NoError(t, json.Unmarshal(f.get("/api/v1/features").Body.Bytes(), &response))
+	require.True(t, response.Data["api"]["admin"])
+	require.False(t, response.Data["api"]["lifecycle"])
+	require.True(t, response.Data["api"]["otlp_write_receiver"])
+	require.Equal(t, map[string]bool{"delta_conversion": false, "native_delta_ingestion": true}, response.Data["otlp_receiver"])
+	require.True(t, response.Data["promql_operators"]["topk"])
+	for name, has := range response.Data["promql_functions"] {
 		_, err := f.opts.Engine.Parse(name + "()")
 		missing := err != nil && (strings.Contains(err.Error(), "is not enabled") || strings.Contains(err.Error(), "unknown function"))
 		require.Equal(t, has, !missing, "%s: %v", name, err)
 	}
-	require.False(t, answer.Data["promql_functions"]["info"])
-	require.True(t, answer.Data["promql_functions"]["rate"])
+	require.False(t, response.Data["promql_functions"]["info"])
+	require.True(t, response.Data["promql_functions"]["rate"])
 }
 
 // TestTargetMetadata: a target has the metadata of the metrics with its job and instance.

@@ -161,7 +161,7 @@ func explanation(e *query.Explain) explanationData {
 	return d
 }
 
-// explain answers /api/v1/explain. It evaluates like query_range, or like query if there is no start, end or step. The answer
+// explain answers /api/v1/explain. It evaluates like query_range, or like query if there is no start, end or step. The response
 // describes the evaluation and omits the result. With match[] it describes the selection of a look-up or a read instead.
 func (s *Server) explain(r *http.Request) (reply, *apiError) {
 	if r.FormValue("query") == "" && (r.FormValue("of") != "" || len(r.Form["match[]"]) > 0) {
@@ -224,7 +224,7 @@ func selectionResults() map[string]index.ResultKind {
 	}
 }
 
-// Answers that read samples.
+// Responses that read samples.
 const (
 	ofRead     = "read"
 	ofFederate = "federate"

@@ -83,8 +83,8 @@ func TestExplain(t *testing.T) {
 		}
 		w := send(h, method, "/api/v1/explain?"+v.Encode(), "")
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		answer := struct{ Data *plan }{&p}
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+		response := struct{ Data *plan }{&p}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
 		return p
 	}
 	const hour = 3_600_000
@@ -129,8 +129,8 @@ func TestExplain(t *testing.T) {
 	require.Empty(t, p.Engine, "operators evaluate it once")
 }
 
-// TestExplainBesideTheResult: explain=1 adds the plan to the ordinary answer.
-func TestExplainBesideTheResult(t *testing.T) {
+// TestExplainWithResult: explain=1 adds the plan to the ordinary response.
+func TestExplainWithResult(t *testing.T) {
 	s := newStack(t)
 	end := steady(t, s)
 	h := s.Handler()
@@ -170,20 +170,20 @@ var unbounded = query.Options{
 func awaitActive(t *testing.T, h http.Handler) (id string) {
 	t.Helper()
 	require.Eventually(t, func() bool {
-		var answer struct {
+		var response struct {
 			Data []struct {
 				ID, Query, Kind  string
 				Start, End, Step int64
 				Waiting          bool
 			}
 		}
-		require.NoError(t, json.Unmarshal(send(h, "GET", "/api/v1/status/active_queries", "").Body.Bytes(), &answer))
-		if len(answer.Data) != 1 || answer.Data[0].Waiting {
+		require.NoError(t, json.Unmarshal(send(h, "GET", "/api/v1/status/active_queries", "").Body.Bytes(), &response))
+		if len(response.Data) != 1 || response.Data[0].Waiting {
 			return false
 		}
-		require.Equal(t, endless, answer.Data[0].Query)
-		require.Equal(t, "instant", answer.Data[0].Kind)
-		id = answer.Data[0].ID
+		require.Equal(t, endless, response.Data[0].Query)
+		require.Equal(t, "instant", response.Data[0].Kind)
+		id = response.Data[0].ID
 		return true
 	}, time.Minute, time.Millisecond)
 	return id
@@ -222,7 +222,7 @@ func TestDisconnect(t *testing.T) {
 	defer server.Close()
 	ctx, leave := context.WithCancel(t.Context())
 	defer leave()
-	ask := func(ctx context.Context, expr string) (*http.Response, error) {
+	get := func(ctx context.Context, expr string) (*http.Response, error) {
 		body := url.Values{"query": {expr}, "time": {seconds(end)}}.Encode()
 		r, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL+"/api/v1/query", strings.NewReader(body))
 		require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestDisconnect(t *testing.T) {
 	}
 	left := make(chan error)
 	go func() {
-		_, err := ask(ctx, endless)
+		_, err := get(ctx, endless)
 		left <- err
 	}()
 	awaitActive(t, server.Config.Handler)
@@ -241,7 +241,7 @@ func TestDisconnect(t *testing.T) {
 	awaitNone(t, server.Config.Handler)
 	t.Logf("the evaluation had ended %s after its client left", time.Since(began))
 	// The only slot is free again.
-	res, err := ask(t.Context(), "1")
+	res, err := get(t.Context(), "1")
 	require.NoError(t, err)
 	defer res.Body.Close()
 	b, err := io.ReadAll(res.Body)
@@ -279,8 +279,8 @@ func TestExplainSelections(t *testing.T) {
 		}
 		w := send(h, "POST", "/api/v1/explain", v.Encode())
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		answer := struct{ Data *selection }{&p}
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+		response := struct{ Data *selection }{&p}
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
 		require.NotEmpty(t, p.ClassReason)
 		return p
 	}

@@ -110,6 +110,37 @@ func TestImportLines(t *testing.T) {
 	require.Contains(t, w.Body.String(), "unexpected EOF")
 }
 
+// TestMalformedImports ends bodies of any size once most of their lines are malformed. Bodies with more valid samples continue.
+func TestMalformedImports(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	nowMs := comparison.Now().UnixMilli()
+	last := fmt.Sprintf(`{"metric":{"__name__":"last"},"values":[1],"timestamps":[%d]}`, nowMs)
+	bad := strings.Repeat("{\n", api.DefaultBadLinesMax+1) + strings.Repeat("\n", 2<<20) // so the last line is in another piece
+	for _, path := range []string{api.ImportPath, api.ImportCSVPath + "?format=1:label:a,2:metric:m"} {
+		w := s.send(path, bad+last)
+		require.Equal(t, http.StatusBadRequest, w.Code)
+		require.Contains(t, w.Body.String(), "more than 100000 lines are malformed (ingest.max-bad-lines)")
+		require.Contains(t, w.Body.String(), "first: line ")
+	}
+	require.NotContains(t, s.query(t, "last"), `"1"`)
+
+	var valid strings.Builder
+	const samples = 1000
+	for n := range 2 * api.DefaultBadLinesMax / samples {
+		times := make([]string, samples)
+		for i := range times {
+			times[i] = fmt.Sprint(nowMs - int64(i))
+		}
+		fmt.Fprintf(&valid, `{"metric":{"__name__":"valid","n":"%d"},"values":[0%s],"timestamps":[%s]}`+"\n", n,
+			strings.Repeat(",0", samples-1), strings.Join(times, ","))
+	}
+	w := s.send(api.ImportPath, valid.String()+bad+last)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, w.Body.String(), "100001 of 300002 samples rejected")
+	require.Contains(t, s.query(t, "last"), `"1"`)
+}
+
 // TestExportCSV exports rows and imports them into another store. Rows have no native histograms.
 func TestExportCSV(t *testing.T) {
 	t.Parallel()
@@ -126,8 +157,8 @@ func TestExportCSV(t *testing.T) {
 	from.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, api.ExportCSVPath+"?"+params.Encode(), nil))
 	require.Equal(t, "4", w.Result().Trailer.Get("X-Omitted-Histograms"))
 	require.Equal(t, 1+8, strings.Count(w.Body.String(), "\n"))
-	answer := to.send(api.ImportCSVPath, w.Body.String())
-	require.Equal(t, http.StatusNoContent, answer.Code, answer.Body)
+	response := to.send(api.ImportCSVPath, w.Body.String())
+	require.Equal(t, http.StatusNoContent, response.Code, response.Body)
 	require.Equal(t, from.export(t, api.ExportCSVPath, params), to.export(t, api.ExportCSVPath, params))
 	params.Del("format")
 	w = httptest.NewRecorder()

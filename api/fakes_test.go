@@ -38,11 +38,11 @@ load 15s
 	{"utf8.metric", "label with space"="ü<&>"} 7x40
 `
 
-// fakeWriter records its input and gives a preset answer.
+// fakeWriter records its input and gives a preset response.
 type fakeWriter struct {
-	mu     sync.Mutex
-	bodies [][]byte
-	answer func(body []byte) (ingest.Result, error)
+	mu       sync.Mutex
+	bodies   [][]byte
+	response func(body []byte) (ingest.Result, error)
 }
 
 // Write records a body, or the keys of the series that Parse adds.
@@ -62,7 +62,7 @@ func (f *fakeWriter) Write(_ context.Context, in ingest.Input) (ingest.Result, e
 	f.mu.Lock()
 	f.bodies = append(f.bodies, slices.Clone(body))
 	f.mu.Unlock()
-	return f.answer(body)
+	return f.response(body)
 }
 
 // last is the body of the newest request, never nil.
@@ -205,7 +205,7 @@ func newFixture(t testing.TB, change func(*Options)) *fixture {
 	engine, err := query.New(query.Options{Queryable: store, QueryBytesMax: 1 << 20})
 	require.NoError(t, err)
 	f := &fixture{
-		writer: &fakeWriter{answer: func([]byte) (ingest.Result, error) {
+		writer: &fakeWriter{response: func([]byte) (ingest.Result, error) {
 			return ingest.Result{Accepted: 3}, nil
 		}},
 		registry: prometheus.NewRegistry(),
@@ -263,7 +263,7 @@ func (f *fixture) metric(t testing.TB, name string, want map[string]string) floa
 	return math.NaN()
 }
 
-// body reads an answer's body.
+// body reads a response's body.
 func body(t testing.TB, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	b, err := io.ReadAll(w.Result().Body)

@@ -66,7 +66,7 @@ func (s *Server) federate(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, aerr.err.Error(), aerr.code())
 		return
 	}
-	budget.sending(netlimit.AnswerOf(r.Context()))
+	budget.sending(netlimit.ResponseOf(r.Context()))
 	format := expfmt.NegotiateAccept(r.Header,
 		expfmt.NewFormat(expfmt.TypeProtoDelim), expfmt.NewFormat(expfmt.TypeProtoText),
 		expfmt.NewFormat(expfmt.TypeProtoCompact), expfmt.NewFormat(expfmt.TypeTextPlain))

@@ -71,14 +71,14 @@ utf8_metric{label_dotted="ü",instance=""} 7 360000
 // TestFederateFormats: clients that accept UTF-8 names get them, and scrapers get protobuf.
 func TestFederateFormats(t *testing.T) {
 	f := newFederation(t, nil)
-	ask := func(accept string) *httptest.ResponseRecorder {
+	get := func(accept string) *httptest.ResponseRecorder {
 		r := httptest.NewRequest(http.MethodGet, selecting(`{"utf8.metric"}`, "odd"), nil)
 		r.Header.Set("Accept", accept)
 		return f.do(r)
 	}
-	require.Contains(t, body(t, ask("text/plain;version=1.0.0;escaping=allow-utf-8")),
+	require.Contains(t, body(t, get("text/plain;version=1.0.0;escaping=allow-utf-8")),
 		`{"utf8.metric","label.dotted"="ü",instance=""} 7 360000`)
-	w := ask("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;escaping=allow-utf-8")
+	w := get("application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;escaping=allow-utf-8")
 	families := bytes.NewReader(w.Body.Bytes())
 	var odd, dotted dto.MetricFamily
 	require.NoError(t, protodelim.UnmarshalFrom(families, &odd))

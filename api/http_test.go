@@ -94,7 +94,7 @@ func TestRefusing(t *testing.T) {
 	require.Equal(t, http.StatusOK, f.get("/-/ready").Code)
 }
 
-// TestMethods checks that an answer to a wrong method lists the right ones, and that unknown paths below /api/ get 404 in JSON.
+// TestMethods checks that a response to a wrong method lists the right ones, and that unknown paths below /api/ get 404 in JSON.
 func TestMethods(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, c := range []struct {
@@ -163,23 +163,23 @@ func TestSlashes(t *testing.T) {
 	}
 }
 
-// TestCORS: without the option no page of another origin can read an answer.
+// TestCORS: without the option no page of another origin can read a response.
 func TestCORS(t *testing.T) {
-	ask := func(f *fixture, origin string) http.Header {
+	headersFor := func(f *fixture, origin string) http.Header {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/labels", nil)
 		r.Header.Set("Origin", origin)
 		return f.do(r).Header()
 	}
 	closed, open := newFixture(t, nil), newFixture(t, allowOrigin)
-	require.Empty(t, ask(closed, "https://good.example").Get("Access-Control-Allow-Origin"))
-	require.Empty(t, ask(open, "https://evil.example").Get("Access-Control-Allow-Origin"))
-	h := ask(open, "https://good.example")
+	require.Empty(t, headersFor(closed, "https://good.example").Get("Access-Control-Allow-Origin"))
+	require.Empty(t, headersFor(open, "https://evil.example").Get("Access-Control-Allow-Origin"))
+	h := headersFor(open, "https://good.example")
 	require.Equal(t, "https://good.example", h.Get("Access-Control-Allow-Origin"))
 	require.Equal(t, "GET, POST, OPTIONS", h.Get("Access-Control-Allow-Methods"))
 	require.Contains(t, h.Values("Vary"), "Origin")
 }
 
-// TestGzip compares a compressed answer with the plain one.
+// TestGzip compares a compressed response with the plain one.
 func TestGzip(t *testing.T) {
 	f := newFixture(t, nil)
 	const target = "/api/v1/query_range?query=requests_total&start=0&end=600&step=1"
@@ -195,30 +195,30 @@ func TestGzip(t *testing.T) {
 	unzipped, err := io.ReadAll(zr)
 	require.NoError(t, err)
 	require.Equal(t, plain, string(unzipped))
-	// Small answers and errors stay as they are.
+	// Small responses and errors stay as they are.
 	r = httptest.NewRequest(http.MethodGet, "/api/v1/query?query=1", nil)
 	r.Header.Set("Accept-Encoding", "gzip")
 	require.Empty(t, f.do(r).Header().Get("Content-Encoding"))
 }
 
-// TestLargeAnswer: an answer that is sent in parts equals one that is sent at once.
-func TestLargeAnswer(t *testing.T) {
+// TestLargeResponse: a response that is sent in parts equals one that is sent at once.
+func TestLargeResponse(t *testing.T) {
 	f := newFixture(t, nil)
 	const target = "/api/v1/query_range?query=requests_total&start=0&end=600&step=0.1"
 	w := f.get(target)
 	require.Greater(t, w.Body.Len(), 3*promjson.SpillBytes/2)
 	require.Empty(t, w.Header().Get("Content-Length"))
-	var answer struct {
+	var response struct {
 		Data struct{ Result []struct{ Values [][2]any } }
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-	require.Len(t, answer.Data.Result, 2)
-	require.Len(t, answer.Data.Result[0].Values, 6001)
-	require.Equal(t, []any{60.1, "40"}, answer.Data.Result[0].Values[601][:])
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
+	require.Len(t, response.Data.Result, 2)
+	require.Len(t, response.Data.Result[0].Values, 6001)
+	require.Equal(t, []any{60.1, "40"}, response.Data.Result[0].Values[601][:])
 	require.NotEmpty(t, f.get("/api/v1/labels").Header().Get("Content-Length"))
 }
 
-// TestPanic: a panic becomes a 500 and is counted and logged; in the middle of an answer it breaks the connection.
+// TestPanic: a panic becomes a 500 and is counted and logged; in the middle of a response it breaks the connection.
 func TestPanic(t *testing.T) {
 	var log bytes.Buffer
 	f := newFixture(t, func(o *Options) {
@@ -240,7 +240,7 @@ func TestPanic(t *testing.T) {
 		_, _ = io.WriteString(w, "half an ans")
 		panic("fault")
 	})
-	for _, compressed := range []http.Handler{nil, gzhttp.GzipHandler(http.HandlerFunc(midway.answer))} {
+	for _, compressed := range []http.Handler{nil, gzhttp.GzipHandler(http.HandlerFunc(midway.serve))} {
 		midway.compressed = compressed
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.Header.Set("Accept-Encoding", "gzip")
@@ -249,7 +249,7 @@ func TestPanic(t *testing.T) {
 	require.Equal(t, 0., f.metric(t, "tsdb_http_requests_in_flight", map[string]string{}))
 }
 
-// TestLookupFailures pins the answers to errors of the index.
+// TestLookupFailures pins the responses to errors of the index.
 func TestLookupFailures(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -305,13 +305,13 @@ func TestLookupQueue(t *testing.T) {
 // TestMetrics scrapes the server's own figures.
 func TestMetrics(t *testing.T) {
 	f := newFixture(t, nil)
-	answer := body(t, f.get("/api/v1/query?query=1"))
+	response := body(t, f.get("/api/v1/query?query=1"))
 	text := body(t, f.get("/metrics"))
 	for _, line := range []string{
 		`tsdb_http_requests_total{code="200",handler="/api/v1/query"} 1`,
 		`tsdb_http_request_duration_seconds_count{handler="/api/v1/query"} 1`,
 		`tsdb_http_requests_in_flight 1`,
-		fmt.Sprintf(`tsdb_http_response_bytes_total{handler="/api/v1/query"} %d`, len(answer)),
+		fmt.Sprintf(`tsdb_http_response_bytes_total{handler="/api/v1/query"} %d`, len(response)),
 	} {
 		require.True(t, strings.Contains(text, line), line)
 	}

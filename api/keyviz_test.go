@@ -56,7 +56,7 @@ func newCollector(t *testing.T) (*keyviz.Collector, storage.Store) {
 	return c, store
 }
 
-type heatmapAnswer struct {
+type heatmapResponse struct {
 	Metric, Unit string
 	Columns      []float64
 	Rows         []struct {
@@ -74,7 +74,7 @@ type heatmapAnswer struct {
 	Scaled               bool
 }
 
-func heatmapOf(t *testing.T, f *fixture, query string) (a heatmapAnswer) {
+func heatmapOf(t *testing.T, f *fixture, query string) (a heatmapResponse) {
 	t.Helper()
 	var envelope struct{ Data json.RawMessage }
 	require.NoError(t, json.Unmarshal([]byte(body(t, f.get("/api/v1/keyviz/heatmap"+query))), &envelope))
@@ -116,10 +116,10 @@ func TestKeyvizHeatmap(t *testing.T) {
 	}
 	require.True(t, borders["tenant"] && borders["salt"], "%v", borders)
 
-	binaryAnswer := heatmapOf(t, f, "?format=f32")
-	require.Equal(t, "f32le", binaryAnswer.Values.Encoding)
+	binaryResponse := heatmapOf(t, f, "?format=f32")
+	require.Equal(t, "f32le", binaryResponse.Values.Encoding)
 	var text string
-	require.NoError(t, json.Unmarshal(binaryAnswer.Values.Data, &text))
+	require.NoError(t, json.Unmarshal(binaryResponse.Values.Data, &text))
 	raw, err := base64.StdEncoding.DecodeString(text)
 	require.NoError(t, err)
 	require.Len(t, raw, 4*len(rates))
@@ -160,14 +160,14 @@ func TestKeyvizRangesAndCell(t *testing.T) {
 func TestKeyvizCompare(t *testing.T) {
 	c, _ := newCollector(t)
 	f := newFixture(t, func(o *Options) { o.Keyviz = c })
-	ask := func(query string) (before, after float64, text string) {
+	get := func(query string) (before, after float64, text string) {
 		text = body(t, f.get("/api/v1/keyviz/compare?"+query))
 		var a struct {
 			Data struct {
 				Keys          int
 				Before, After struct {
 					MaxOverMean float64
-					Heatmap     heatmapAnswer
+					Heatmap     heatmapResponse
 				}
 			}
 		}
@@ -177,11 +177,11 @@ func TestKeyvizCompare(t *testing.T) {
 		require.InEpsilon(t, 2000, sum(a.Data.After.Heatmap.RowTotals), 1e-6)
 		return a.Data.Before.MaxOverMean, a.Data.After.MaxOverMean, text
 	}
-	before, after, _ := ask("layout=static-key")
+	before, after, _ := get("layout=static-key")
 	require.Less(t, before, 3.0)
 	require.Greater(t, after, 6.0)
 	rules := `[{"pattern":"up","salts":1,"from_hour":5},{"pattern":"*","retention":{"raw":"2d"}}]`
-	_, _, text := ask("rules=" + url.QueryEscape(rules))
+	_, _, text := get("rules=" + url.QueryEscape(rules))
 	require.Contains(t, text, `"key":"up#00#`)
 }
 
@@ -231,7 +231,7 @@ func TestKeyvizTenants(t *testing.T) {
 	f := newFixture(t, func(o *Options) {
 		o.Keyviz, o.Tablets, o.Auth, o.Tenancy = c, store, tenantHeader{}, resolve
 	})
-	ask := func(tenant, path string) (int, string) {
+	get := func(tenant, path string) (int, string) {
 		r := httptest.NewRequest(http.MethodGet, "/api/v1/keyviz/"+path, nil)
 		r.Header.Set("Authorization", tenant)
 		w := httptest.NewRecorder()
@@ -239,9 +239,9 @@ func TestKeyvizTenants(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	for tenant, want := range map[string]float64{"acme": 1000, "default": 1000, "": 2000} {
-		code, text := ask(tenant, "heatmap")
+		code, text := get(tenant, "heatmap")
 		require.Equal(t, http.StatusOK, code, text)
-		var envelope struct{ Data heatmapAnswer }
+		var envelope struct{ Data heatmapResponse }
 		require.NoError(t, json.Unmarshal([]byte(text), &envelope))
 		require.InEpsilon(t, want, sum(envelope.Data.RowTotals), 0.01, tenant)
 		for _, row := range envelope.Data.Rows {
@@ -254,9 +254,9 @@ func TestKeyvizTenants(t *testing.T) {
 	foreign := base64.RawURLEncoding.EncodeToString([]byte("up#"))
 	at := strconv.FormatInt(time.Now().Truncate(time.Hour).Add(30*time.Minute).Unix(), 10)
 	for _, path := range []string{"heatmap?start_key=" + foreign, "cell?t=" + at + "&key=" + foreign} {
-		code, text := ask("acme", path)
+		code, text := get("acme", path)
 		require.Equal(t, http.StatusBadRequest, code, text)
 	}
-	code, text := ask("acme,default", "heatmap")
+	code, text := get("acme,default", "heatmap")
 	require.Equal(t, http.StatusUnauthorized, code, text)
 }

@@ -93,7 +93,7 @@ func TestReadHistogramsLikePrometheus(t *testing.T) {
 	})
 }
 
-// TestQueryHistograms shows the answers in Prometheus's format.
+// TestQueryHistograms shows the responses in Prometheus's format.
 func TestQueryHistograms(t *testing.T) {
 	kindsInAllPlaces(t, func(t *testing.T, s *stack) {
 		now := fmt.Sprint(comparison.Now().Unix())
@@ -160,7 +160,7 @@ func TestFederateHistograms(t *testing.T) {
 // TestQueryExemplars finds exemplars by selector and time.
 func TestQueryExemplars(t *testing.T) {
 	kindsInAllPlaces(t, func(t *testing.T, s *stack) {
-		ask := func(query string, fromMs, toMs int64) string {
+		export := func(query string, fromMs, toMs int64) string {
 			seconds := func(ms int64) string { return fmt.Sprintf("%.3f", float64(ms)/1000) }
 			return get(s, "", "/api/v1/query_exemplars",
 				url.Values{"query": {query}, "start": {seconds(fromMs)}, "end": {seconds(toMs)}}).Body.String()
@@ -169,15 +169,15 @@ func TestQueryExemplars(t *testing.T) {
 		require.Equal(t, fmt.Sprintf(`{"status":"success","data":[{"seriesLabels":{"__name__":"integers","job":"kinds"},`+
 			`"exemplars":[{"labels":{"trace_id":"t4"},"value":"4","timestamp":%.3f},`+
 			`{"labels":{"trace_id":"t5"},"value":"5","timestamp":%.3f}]}]}`, float64(at)/1000, float64(at)/1000+60),
-			ask(`sum(rate(integers[5m])) / sum({job="kinds"})`, at, at+60_000))
-		require.Equal(t, `{"status":"success","data":[]}`, ask("integers", at+1, at+59_999))
-		require.Equal(t, `{"status":"success","data":[]}`, ask("floats", 0, at))
+			export(`sum(rate(integers[5m])) / sum({job="kinds"})`, at, at+60_000))
+		require.Equal(t, `{"status":"success","data":[]}`, export("integers", at+1, at+59_999))
+		require.Equal(t, `{"status":"success","data":[]}`, export("floats", 0, at))
 		// A late exemplar joins the others.
 		_, err := s.ingester.Write(context.Background(), ingest.SamplesInput([]ingest.Sample{{
 			Labels: labels.FromStrings("__name__", "late", "job", "kinds"), TsMs: kindsFromMs(), Value: 1,
 			Exemplars: []exemplar.Exemplar{{TsMs: at - 86_400_000, Value: 1.5, Labels: labels.FromStrings("trace_id", "x")}},
 		}}))
 		require.NoError(t, err)
-		require.Contains(t, ask("late", 0, at), `"value":"1.5"`)
+		require.Contains(t, export("late", 0, at), `"value":"1.5"`)
 	})
 }

@@ -98,8 +98,8 @@ func (s *Server) noLifecycle(w http.ResponseWriter, r *http.Request) {
 // gatheredBytes estimates the memory of all metrics while they are written.
 const gatheredBytes = 1 << 20
 
-// ownMetrics returns the handler of /metrics. It bounds the requests at once, and counts the memory of an answer. It answers even
-// above the memory limit, because an operator needs the metrics most when memory is short.
+// ownMetrics returns the handler of /metrics. It bounds the requests at once, and counts the memory of a response. It answers
+// even above the memory limit, because an operator needs the metrics most when memory is short.
 func (s *Server) ownMetrics() http.HandlerFunc {
 	exposition := promhttp.HandlerFor(s.opts.Gatherer, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: s.opts.Limits.MetricsRequestsMax,
@@ -108,7 +108,7 @@ func (s *Server) ownMetrics() http.HandlerFunc {
 		budget := s.newBudget(r.Context())
 		defer budget.end()
 		if budget.reserve(gatheredBytes) == nil {
-			budget.sending(netlimit.AnswerOf(r.Context()))
+			budget.sending(netlimit.ResponseOf(r.Context()))
 		}
 		exposition.ServeHTTP(w, r)
 	}

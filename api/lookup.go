@@ -23,7 +23,7 @@ import (
 	"halite/storage/principal"
 )
 
-// errTruncated is the warning of an answer that a limit has cut.
+// errTruncated is the warning of a response that a limit has cut.
 var errTruncated = errors.New("results truncated due to limit")
 
 // lookup holds the common parameters of series, label names and label values.

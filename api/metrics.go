@@ -67,12 +67,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		requests: counter("tsdb_http_requests_total", "HTTP requests by endpoint and status code.", "handler", "code"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "tsdb_http_request_duration_seconds", Help: "Time from the header of a request to the end of its answer.",
+			Name: "tsdb_http_request_duration_seconds", Help: "Time from the header of a request to the end of its response.",
 			Buckets: []float64{.001, .005, .02, .1, .5, 2, 10, 60, 120},
 		}, []string{"handler"}),
 		requestBytes: counter("tsdb_http_request_bytes_total", "Bytes of request bodies read, as sent.", "handler"),
 		responseBytes: counter("tsdb_http_response_bytes_total",
-			"Bytes of answers' bodies, after compression.", "handler"),
+			"Bytes of responses' bodies, after compression.", "handler"),
 		rejected: counter("tsdb_http_rejected_total", "Requests refused before their work began.", "handler", "reason"),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tsdb_http_requests_in_flight", Help: "HTTP requests being answered.",

@@ -21,18 +21,20 @@ import (
 	"halite/storage/principal"
 )
 
-// recorder records the status and size of an answer.
+// recorder records the status and size of a response.
 type recorder struct {
 	http.ResponseWriter
-	code  int // 0 until the header was sent
-	bytes int64
-	slot  *netlimit.SlotWriter // while the request holds a CPU slot
+	code   int // 0 until the header was sent
+	bytes  int64
+	slot   *netlimit.SlotWriter // while the request holds a CPU slot
+	unread *netlimit.Body       // body of the request; nil if there is none
 }
 
 func (w *recorder) WriteHeader(code int) {
 	// 1xx answers are not final.
 	if w.code == 0 && code >= http.StatusOK {
 		w.code = code
+		w.drain()
 	}
 	w.ResponseWriter.WriteHeader(code)
 }
@@ -40,11 +42,19 @@ func (w *recorder) WriteHeader(code int) {
 func (w *recorder) Write(p []byte) (int, error) {
 	if w.code == 0 {
 		w.code = http.StatusOK
+		w.drain()
 	}
 	if w.slot != nil {
 		return w.slot.Write(p)
 	}
 	return w.send(p)
+}
+
+// drain reads what the handler has not read of the body.
+func (w *recorder) drain() {
+	if w.unread != nil {
+		w.unread.Drain()
+	}
 }
 
 func (w *recorder) send(p []byte) (int, error) {
@@ -53,10 +63,10 @@ func (w *recorder) send(p []byte) (int, error) {
 	return n, err
 }
 
-// connectionKey is the key of the recorder below the compression of an answer.
+// connectionKey is the key of the recorder below the compression of a response.
 type connectionKey struct{}
 
-// acquireCPU acquires a CPU slot of the tenant for the encoding and compression of its answer. The caller calls end.
+// acquireCPU acquires a CPU slot of the tenant for the encoding and compression of its response. The caller calls end.
 func acquireCPU(r *http.Request) (end func()) {
 	w, ok := r.Context().Value(connectionKey{}).(*recorder)
 	if !ok {
@@ -72,42 +82,17 @@ func acquireCPU(r *http.Request) (end func()) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// countingBody counts the bytes of a request body that a handler reads. It ends a body that makes no progress.
-type countingBody struct {
-	io.ReadCloser
-	bytes   int64
-	control *http.ResponseController
-	stall   time.Duration
-	end     time.Time // of the whole body
-}
-
-func (b *countingBody) Read(p []byte) (int, error) {
-	deadline := time.Now().Add(b.stall)
-	if deadline.After(b.end) {
-		deadline = b.end
-	}
-	_ = b.control.SetReadDeadline(deadline) // fails only in tests without a connection
-	n, err := b.ReadCloser.Read(p)
-	b.bytes += int64(n)
-	if errors.Is(err, io.EOF) {
-		// After the body, net/http continues to read without a deadline, to notice that the client is gone. After a failure
-		// the deadline stays, because net/http tries to read the rest of the body.
-		_ = b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
-}
-
 // exchange holds a request with its recorder, in one allocation.
 type exchange struct {
 	recorder
-	body  countingBody
+	body  netlimit.Body
 	began time.Time
 }
 
 // access holds the requirements of a route for a principal.
 type access struct {
 	scopes principal.Scopes
-	// restricted means that the route accepts a restricted principal. The answer has only series that its matchers select.
+	// restricted means that the route accepts a restricted principal. The response has only series that its matchers select.
 	restricted bool
 	// tenants describes how the route uses the series of tenants.
 	tenants tenancy.Use
@@ -173,10 +158,8 @@ func (e *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	e.server.metrics.inFlight.Inc()
 	defer e.count(x)
 	if r.Body != nil && r.Body != http.NoBody {
-		x.body = countingBody{
-			ReadCloser: r.Body, control: http.NewResponseController(w), stall: e.server.opts.Limits.BodyStallTimeout,
-			end: x.began.Add(netlimit.BodyReadTimeout),
-		}
+		x.body = netlimit.MakeBody(w, r, e.server.opts.Limits.BodyStallTimeout)
+		x.unread = &x.body
 		// A copy, because net/http checks the body of its own request to find the size of the unread rest.
 		r = r.WithContext(r.Context())
 		r.Body = &x.body
@@ -188,7 +171,7 @@ func (e *route) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.compressed.ServeHTTP(&x.recorder, r)
 		return
 	}
-	e.answer(&x.recorder, r)
+	e.serve(&x.recorder, r)
 }
 
 // count counts a request that ended.
@@ -201,12 +184,12 @@ func (e *route) count(x *exchange) {
 		e.server.metrics.requests.WithLabelValues(e.name, strconv.Itoa(x.code)).Inc()
 	}
 	m.duration.Observe(time.Since(x.began).Seconds())
-	m.requestBytes.Add(float64(x.body.bytes))
+	m.requestBytes.Add(float64(x.body.SizeBytes))
 	m.responseBytes.Add(float64(x.bytes))
 }
 
-// answer checks a request and passes it to the handler.
-func (e *route) answer(w http.ResponseWriter, r *http.Request) {
+// serve checks a request and passes it to the handler.
+func (e *route) serve(w http.ResponseWriter, r *http.Request) {
 	rec, ok := w.(*recorder)
 	if !ok { // the writer that compresses
 		rec = &recorder{ResponseWriter: w}
@@ -216,13 +199,42 @@ func (e *route) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p, ok := e.identified(rec, r)
-	if ok && e.ready(rec, r) {
-		e.handle(rec, r.WithContext(principal.With(r.Context(), p)))
+	if !ok || !e.ready(rec, r) {
+		return
 	}
+	if err := checkParams(r.URL); err != nil {
+		e.refuse(rec, r, senders.ReasonParameter, badForm(err))
+		return
+	}
+	r = r.WithContext(principal.With(r.Context(), p))
+	if e.protocol == nil && r.Body != nil && r.Body != http.NoBody {
+		body := &countedBody{r.Body, e.server.newBudget(r.Context())}
+		defer body.budget.end()
+		r.Body = body
+	}
+	e.handle(rec, r)
 }
 
-// recovered turns a panic into a 500. If the answer has begun, it breaks the connection, so no client takes a part for the
-// whole answer.
+// countedBody counts the memory of a body against the memory of queries. Bodies of samples have a limit of their own.
+type countedBody struct {
+	io.ReadCloser
+	budget responseBudget
+}
+
+// bodyCopies is the memory of a byte of a body: in the buffer, in the text and in the decoded values.
+const bodyCopies = 3
+
+// Read implements io.Reader. It fails with a *budget.LimitError.
+func (b *countedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err := b.budget.reserve(bodyCopies * n); err != nil {
+		return 0, err
+	}
+	return n, err
+}
+
+// recovered turns a panic into a 500. If the response has begun, it breaks the connection, so no client takes a part for the
+// whole response.
 func (e *route) recovered(w *recorder, r *http.Request) {
 	cause := recover()
 	if cause == nil {
@@ -338,7 +350,7 @@ func (e *route) withTenants(w http.ResponseWriter, r *http.Request, p *principal
 	return p, true
 }
 
-// unidentified is the answer to a request whose sender or tenant is unknown.
+// unidentified is the response to a request whose sender or tenant is unknown.
 func unidentified(w http.ResponseWriter, r *http.Request, err error) (aerr *apiError, reason string) {
 	tenant := new(tenancy.Error)
 	if errors.As(err, &tenant) {
@@ -407,7 +419,7 @@ func setStopping(w http.ResponseWriter, state Readiness) {
 	w.Header().Set("X-Prometheus-Stopping", strconv.FormatBool(state.Stopping))
 }
 
-// setCORS lets a page of an allowed origin read the answer in a browser.
+// setCORS lets a page of an allowed origin read the response in a browser.
 func (s *Server) setCORS(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Add("Vary", "Origin")

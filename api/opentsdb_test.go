@@ -59,11 +59,11 @@ type otsdb struct {
 
 type notingDeleter struct {
 	api.Deleter
-	asked []deletion.Request
+	requests []deletion.Request
 }
 
 func (d *notingDeleter) DeleteSeries(_ context.Context, r deletion.Request) (int, error) {
-	d.asked = append(d.asked, r)
+	d.requests = append(d.requests, r)
 	return 1, nil
 }
 
@@ -118,7 +118,7 @@ func (s *otsdb) send(method, target, body string, header ...string) *httptest.Re
 	return w
 }
 
-// get asks for parameters and returns the answer.
+// get sends parameters and returns the response.
 func (s *otsdb) get(t *testing.T, params string, header ...string) string {
 	t.Helper()
 	// The tests write filters as they are.
@@ -129,7 +129,7 @@ func (s *otsdb) get(t *testing.T, params string, header ...string) string {
 	return w.Body.String()
 }
 
-// dps renders points as answers have them. Each pair is a time, in seconds after otsdbStart, and a value.
+// dps renders points as responses have them. Each pair is a time, in seconds after otsdbStart, and a value.
 func dps(pairs ...any) string {
 	var out []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -138,7 +138,7 @@ func dps(pairs ...any) string {
 	return "{" + strings.Join(out, ",") + "}"
 }
 
-// TestOpenTSDBShapes compares answers byte by byte.
+// TestOpenTSDBShapes compares responses byte by byte.
 func TestOpenTSDBShapes(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
@@ -179,34 +179,34 @@ func TestOpenTSDBShapes(t *testing.T) {
 	}
 }
 
-// TestOpenTSDBExtras: flags add fields to an answer.
+// TestOpenTSDBExtras: flags add fields to a response.
 func TestOpenTSDBExtras(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
-	var answer []map[string]any
+	var response []map[string]any
 	text := s.get(t, "m=avg:rate{counter,100}:1m-sum:sys.cpu{host=*}{dc=lga}&show_query&show_tsuids&show_summary&show_stats")
-	require.NoError(t, json.Unmarshal([]byte(text), &answer))
-	require.Len(t, answer, 3)
-	asked, ok := answer[0]["query"].(map[string]any)
+	require.NoError(t, json.Unmarshal([]byte(text), &response))
+	require.Len(t, response, 3)
+	shown, ok := response[0]["query"].(map[string]any)
 	require.True(t, ok)
-	require.Equal(t, map[string]any{"host": "wildcard(*)"}, asked["tags"])
+	require.Equal(t, map[string]any{"host": "wildcard(*)"}, shown["tags"])
 	require.Equal(t, map[string]any{"counter": true, "counterMax": 100.0, "resetValue": 0.0, "dropResets": false},
-		asked["rateOptions"])
-	require.Equal(t, 8.0, answer[0]["stats"].(map[string]any)["emittedDPs"].(float64)/2-1)
-	require.Contains(t, answer[2], "statsSummary")
-	require.Equal(t, []any{}, answer[2]["warnings"], "each group has one series")
-	ids, ok := answer[0]["tsuids"].([]any)
+		shown["rateOptions"])
+	require.Equal(t, 8.0, response[0]["stats"].(map[string]any)["emittedDPs"].(float64)/2-1)
+	require.Contains(t, response[2], "statsSummary")
+	require.Equal(t, []any{}, response[2]["warnings"], "each group has one series")
+	ids, ok := response[0]["tsuids"].([]any)
 	require.True(t, ok)
 
 	// A tsuid selects its series.
-	text = s.get(t, fmt.Sprintf("tsuid=sum:0all-last:%s,%s", ids[0], answer[1]["tsuids"].([]any)[0]))
+	text = s.get(t, fmt.Sprintf("tsuid=sum:0all-last:%s,%s", ids[0], response[1]["tsuids"].([]any)[0]))
 	require.Contains(t, text, `"aggregateTags":["host"],"dps":`+dps(0, "136.0"))
 	text = s.get(t, "m=sum:sys.cpu&show_summary")
 	require.Contains(t, text, `"warnings":["some values are interpolated`)
 }
 
 // TestOpenTSDBPortQueries: like OpenTSDB, the own address ignores unknown endpoints below /api/query, and the case of known ones.
-// Equal sub-queries have one answer. Errors of bodies have details.
+// Equal sub-queries have one response. Errors of bodies have details.
 func TestOpenTSDBPortQueries(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
@@ -267,15 +267,15 @@ func TestOpenTSDBErrors(t *testing.T) {
 	refused := func(status int, message string, w *httptest.ResponseRecorder) {
 		t.Helper()
 		require.Equal(t, status, w.Code, w.Body.String())
-		var answer struct {
+		var response struct {
 			Error struct {
 				Code    int
 				Message string
 			}
 		}
-		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-		require.Equal(t, status, answer.Error.Code)
-		require.Contains(t, answer.Error.Message, message)
+		require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
+		require.Equal(t, status, response.Error.Code)
+		require.Contains(t, response.Error.Message, message)
 	}
 	at := fmt.Sprintf("/api/query?start=%d&end=%d&m=", otsdbStart, comparison.End)
 	for spec, want := range map[string]string{
@@ -308,13 +308,13 @@ func TestOpenTSDBDeletes(t *testing.T) {
 	require.Equal(t, 403, s.send(http.MethodGet, at+"&delete=true", "", "Authorization", "reader").Code)
 	require.Equal(t, 403, s.send(http.MethodGet, at+"&method_override=delete", "", "Sec-Fetch-Site", "cross-site").Code)
 	require.Equal(t, 200, s.send(http.MethodGet, at, "", "Sec-Fetch-Site", "cross-site").Code)
-	require.Empty(t, s.deleted.asked)
+	require.Empty(t, s.deleted.requests)
 
 	w := s.send(http.MethodDelete, at, "")
 	require.Equal(t, 200, w.Code)
 	require.Contains(t, w.Body.String(), `"host":"web01"`)
-	require.Len(t, s.deleted.asked, 1)
-	d := s.deleted.asked[0]
+	require.Len(t, s.deleted.requests, 1)
+	d := s.deleted.requests[0]
 	require.EqualValues(t, otsdbStart*1000+123, d.FromMs)
 	require.EqualValues(t, comparison.End*1000+456, d.ToMs)
 	require.Equal(t, `{__name__="sys.cpu",host!="",host=~"web01",_rollup_interval="",_rollup_aggregator="",_aggregate=""}`,
@@ -323,10 +323,10 @@ func TestOpenTSDBDeletes(t *testing.T) {
 	body := fmt.Sprintf(`{"start":%d,"end":%d,"delete":true,"queries":[{"aggregator":"none","metric":"mem","explicitTags":true,
 		"tags":{"host":"*","dc":"*"}}]}`, otsdbStart, comparison.End)
 	require.Equal(t, 200, s.send(http.MethodPost, "/api/query", body, "Authorization", "part").Code)
-	require.Equal(t, `{__name__="mem",dc="sjc",host="web01",host="web01"}`, tombstone.SelectorsText(s.deleted.asked[1].Selectors),
+	require.Equal(t, `{__name__="mem",dc="sjc",host="web01",host="web01"}`, tombstone.SelectorsText(s.deleted.requests[1].Selectors),
 		"a restricted principal deletes within its matchers")
 	require.Equal(t, 400, s.send(http.MethodDelete, strings.Replace(at, "sys.cpu", "nosuch", 1), "").Code)
-	require.Len(t, s.deleted.asked, 2)
+	require.Len(t, s.deleted.requests, 2)
 }
 
 // TestOpenTSDBRestricted: a principal reads only series that its matchers select.
@@ -365,13 +365,13 @@ func TestOpenTSDBReadsAll(t *testing.T) {
 	}
 	w := s.send(http.MethodGet, fmt.Sprintf("/api/query?start=%d&end=%d&m=sum:0all-sum:counts{host=*}", from, comparison.End+1), "")
 	require.Equal(t, http.StatusOK, w.Code)
-	var answer []struct {
+	var response []struct {
 		Tags map[string]string
 		Dps  map[string]float64
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-	require.Len(t, answer, len(totals))
-	for _, a := range answer {
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
+	require.Len(t, response, len(totals))
+	for _, a := range response {
 		require.Equal(t, map[string]float64{fmt.Sprint(from): float64(totals[a.Tags["host"]])}, a.Dps, a.Tags)
 	}
 }

@@ -39,19 +39,19 @@ func TestOpenTSDBExpressions(t *testing.T) {
 func TestOpenTSDBFunctions(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
-	ask := func(exp string) (int, string) {
+	post := func(exp string) (int, string) {
 		at := fmt.Sprintf("/api/query/gexp?start=%d&end=%d&exp=", otsdbStart, comparison.End)
 		w := s.send(http.MethodGet, at+url.QueryEscape(exp), "")
 		return w.Code, w.Body.String()
 	}
-	code, text := ask("alias(scale(max:0all-max:sys.cpu{host=*},2),'cpu of @host')")
+	code, text := post("alias(scale(max:0all-max:sys.cpu{host=*},2),'cpu of @host')")
 	require.Equal(t, 200, code, text)
 	require.Equal(t, `[{"metric":"cpu of web01","tags":{},"aggregateTags":[],"dps":`+dps(0, "180.0")+
 		`},{"metric":"cpu of web02","tags":{},"aggregateTags":[],"dps":`+dps(0, "92.0")+`}]`, text)
-	code, text = ask("sumSeries(max:0all-max:sys.cpu{host=*},max:0all-min:sys.cpu{host=*})")
+	code, text = post("sumSeries(max:0all-max:sys.cpu{host=*},max:0all-min:sys.cpu{host=*})")
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, dps(0, "47.0"))
-	code, text = ask("scale(sum:mem,x)")
+	code, text = post("scale(sum:mem,x)")
 	require.Equal(t, 400, code)
 	require.Contains(t, text, `scale: the factor`)
 	require.Equal(t, 400, s.send(http.MethodDelete, "/api/query/gexp?start=1&exp=absolute(sum:mem)", "").Code)
@@ -123,7 +123,7 @@ func TestOpenTSDBHistograms(t *testing.T) {
 	require.Equal(t, "[]", s.get(t, "m=sum:percentiles[50]:sys.cpu"))
 }
 
-// TestOpenTSDBAnnotated: an answer has the annotations of its series, and global ones if the query wants them.
+// TestOpenTSDBAnnotated: a response has the annotations of its series, and global ones if the query wants them.
 func TestOpenTSDBAnnotated(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})

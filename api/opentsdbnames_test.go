@@ -46,7 +46,7 @@ func (s *stack) request(method, path, body string) (int, string) {
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
-// require asks and compares the answer. Times of look-ups count as 0.
+// require sends a request and compares the response. Times of look-ups count as 0.
 func (s *stack) require(t *testing.T, request, body string, status int, want string) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
@@ -104,16 +104,16 @@ func TestOpenTSDBLookup(t *testing.T) {
 		method, path, _ := strings.Cut(request, " ")
 		code, text := s.request(method, path, body)
 		require.Equal(t, 200, code, text)
-		var answer struct {
+		var response struct {
 			TotalResults int
 			Results      []struct {
 				TSUID, Metric string
 				Tags          map[string]string
 			}
 		}
-		require.NoError(t, json.Unmarshal([]byte(text), &answer))
-		require.Len(t, answer.Results, answer.TotalResults)
-		for _, r := range answer.Results {
+		require.NoError(t, json.Unmarshal([]byte(text), &response))
+		require.Len(t, response.Results, response.TotalResults)
+		for _, r := range response.Results {
 			builder := labels.NewBuilder(labels.FromStrings("__name__", r.Metric))
 			for k, v := range r.Tags {
 				builder.Set(k, v)
@@ -167,7 +167,7 @@ func TestOpenTSDBLookup(t *testing.T) {
 	}
 }
 
-// TestOpenTSDBLookupOfValues: missing parts of a search are missing or null in the answer.
+// TestOpenTSDBLookupOfValues: missing parts of a search are missing or null in the response.
 func TestOpenTSDBLookupOfValues(t *testing.T) {
 	t.Parallel()
 	s := tsdStack(t)
@@ -300,7 +300,7 @@ func TestOpenTSDBInformation(t *testing.T) {
 		tsdError(400, "Requested serializer was not found", "Could not find a serializer with the name: xml"))
 	s.require(t, "GET /api/v1x/version", "", 400,
 		tsdError(400, "Invalid API version format supplied", "API version [1x] cannot be parsed to an integer"))
-	w := httptest.NewRecorder() // beside Prometheus's paths, a version is Prometheus's
+	w := httptest.NewRecorder() // on the main address, a version is Prometheus's
 	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/version", nil))
 	require.Equal(t, http.StatusNotFound, w.Code)
 	require.Contains(t, w.Body.String(), `"errorType":"not_found"`)

@@ -85,14 +85,14 @@ func TestOpenTSDBRollupUsage(t *testing.T) {
 	w := s.send(http.MethodDelete, fmt.Sprintf("/api/query?start=%d&m=sum:5m-sum:rollup_fallback:sys.cpu", otsdbStart), "")
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Contains(t, w.Body.String(), "rollupUsage")
-	require.Empty(t, s.deleted.asked)
+	require.Empty(t, s.deleted.requests)
 }
 
 // TestOpenTSDBTimeOffset: a metric with an offset has the values of an earlier time.
 func TestOpenTSDBTimeOffset(t *testing.T) {
 	t.Parallel()
 	s := newOTSDB(t, query.Options{})
-	ask := func(offset string) (int, string) {
+	post := func(offset string) (int, string) {
 		w := s.send(http.MethodPost, "/api/query/exp", fmt.Sprintf(`{"time":{"start":%d,"end":%d,"aggregator":"sum",
 			"downsampler":{"interval":"1m","aggregator":"max"}},"metrics":[{"id":"a","metric":"mem"},
 			{"id":"b","metric":"mem","timeOffset":%q}],"expressions":[{"id":"e","expr":"a - b",
@@ -100,13 +100,13 @@ func TestOpenTSDBTimeOffset(t *testing.T) {
 		return w.Code, w.Body.String()
 	}
 	for _, offset := range []string{"2m-ago", "120s-ago"} {
-		code, text := ask(offset)
+		code, text := post(offset)
 		require.Equal(t, http.StatusOK, code, text)
 		require.Contains(t, text, fmt.Sprintf(`"dps":[[%d000,2.0],`, otsdbStart+240), "4.5 now and 2.5 two minutes before")
 	}
-	code, text := ask("30y-ago")
+	code, text := post("30y-ago")
 	require.Equal(t, http.StatusOK, code, text)
-	code, text = ask("yesterday")
+	code, text = post("yesterday")
 	require.Equal(t, http.StatusBadRequest, code)
 	require.Contains(t, text, "timeOffset of the metric b")
 }

@@ -26,8 +26,8 @@ import (
 	"halite/storage/storagetest/seeds"
 )
 
-// TestOpenTSDBTranslations runs random queries and their translations on both engines over random data. Answers are equal, except
-// for what the notes of a translation name.
+// TestOpenTSDBTranslations runs random queries and their translations on both engines over random data. Responses are equal,
+// except for what the notes of a translation name.
 func TestOpenTSDBTranslations(t *testing.T) {
 	t.Parallel()
 	random := seeds.Rand(t, 1)
@@ -110,7 +110,7 @@ func (s *otsdb) openTSDBPoints(t *testing.T, v url.Values) map[string]float64 {
 	v = url.Values{"start": v["start"], "end": v["end"], "m": v["m"], "ms": {""}, "arrays": {""}, "show_query": {""}}
 	w := s.send(http.MethodGet, "/api/query?"+v.Encode(), "")
 	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
-	var answer []struct {
+	var response []struct {
 		Tags  map[string]string
 		Query struct {
 			Aggregator string
@@ -118,9 +118,9 @@ func (s *otsdb) openTSDBPoints(t *testing.T, v url.Values) map[string]float64 {
 		}
 		Dps [][2]any
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
 	out := map[string]float64{}
-	for _, series := range answer {
+	for _, series := range response {
 		tags := labels.FromMap(series.Tags)
 		if series.Query.Aggregator != "none" {
 			b := labels.NewBuilder(labels.EmptyLabels())
@@ -147,7 +147,7 @@ func (s *otsdb) promQLPoints(t *testing.T, tr *translation.Translation) map[stri
 	}
 	w := s.send(http.MethodGet, "/api/v1/query_range?"+form.Encode(), "")
 	require.Equal(t, http.StatusOK, w.Code, w.Body.String())
-	var answer struct {
+	var response struct {
 		Data struct {
 			Result []struct {
 				Metric map[string]string
@@ -155,9 +155,9 @@ func (s *otsdb) promQLPoints(t *testing.T, tr *translation.Translation) map[stri
 			}
 		}
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
 	out := map[string]float64{}
-	for _, series := range answer.Data.Result {
+	for _, series := range response.Data.Result {
 		delete(series.Metric, "__name__")
 		for _, point := range series.Values {
 			value, err := strconv.ParseFloat(point[1].(string), 64)

@@ -59,7 +59,7 @@ type Options struct {
 	Budgets Budgets
 	// Queryable reads samples and chunks for remote read. Required.
 	Queryable promstorage.SampleAndChunkQueryable
-	// Metadata returns type, help and unit of metrics. If it is nil, the answer to every metadata request is an empty map.
+	// Metadata returns type, help and unit of metrics. If it is nil, the response to every metadata request is an empty map.
 	Metadata MetadataSource
 	// Stats describes the store for /api/v1/status/tsdb. If it is nil, the endpoint's figures are zero.
 	Stats StatsSource
@@ -182,7 +182,7 @@ type Options struct {
 	OpenTSDB queries.Engine
 	// AdminAPI allows the /api/v1/admin endpoints. Default false: they answer 403.
 	AdminAPI bool
-	// CORSOrigin matches the Origin headers of pages that may read answers in a browser. Nil, the default, allows none. The
+	// CORSOrigin matches the Origin headers of pages that may read responses in a browser. Nil, the default, allows none. The
 	// expression should be anchored.
 	CORSOrigin *regexp.Regexp
 	// Limits bound the cost of a request. A zero field takes its default.
@@ -198,6 +198,9 @@ type Limits struct {
 	WriteInflightBytesMax int64
 	// WriteQueueWait is the time that a write request may wait for WriteInflightBytesMax before it gets 503. Default 5 s.
 	WriteQueueWait time.Duration
+	// BadLinesMax is the number of malformed lines after which an import in lines ends with 400, unless more samples are valid.
+	// Default 100,000.
+	BadLinesMax int
 	// BodyStallTimeout ends a request whose client sends nothing of the body for that time. Default 30 s.
 	BodyStallTimeout time.Duration
 	// FormBytesMax bounds the form body of a query or look-up. Default 10 MiB; more is 413.
@@ -226,9 +229,9 @@ type Limits struct {
 	// RetryAfterMin and RetryAfterMax bound the random Retry-After of a 503, so that the shards of a sender do not retry all
 	// at once. Defaults 1 s and 10 s.
 	RetryAfterMin, RetryAfterMax time.Duration
-	// BufferBytesMax is the largest buffer of a body or answer that is reused. Default 4 MiB.
+	// BufferBytesMax is the largest buffer of a body or response that is reused. Default 4 MiB.
 	BufferBytesMax int
-	// GzipBytesMin is the smallest answer that is compressed, for clients that accept it. Default 1 KiB.
+	// GzipBytesMin is the smallest response that is compressed, for clients that accept it. Default 1 KiB.
 	GzipBytesMin int
 	// MetricsRequestsMax bounds the requests of /metrics handled at once. Default 20; more get 503.
 	MetricsRequestsMax int
@@ -243,6 +246,7 @@ const (
 	DefaultWriteBytesMax         = 32 << 20
 	DefaultWriteInflightBytesMax = 256 << 20
 	DefaultWriteQueueWait        = 5 * time.Second
+	DefaultBadLinesMax           = 100_000
 	DefaultBodyStallTimeout      = 30 * time.Second
 	DefaultFormBytesMax          = 10 << 20
 	DefaultRangePointsMax        = 11000
@@ -273,7 +277,7 @@ type BuildInfo struct {
 	APIVersion string
 	// DocsURL is where the web interface sends readers. Default the reference of Prometheus' HTTP API.
 	DocsURL string
-	// Revision, Branch, BuildUser, BuildDate and GoVersion appear unchanged in answers.
+	// Revision, Branch, BuildUser, BuildDate and GoVersion appear unchanged in responses.
 	Revision, Branch, BuildUser, BuildDate, GoVersion string
 }
 
@@ -361,6 +365,7 @@ func (l *Limits) Validate() error {
 	setPositive(&l.WriteInflightBytesMax, max(DefaultWriteInflightBytesMax, l.WriteBytesMax),
 		"WriteInflightBytesMax", &faults)
 	setPositive(&l.WriteQueueWait, DefaultWriteQueueWait, "WriteQueueWait", &faults)
+	setPositive(&l.BadLinesMax, DefaultBadLinesMax, "BadLinesMax", &faults)
 	setPositive(&l.BodyStallTimeout, DefaultBodyStallTimeout, "BodyStallTimeout", &faults)
 	setPositive(&l.FormBytesMax, DefaultFormBytesMax, "FormBytesMax", &faults)
 	setPositive(&l.RangePointsMax, DefaultRangePointsMax, "RangePointsMax", &faults)
@@ -453,14 +458,14 @@ type Index interface {
 	LabelValues(
 		ctx context.Context, name string, mintMs, maxtMs int64, limit int, matchers ...*labels.Matcher,
 	) ([]string, error)
-	// Explain returns the work of a look-up instead of its answer.
+	// Explain returns the work of a look-up instead of its response.
 	Explain(ctx context.Context, budget index.Budget, kind index.ResultKind, label string, mintMs, maxtMs int64,
 		matchers ...*labels.Matcher) (index.Work, error)
 }
 
-// Budgets bound the memory of answers, together with queries; *read.Reader is one.
+// Budgets bound the memory of responses, together with queries; *read.Reader is one.
 type Budgets interface {
-	// BudgetOf returns the budget of one answer, within the limits of the principal in ctx. The answer closes it.
+	// BudgetOf returns the budget of one response, within the limits of the principal in ctx. The response closes it.
 	BudgetOf(ctx context.Context) *budget.Budget
 }
 
@@ -548,7 +553,7 @@ type storedSelectors interface {
 	StoredSelectors(ctx context.Context, mintMs, maxtMs int64, selectors ...[]*labels.Matcher) ([]restricted.Stored, error)
 }
 
-// aliasDeleter deletes series by their names in answers, which may be aliases.
+// aliasDeleter deletes series by their names in responses, which may be aliases.
 type aliasDeleter struct {
 	Deleter // takes stored names
 	names   storedSelectors

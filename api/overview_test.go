@@ -38,12 +38,12 @@ func (c namesOf) LabelValues(_ context.Context, _ string, mintMs, maxtMs int64, 
 	return []string{"m"}, nil
 }
 
-// overviewOf asks for the overview.
+// overviewOf gets the overview.
 func overviewOf(t *testing.T, f *fixture) ui.Overview {
 	t.Helper()
-	var answer struct{ Data ui.Overview }
-	require.NoError(t, json.Unmarshal([]byte(body(t, f.get("/api/v1/status/overview"))), &answer))
-	return answer.Data
+	var response struct{ Data ui.Overview }
+	require.NoError(t, json.Unmarshal([]byte(body(t, f.get("/api/v1/status/overview"))), &response))
+	return response.Data
 }
 
 // TestOverviewSaysWhatIsMissing: the page says whether senders other than the server itself sent samples in the past
@@ -78,7 +78,7 @@ func TestOverviewSaysWhatWasRefused(t *testing.T) {
 	})
 	require.Empty(t, overviewOf(t, f).Refused)
 	f.write(strings.NewReader("x"), "Content-Type", "application/x-protobuf;proto=<b>x.Y", "User-Agent", "Prometheus/2.0")
-	f.writer.answer = func([]byte) (ingest.Result, error) {
+	f.writer.response = func([]byte) (ingest.Result, error) {
 		return ingest.Result{
 			Accepted: 5, Rejected: 3, Reasons: map[string]int{ingest.ReasonTooManyLabels: 3}, First: "series up{}: 600 labels",
 		}, nil
@@ -177,14 +177,14 @@ func TestSendersEndpoint(t *testing.T) {
 	ready = false
 	f.write(strings.NewReader("x"), "Content-Type", v2, "User-Agent", "p")
 	ready = true
-	f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, ingest.ErrTooLarge }
+	f.writer.response = func([]byte) (ingest.Result, error) { return ingest.Result{}, ingest.ErrTooLarge }
 	f.write(strings.NewReader("x"), "Content-Type", v2, "User-Agent", "p")
-	var answer struct {
+	var response struct {
 		Data struct{ Senders []senders.Status }
 	}
-	require.NoError(t, json.Unmarshal([]byte(body(t, f.get("/api/v1/status/senders"))), &answer))
-	require.Len(t, answer.Data.Senders, 1)
-	s := answer.Data.Senders[0]
+	require.NoError(t, json.Unmarshal([]byte(body(t, f.get("/api/v1/status/senders"))), &response))
+	require.Len(t, response.Data.Senders, 1)
+	s := response.Data.Senders[0]
 	require.Equal(t, senders.Sender{Address: "192.0.2.1", UserAgent: "p", Protocol: senders.ProtocolV2}, s.Sender)
 	require.Equal(t, uint64(4), s.Requests)
 	require.Equal(t, uint64(3), s.Accepted.Samples)

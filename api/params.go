@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"mime/multipart"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 
 	"halite/keyschema"
+	"halite/query/budget"
 )
 
 // formError is the context key of the error in a request's form.
@@ -23,8 +26,28 @@ type formError struct{}
 // formType is the content type of most bodies. They have one part only.
 const formType = "application/x-www-form-urlencoded"
 
-// parseForm reads the parameters of URL and body. It skips a malformed pair, as Prometheus does; only a body over the limit
-// is an error. Endpoints that need a well-formed form call strictForm.
+// paramsMax is the largest number of parameters that net/url reads. It reads none of a longer list.
+const paramsMax = 10_000
+
+// errParams is the error of a URL or body with too many parameters.
+var errParams = fmt.Errorf("more than %d parameters; send several requests", paramsMax)
+
+// checkParams returns errParams if a URL has too many parameters. Many handlers ignore the errors of net/url.
+func checkParams(u *url.URL) error {
+	if strings.Count(u.RawQuery, "&") >= paramsMax {
+		return errParams
+	}
+	return nil
+}
+
+// tooManyParams reports whether err is the error of net/url for too many parameters, which has no name.
+func tooManyParams(err error) bool {
+	_, known := url.ParseQuery(strings.Repeat("&", paramsMax))
+	return known != nil && err.Error() == known.Error()
+}
+
+// parseForm reads the parameters of URL and body. It skips a malformed pair, as Prometheus does. A body over a limit is an error.
+// Endpoints that need a well-formed form call strictForm.
 func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, s.opts.Limits.FormBytesMax)
@@ -38,7 +61,13 @@ func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Reques
 	if err == nil {
 		return r, nil
 	}
-	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
+	tooLarge, overLimit := new(http.MaxBytesError), new(budget.LimitError)
+	switch {
+	case errors.As(err, &overLimit):
+		return r, evalError(err)
+	case tooManyParams(err):
+		return r, badForm(errParams)
+	case errors.As(err, &tooLarge), errors.Is(err, multipart.ErrMessageTooLarge):
 		return r, badForm(err)
 	}
 	return r.WithContext(context.WithValue(r.Context(), formError{}, err)), nil

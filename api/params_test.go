@@ -1,8 +1,13 @@
 package api
 
 import (
+	"bytes"
 	"math"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +35,46 @@ func TestParseTime(t *testing.T) {
 		_, err := parseTime(text)
 		require.EqualError(t, err, `cannot parse "`+text+`" to a valid timestamp`)
 	}
+}
+
+// TestTooManyParameters sends more parameters than net/url reads, in the URL and in the body.
+func TestTooManyParameters(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.AdminAPI = true })
+	within := "query=up" + strings.Repeat("&a=1", paramsMax-1)
+	over := within + "&match[]=up"
+	require.Equal(t, http.StatusOK, f.get("/api/v1/query?"+within).Code)
+	require.Equal(t, http.StatusOK, f.post("/api/v1/query", within).Code)
+	want := bad("error parsing form values: more than 10000 parameters; send several requests")
+	for _, path := range []string{
+		"query", "query_range", "labels", "series", "query_exemplars", "format_query", "explain", "admin/tsdb/delete_series",
+	} {
+		w := f.post("/api/v1/"+path, over)
+		require.Equal(t, http.StatusBadRequest, w.Code, path)
+		require.JSONEq(t, want, body(t, w), path)
+	}
+	for _, path := range []string{"/api/v1/query", "/api/v1/status/tsdb", "/federate", "/api/suggest", "/query"} {
+		w := f.get(path + "?" + over)
+		require.Equal(t, http.StatusBadRequest, w.Code, path)
+		require.Contains(t, body(t, w), "more than 10000 parameters", path)
+	}
+	for _, path := range []string{ImportPath, importTextPath, "/write", "/api/put"} {
+		w := f.post(path+"?"+over, "up 1")
+		require.Equal(t, http.StatusBadRequest, w.Code, path)
+		require.Contains(t, body(t, w), "more than 10000 parameters", path)
+	}
+	require.Equal(t, http.StatusBadRequest, f.post("/query", over).Code, "InfluxDB's queries")
+
+	var text bytes.Buffer
+	parts := multipart.NewWriter(&text)
+	for range 2000 { // more than mime/multipart reads
+		require.NoError(t, parts.WriteField("match[]", "up"))
+	}
+	require.NoError(t, parts.Close())
+	r := httptest.NewRequest(http.MethodPost, "/api/v1/series", &text)
+	r.Header.Set("Content-Type", parts.FormDataContentType())
+	w := f.do(r)
+	require.Equal(t, http.StatusBadRequest, w.Code)
+	require.Contains(t, body(t, w), "multipart: message too large")
 }
 
 func TestParseDuration(t *testing.T) {

@@ -155,7 +155,7 @@ func boolParam(r *http.Request, name string) (bool, *apiError) {
 	return value, nil
 }
 
-// queryReply turns the outcome of an evaluation into an answer.
+// queryReply turns the outcome of an evaluation into a response.
 func queryReply(r *http.Request, expr string, result *query.Result, err error) (reply, *apiError) {
 	if err != nil {
 		return reply{}, evalError(err)

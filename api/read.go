@@ -19,7 +19,7 @@ import (
 	"halite/query/budget"
 )
 
-// readError is an error of remote read with its status. Answers are plain text, because senders log them.
+// readError is an error of remote read with its status. Responses are plain text, because senders log them.
 func readError(code int, err error) *apiError { return &apiError{status: code, err: err} }
 
 // remoteRead answers /api/v1/read: raw samples of selected series, whole or as a stream of chunks.
@@ -38,12 +38,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	s.metrics.readQueries.Inc()
 	defer s.metrics.readQueries.Dec()
 	slot := &readSlot{reads: s.reads}
-	if err := slot.acquire(ctx); err != nil {
-		return readError(http.StatusServiceUnavailable, errors.New("too many remote reads are waiting; try again later"))
-	}
 	defer slot.release()
-
-	req, aerr := s.decodeRead(w, r)
+	req, aerr := s.decodeRead(ctx, w, r, slot)
 	if aerr != nil {
 		return aerr
 	}
@@ -51,7 +47,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 	if err != nil {
 		return readError(http.StatusBadRequest, err)
 	}
-	// Check all queries before the first answer, because a stream that has begun cannot report an error.
+	// Check all queries before the first response, because a stream that has begun cannot report an error.
 	if most := s.opts.Limits.SelectorsMax; len(req.Queries) > most {
 		return readError(http.StatusBadRequest, fmt.Errorf("the request has %d queries, more than the limit of %d "+
 			"(query.max-selectors)", len(req.Queries), most))
@@ -70,7 +66,7 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) *apiError {
 		return aerr
 	}
 	slot.release() // a slow client does not block other reads
-	budget.sending(netlimit.AnswerOf(r.Context()))
+	budget.sending(netlimit.ResponseOf(r.Context()))
 	w.Header().Set("Content-Type", remote.ProtobufType)
 	w.Header().Set("Content-Encoding", "snappy")
 	// A failed write means that the client is gone, so there is nobody to notify.
@@ -97,8 +93,11 @@ func (p *readSlot) release() {
 	}
 }
 
-// decodeRead reads the body: a snappy-compressed prometheus.ReadRequest.
-func (s *Server) decodeRead(w http.ResponseWriter, r *http.Request) (*prompb.ReadRequest, *apiError) {
+// decodeRead reads the body: a snappy-compressed prometheus.ReadRequest. It acquires the slot after the body, because a slow
+// client must not hold one.
+func (s *Server) decodeRead(
+	ctx context.Context, w http.ResponseWriter, r *http.Request, slot *readSlot,
+) (*prompb.ReadRequest, *apiError) {
 	bytesMax := s.opts.Limits.ReadBytesMax
 	tooLarge := readError(http.StatusRequestEntityTooLarge, fmt.Errorf("request exceeds the %d bytes limit", bytesMax))
 	if r.ContentLength > bytesMax {
@@ -111,7 +110,11 @@ func (s *Server) decodeRead(w http.ResponseWriter, r *http.Request) (*prompb.Rea
 		if over := new(http.MaxBytesError); errors.As(err, &over) || errors.Is(err, remote.ErrBodyTooLarge) {
 			return nil, tooLarge
 		}
-		return nil, readError(http.StatusBadRequest, fmt.Errorf("reading the request body: %w", err))
+		failure := bodyFailure(err, bytesMax)
+		return nil, readError(failure.status, failure.err)
+	}
+	if err := slot.acquire(ctx); err != nil {
+		return nil, readError(http.StatusServiceUnavailable, errors.New("too many remote reads are waiting; try again later"))
 	}
 	req, err := remote.DecodeRead(*buf, bytesMax)
 	if err != nil {
@@ -238,7 +241,7 @@ func (s *Server) readChunks(w http.ResponseWriter, r *http.Request, queries []re
 	})
 }
 
-// stream runs send, which writes an answer part by part. It returns a failure before the first part. After a later failure
+// stream runs send, which writes a response part by part. It returns a failure before the first part. After a later failure
 // it breaks the connection, so the client does not take a part for the whole.
 func (s *Server) stream(
 	w http.ResponseWriter, r *http.Request, slot *readSlot,
@@ -246,7 +249,7 @@ func (s *Server) stream(
 ) *apiError {
 	budget := s.newBudget(r.Context())
 	defer budget.end()
-	budget.sending(netlimit.AnswerOf(r.Context()))
+	budget.sending(netlimit.ResponseOf(r.Context()))
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	timeout := s.opts.Limits.ReadTimeout
@@ -255,7 +258,7 @@ func (s *Server) stream(
 	out := &stream{w: w, slot: slot, timer: timer, timeout: timeout}
 	aerr := send(ctx, out, budget)
 	if aerr != nil && out.begun {
-		s.opts.Logger.Warn("aborted a streamed answer", "path", r.URL.Path, "err", aerr.err)
+		s.opts.Logger.Warn("aborted a streamed response", "path", r.URL.Path, "err", aerr.err)
 		panic(http.ErrAbortHandler)
 	}
 	return aerr
@@ -323,7 +326,7 @@ func (s *Server) streamSeries(
 	return it.Err()
 }
 
-// stream sends an answer part by part.
+// stream sends a response part by part.
 type stream struct {
 	w    http.ResponseWriter
 	slot *readSlot
@@ -339,7 +342,7 @@ func (o *stream) write(ctx context.Context, part []byte) error {
 	o.slot.release()
 	o.timer.Stop()
 	if _, err := o.w.Write(part); err != nil {
-		return fmt.Errorf("send a part of the answer: %w", err)
+		return fmt.Errorf("send a part of the response: %w", err)
 	}
 	o.timer.Reset(o.timeout)
 	return o.slot.acquire(ctx)

@@ -42,7 +42,7 @@ func (f *fixture) read(t testing.TB, req *prompb.ReadRequest) *httptest.Response
 	return f.do(r)
 }
 
-// readFrames parses a streamed answer as the protocol describes it.
+// readFrames parses a streamed response as the protocol describes it.
 func readFrames(t testing.TB, r io.Reader) (frames []prompb.ChunkedReadResponse) {
 	t.Helper()
 	br := bufio.NewReader(r)
@@ -64,7 +64,7 @@ func readFrames(t testing.TB, r io.Reader) (frames []prompb.ChunkedReadResponse)
 	}
 }
 
-// TestReadSamples asks for whole samples of two queries, by all kinds of matchers.
+// TestReadSamples reads whole samples of two queries, by all kinds of matchers.
 func TestReadSamples(t *testing.T) {
 	f := newFixture(t, nil)
 	w := f.read(t, &prompb.ReadRequest{Queries: []*prompb.Query{
@@ -98,7 +98,7 @@ func TestReadSamples(t *testing.T) {
 	}, resp.Results)
 }
 
-// TestReadStream asks for chunks and decodes them; small frames split a series but lose nothing.
+// TestReadStream reads chunks and decodes them; small frames split a series but lose nothing.
 func TestReadStream(t *testing.T) {
 	for _, frameBytesMax := range []int{1, DefaultReadFrameBytesMax} {
 		f := newFixture(t, func(o *Options) { o.Limits.ReadFrameBytesMax = frameBytesMax })
@@ -207,7 +207,7 @@ type breakingSet struct {
 func (b *breakingSet) Next() bool { b.left--; return b.left >= 0 && b.ChunkSeriesSet.Next() }
 func (b *breakingSet) Err() error { return errors.New("disk on fire") }
 
-// TestReadStreamBreaks: a failure before the first frame gives an error answer. A later failure breaks the connection.
+// TestReadStreamBreaks: a failure before the first frame gives an error response. A later failure breaks the connection.
 func TestReadStreamBreaks(t *testing.T) {
 	req := &prompb.ReadRequest{
 		AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{prompb.ReadRequest_STREAMED_XOR_CHUNKS},

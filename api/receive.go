@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,9 @@ type receiving struct {
 	logIns func(r *http.Request) []string
 }
 
+// importTextPath accepts the text of a scrape. In VictoriaMetrics, the paths of a Pushgateway are below it as well.
+const importTextPath = "/api/v1/import/prometheus"
+
 // receivers returns the paths of all protocols except remote write. names are the rules of OpenTSDB's names. lines returns the
 // options of InfluxDB's line protocol, export the options of OTLP.
 func receivers(
@@ -53,22 +57,29 @@ func receivers(
 ) []receiving {
 	const post, put = http.MethodPost, http.MethodPut
 	list := []receiving{
-		{path: "/api/v1/import/prometheus", methods: []string{post}, open: exposition.Import(now)},
+		{path: importTextPath, methods: []string{post}, open: exposition.Import(now)},
 		{path: ImportPath, methods: []string{post, put}, open: jsonl.Import, lines: true},
 		{path: ImportCSVPath, methods: []string{post, put}, open: csv.Import(now), lines: true, whole: csv.WholeRows},
-		{path: "/api/v1/otlp/v1/metrics", methods: []string{post}, open: otlp.Export(export), fail: otlp.WriteError},
-		{path: "/v1/metrics", methods: []string{post}, open: otlp.Export(export), fail: otlp.WriteError},
-		{path: exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now)},
 		{path: "/api/put", methods: []string{post}, open: otsdb.Put(names), fail: opentsdb.WriteError},
 		{path: "/api/rollup", methods: []string{post}, open: otsdb.Rollup(names), fail: opentsdb.WriteError},
 		{path: "/api/histogram", methods: []string{post}, open: otsdb.Histogram(names), fail: opentsdb.WriteError},
 	}
+	for _, prefix := range []string{"/api/v1/otlp", "", "/otlp", "/opentelemetry"} { // of Prometheus, Mimir and VictoriaMetrics
+		list = append(list, receiving{
+			path: prefix + "/v1/metrics", methods: []string{post}, open: otlp.Export(export), fail: otlp.WriteError,
+		})
+	}
+	for _, prefix := range []string{"", importTextPath} {
+		list = append(list, receiving{
+			path: prefix + exposition.PushPath, below: true, methods: []string{post, put}, open: exposition.Push(now),
+		})
+	}
 	for _, prefix := range []string{"", influx.Prefix} {
 		list = append(list,
 			receiving{path: prefix + "/write", methods: []string{post}, open: influx.V1(now, lines),
-				fail: influx.WriteError(false), logIns: influx.LogIns},
+				fail: influx.WriteErrorV1, logIns: influx.LogIns},
 			receiving{path: prefix + "/api/v2/write", methods: []string{post}, open: influx.V2(now, lines),
-				fail: influx.WriteError(true), logIns: influx.LogIns})
+				fail: influx.WriteErrorV2, logIns: influx.LogIns})
 	}
 	return list
 }
@@ -83,7 +94,7 @@ func (s *Server) addInflux(router *mux.Router, probes, writes access) {
 		ready := s.newRoute(prefix+"/ready", probes, influx.Ready, get, head)
 		query := s.newRoute(prefix+"/query", writes, influx.Query(s.opts.Limits.FormBytesMax), get, post)
 		health.waits, ready.waits, query.waits = true, true, true
-		query.failure = influx.WriteError(false)
+		query.failure = influx.WriteErrorV1
 		for _, e := range []*route{ping, health, ready, query} {
 			e.logIns = influx.LogIns
 			router.Path(e.name).Handler(e)
@@ -127,7 +138,7 @@ func alias(router http.Handler) http.Handler {
 }
 
 // addReceivers registers the paths of all protocols except remote write, and other paths that their clients use. compress adds
-// the compression of answers.
+// the compression of responses.
 func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*route) *route) {
 	for _, at := range receivers(s.opts.Now, s.opts.OpenTSDBNames, s.opts.Influx, s.opts.OTLP) {
 		e := s.newRoute(at.path, needs, s.receive(at), at.methods...)
@@ -144,7 +155,7 @@ func (s *Server) addReceivers(router *mux.Router, needs access, compress func(*r
 	s.addOpenTSDB(router, compress)
 }
 
-// addOpenTSDB registers OpenTSDB's paths that do not write samples. compress adds the compression of answers.
+// addOpenTSDB registers OpenTSDB's paths that do not write samples. compress adds the compression of responses.
 func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
 	handlers := opentsdb.New(opentsdb.Options{
 		Index: s.opts.Index, Begin: s.beginLookup, Notes: s.opts.Notes, Names: s.opts.OpenTSDBNames,
@@ -211,13 +222,13 @@ func (s *Server) receive(at receiving) http.HandlerFunc {
 		result, failure := s.storeReceived(r, x, at)
 		if failure != nil {
 			s.noteRefusal(w, r, at.path, x.Protocol(), failure)
-			answer := x.Refuse(failure.status, failure.err)
-			answer.Write(w)
+			response := x.Refuse(failure.status, failure.err)
+			response.Write(w)
 			return
 		}
-		answer := x.Answer(&result)
-		s.noteWrite(r, x.Protocol(), answer.Status, &result)
-		answer.Write(w)
+		response := x.Respond(&result)
+		s.noteWrite(r, x.Protocol(), response.Status, &result)
+		response.Write(w)
 	}
 }
 
@@ -270,7 +281,7 @@ func (s *Server) storeLines(
 	if bodyBytes >= 0 {
 		sizeBytes = min(sizeBytes, bodyBytes+1) // one byte more, to see the end
 	}
-	if err := acquire(r.Context(), s.writeBytes, sizeBytes, limits.WriteQueueWait); err != nil {
+	if err := s.acquireBody(r.Context(), sizeBytes); err != nil {
 		return total, overloaded(remote.ErrBodyMemory)
 	}
 	buf := s.buffers.get()
@@ -283,6 +294,7 @@ func (s *Server) storeLines(
 		}
 		s.buffers.put(buf)
 	}()
+	lines := 0
 	for {
 		piece, err := p.Next()
 		if err != nil {
@@ -296,10 +308,26 @@ func (s *Server) storeLines(
 			return total, s.afterPieces(failure, total)
 		}
 		total.Add(&result)
-		if counted, ok := r.Body.(*countingBody); ok {
-			counted.end = time.Now().Add(netlimit.BodyReadTimeout) // for the next piece
+		lines += bytes.Count(piece, []byte{'\n'})
+		if failure := s.tooManyBadLines(&total, lines); failure != nil {
+			return total, s.afterPieces(failure, total)
+		}
+		if transfer, ok := r.Body.(*netlimit.Body); ok {
+			transfer.Extend() // for the next piece
 		}
 	}
+}
+
+// tooManyBadLines returns the failure of a body whose lines are mostly malformed. The server has stored total of its first lines.
+// Such a body may have any size, and reading it to the end is of no use.
+func (s *Server) tooManyBadLines(total *ingest.Result, lines int) *writeError {
+	bad, most := total.Reasons[ingest.ReasonMalformedLine], s.opts.Limits.BadLinesMax
+	if bad <= most || bad <= total.Accepted+total.Histograms {
+		return nil
+	}
+	return writeFailure(http.StatusBadRequest, senders.ReasonMalformed, fmt.Errorf("more than %d lines are malformed "+
+		"(ingest.max-bad-lines), and fewer samples are valid, so the server does not read past line %d: %s",
+		most, lines, total.Summary()))
 }
 
 // afterPieces adds to a failure the number of samples stored before.

@@ -19,7 +19,7 @@ import (
 	"halite/ingest"
 )
 
-// send posts a body and returns the answer. Headers come in pairs.
+// send posts a body and returns the response. Headers come in pairs.
 func (s *stack) send(path, body string, header ...string) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	for n := 0; n < len(header); n += 2 {
@@ -30,7 +30,7 @@ func (s *stack) send(path, body string, header ...string) *httptest.ResponseReco
 	return w
 }
 
-// query returns the answer to an instant query at the time of the comparison.
+// query returns the response to an instant query at the time of the comparison.
 func (s *stack) query(t testing.TB, expr string) string {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/api/v1/query?query="+url.QueryEscape(expr)+
@@ -94,6 +94,8 @@ func TestPushgateway(t *testing.T) {
 	s := newStack(t)
 	require.Equal(t, http.StatusOK, s.send("/metrics/job/backup/instance/a%2Fb", "last_success 1\n").Code)
 	require.Contains(t, s.query(t, "last_success"), `{"__name__":"last_success","instance":"a/b","job":"backup"}`)
+	require.Equal(t, http.StatusOK, s.send("/api/v1/import/prometheus/metrics/job/a%2Fb/path@base64/L3g", "pushed 1\n").Code)
+	require.Contains(t, s.query(t, "pushed"), `{"__name__":"pushed","job":"a/b","path":"/x"}`)
 	require.Equal(t, http.StatusBadRequest, s.send("/metrics/job/", "up 1\n").Code)
 	require.Equal(t, http.StatusBadRequest, s.send("/metrics/job/x", "up 1 1000\n").Code)
 	require.Contains(t, s.senders(), `"protocol":"Pushgateway"`)
@@ -103,7 +105,8 @@ func TestPushgateway(t *testing.T) {
 func TestWriteProtocol(t *testing.T) {
 	for path, want := range map[string]string{
 		"/x/api/v1/write": "remote write 1.0", "/x/api/v1/import/prometheus": "Prometheus text import",
-		"/x/metrics/job/a": "Pushgateway", "/x/api/v1/push": "remote write 1.0",
+		"/x/metrics/job/a": "Pushgateway", "/x/api/v1/import/prometheus/metrics/job/a": "Pushgateway",
+		"/x/otlp/v1/metrics": "OTLP", "/x/opentelemetry/v1/metrics": "OTLP", "/x/api/v1/push": "remote write 1.0",
 		"/x/prometheus/api/v1/write": "remote write 1.0", "/x/metrics": "", "/metrics/job/a": "", "/x/api/v1/query": "",
 	} {
 		require.Equal(t, want, api.WriteProtocol(httptest.NewRequest(http.MethodPost, path, nil), "/x"), path)
@@ -157,14 +160,14 @@ func TestInfluxBelowPrefix(t *testing.T) {
 		{"GET", "/query?q=SHOW+DATABASES", ""},
 		{"POST", "/query?q=CREATE+DATABASE+a", ""}, {"POST", "/query?q=DROP+DATABASE+a", ""}, {"GET", "/write", ""},
 	} {
-		var answers [2]*httptest.ResponseRecorder
+		var responses [2]*httptest.ResponseRecorder
 		for n, prefix := range []string{"", "/influx"} {
-			answers[n] = httptest.NewRecorder()
-			s.Handler().ServeHTTP(answers[n], httptest.NewRequest(c.method, prefix+c.path, strings.NewReader(c.body)))
+			responses[n] = httptest.NewRecorder()
+			s.Handler().ServeHTTP(responses[n], httptest.NewRequest(c.method, prefix+c.path, strings.NewReader(c.body)))
 		}
-		require.Equal(t, answers[0].Code, answers[1].Code, c.path)
-		require.Equal(t, answers[0].Body.String(), answers[1].Body.String(), c.path)
-		require.Equal(t, answers[0].Header(), answers[1].Header(), c.path)
+		require.Equal(t, responses[0].Code, responses[1].Code, c.path)
+		require.Equal(t, responses[0].Body.String(), responses[1].Body.String(), c.path)
+		require.Equal(t, responses[0].Header(), responses[1].Header(), c.path)
 	}
 	require.Contains(t, s.query(t, "cpu_idle"), `"db":"a"`)
 	require.Contains(t, s.query(t, "mem_free"), `"db":"b"`)
@@ -177,7 +180,7 @@ func TestOTLP(t *testing.T) {
 	document := `{"resourceMetrics":[{"resource":{"attributes":[{"key":"service.name","value":{"stringValue":"shop"}}]},` +
 		`"scopeMetrics":[{"metrics":[{"name":"depth","gauge":{"dataPoints":[{"asDouble":1.5,"timeUnixNano":"` +
 		strconv.FormatInt(comparison.Now().UnixMilli(), 10) + `000000"},{"asDouble":2,"timeUnixNano":"9999999999000000000"}]}}]}]}]}`
-	for _, path := range []string{"/v1/metrics", "/api/v1/otlp/v1/metrics"} {
+	for _, path := range []string{"/v1/metrics", "/api/v1/otlp/v1/metrics", "/otlp/v1/metrics", "/opentelemetry/v1/metrics"} {
 		w := s.send(path, gzipped(t, document), "Content-Type", "application/json", "Content-Encoding", "gzip")
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		require.Contains(t, w.Body.String(), `"rejectedDataPoints":"1"`)
@@ -238,10 +241,10 @@ func TestProtocolsMix(t *testing.T) {
 		Labels: labels.FromStrings("__name__", "mixed_v", "host", "a", "job", "j"), TsMs: at + 2000, Value: 2,
 	}}))
 	require.NoError(t, err)
-	answer := s.query(t, "mixed_v[1m]")
-	require.Equal(t, 1, strings.Count(answer, "metric"), answer)
+	response := s.query(t, "mixed_v[1m]")
+	require.Equal(t, 1, strings.Count(response, "metric"), response)
 	for n := range int64(3) {
-		require.Contains(t, answer, `,"`+strconv.FormatInt(n, 10)+`"]`)
+		require.Contains(t, response, `,"`+strconv.FormatInt(n, 10)+`"]`)
 	}
 }
 

@@ -44,7 +44,7 @@ func everything() []*prompb.LabelMatcher {
 	return []*prompb.LabelMatcher{{Type: prompb.LabelMatcher_RE, Name: "__name__", Value: ".+"}}
 }
 
-// TestReadLikePrometheus has our handler and Prometheus' own read from the same database. The answers are the same
+// TestReadLikePrometheus has our handler and Prometheus' own read from the same database. The responses are the same
 // bytes, except for the sign of zero.
 func TestReadLikePrometheus(t *testing.T) {
 	const start, end = comparison.Start * 1000, comparison.End * 1000
@@ -198,8 +198,8 @@ func writeRequest(tsMs int64, series ...labels.Labels) []byte {
 // retry permanent errors, and retries temporary ones.
 func TestPrometheusWrites(t *testing.T) {
 	s := newStack(t)
-	answer := s.Handler()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answer.ServeHTTP(w, r) }))
+	response := s.Handler()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { response.ServeHTTP(w, r) }))
 	defer server.Close()
 	client, err := remote.NewWriteClient("test", clientConfig(t, server.URL, "/api/v1/write"))
 	require.NoError(t, err)
@@ -208,7 +208,7 @@ func TestPrometheusWrites(t *testing.T) {
 	stats, err := client.Store(t.Context(), writeRequest(ts, a, b), 0)
 	require.NoError(t, err)
 	require.False(t, stats.Confirmed, "only 2.0 has the headers")
-	w := comparison.Request{Method: http.MethodGet, Path: "query", Query: "query=sum(m)"}.Send(answer)
+	w := comparison.Request{Method: http.MethodGet, Path: "query", Query: "query=sum(m)"}.Send(response)
 	require.Contains(t, w.Body.String(), `"value":[1700003700,"1"]`)
 
 	retried := new(remote.RecoverableError)

@@ -45,7 +45,7 @@ func (s *Server) json(ep endpoint) http.HandlerFunc {
 	}
 }
 
-// annotationsMax bounds the warnings, and likewise the infos, of one answer.
+// annotationsMax bounds the warnings, and likewise the infos, of one response.
 const annotationsMax = 10
 
 // reply is the successful outcome of an endpoint.
@@ -57,7 +57,7 @@ type reply struct {
 	expr  string
 	// document, if not nil, is the data field as a value for encoding/json.
 	document any
-	// sending is called before the answer is written, and done afterwards; each may be nil. The memory of the answer is reserved
+	// sending is called before the response is written, and done afterwards; each may be nil. The memory of the response is reserved
 	// until done.
 	sending func(budget.Response)
 	done    func()
@@ -79,7 +79,7 @@ func (s *Server) encode(ctx context.Context, r *reply) *apiError {
 	return nil
 }
 
-// respond writes a successful answer in Prometheus's envelope.
+// respond writes a successful response in Prometheus's envelope.
 func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 	if r.document != nil {
 		if aerr := s.encode(req.Context(), &r); aerr != nil {
@@ -91,7 +91,7 @@ func (s *Server) respond(w http.ResponseWriter, req *http.Request, r reply) {
 		defer r.done()
 	}
 	if r.sending != nil {
-		r.sending(netlimit.AnswerOf(req.Context()))
+		r.sending(netlimit.ResponseOf(req.Context()))
 	}
 	if r.data == nil {
 		w.WriteHeader(http.StatusNoContent)
@@ -137,7 +137,7 @@ func sendError(w http.ResponseWriter, e *apiError) {
 	_, _ = w.Write(body)
 }
 
-// notesOf separates warnings from infos and bounds both. It sorts them, so that equal results give equal answers.
+// notesOf separates warnings from infos and bounds both. It sorts them, so that equal results give equal responses.
 func notesOf(a annotations.Annotations, expr string) (warnings, infos []string) {
 	if len(a) == 0 {
 		return nil, nil
@@ -165,7 +165,7 @@ func (s *Server) setRetryAfter(w http.ResponseWriter, d time.Duration) {
 	w.Header().Set("Retry-After", strconv.FormatInt(int64(seconds), 10))
 }
 
-// errorType is the errorType field of an error answer.
+// errorType is the errorType field of an error response.
 type errorType string
 
 const (
@@ -182,7 +182,7 @@ const (
 	errForbidden    errorType = auth.TypeForbidden
 )
 
-// statusClientClosed is the status of a request whose client closed the connection before the answer was ready. nginx and
+// statusClientClosed is the status of a request whose client closed the connection before the response was ready. nginx and
 // Prometheus use it.
 const statusClientClosed = 499
 
@@ -267,11 +267,11 @@ func evalError(err error) *apiError {
 	return &apiError{typ: errExec, err: err}
 }
 
-// responseBudget counts the memory of an answer against the memory of queries until the last byte is written. Without
+// responseBudget counts the memory of a response against the memory of queries until the last byte is written. Without
 // Options.Budgets it counts nothing.
 type responseBudget struct{ budget *budget.Budget }
 
-// newBudget begins to count, within the limits of the principal. The caller ends it after the answer is written.
+// newBudget begins to count, within the limits of the principal. The caller ends it after the response is written.
 func (s *Server) newBudget(ctx context.Context) responseBudget {
 	if s.opts.Budgets == nil {
 		return responseBudget{}
@@ -295,7 +295,7 @@ func (b responseBudget) settle(bytes int) error {
 	return b.budget.Reset(int64(bytes))
 }
 
-// sending reports that the answer is being written. If the client is slow, a query that needs the memory may end it.
+// sending reports that the response is being written. If the client is slow, a query that needs the memory may end it.
 func (b responseBudget) sending(r budget.Response) {
 	if b.budget != nil {
 		b.budget.StartSending(r)

@@ -140,7 +140,7 @@ func (r readers) expression(selector func() string) string {
 	return "label_replace(avg_over_time(" + v + "[3m]), \"x\", \"$1\", \"secret\", \"(.*)\")"
 }
 
-// request is a random request of part, and one of all that must have an equal answer.
+// request is a random request of part, and one of all that must have an equal response.
 func (r readers) request() (part, all string) {
 	seed := r.Uint64()
 	make := func(team string) string {
@@ -183,7 +183,7 @@ func (r readers) request() (part, all string) {
 	return make(""), make(`team="a"`)
 }
 
-// TestRestrictedReaders: a restricted guest gets the same answers as with its matchers in each selector, from caches
+// TestRestrictedReaders: a restricted guest gets the same responses as with its matchers in each selector, from caches
 // too.
 func TestRestrictedReaders(t *testing.T) {
 	s := newTeams(t)

@@ -37,7 +37,7 @@ func TestSelectorsMax(t *testing.T) {
 	require.Equal(t, http.StatusOK, f.read(t, &prompb.ReadRequest{Queries: []*prompb.Query{all, all}}).Code)
 }
 
-// TestReadNegativeZero reads -0 back bit for bit in both kinds of answers.
+// TestReadNegativeZero reads -0 back bit for bit in both kinds of responses.
 func TestReadNegativeZero(t *testing.T) {
 	store := promqltest.LoadedStorage(t, "load 1m\n\tzeros{job=\"x\"} 0 1 -0 2 0\n")
 	t.Cleanup(func() { require.NoError(t, store.Close()) })

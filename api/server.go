@@ -18,7 +18,7 @@ type Server struct {
 	metrics *metrics
 	handler http.Handler
 	routes  []*route                    // all routes except the one for unknown paths
-	buffers bufferPool                  // bodies and answers
+	buffers bufferPool                  // bodies and responses
 	origins *http.CrossOriginProtection // of requests that change something
 	hosts   ui.Hosts
 
@@ -28,7 +28,7 @@ type Server struct {
 	crashLoops receiver.CrashLoops
 	decoder    receiver.Decoder // of write bodies
 
-	aliasDeleter  Deleter          // by the names of answers; nil without opts.Deleter
+	aliasDeleter  Deleter          // by the names of responses; nil without opts.Deleter
 	openTSDBStats *querystats.List // queries of OpenTSDB's clients
 }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ import (
 	"halite/query/read"
 )
 
-// Figures of the data of slow readers: an answer with all samples is larger than the buffers of a connection.
+// Figures of the data of slow readers: a response with all samples is larger than the buffers of a connection.
 const (
 	slowSeries  = 200
 	slowSamples = 300
@@ -98,7 +99,7 @@ func (l smallBuffers) Accept() (net.Conn, error) {
 	return c, err
 }
 
-// start sends a request and reads the header of its answer, nothing else.
+// start sends a request and reads the header of its response, nothing else.
 func (s *slowStack) start(r *http.Request) *http.Response {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -135,7 +136,7 @@ func (s *slowStack) read(types ...prompb.ReadRequest_ResponseType) *http.Respons
 	return s.start(r)
 }
 
-// held is the memory of queries and answers.
+// held is the memory of queries and responses.
 func (s *slowStack) held() float64 { return s.metric("tsdb_query_memory_bytes") }
 
 func (s *slowStack) metric(name string) float64 {
@@ -158,13 +159,13 @@ func readAll(t *testing.T, resp *http.Response) []byte {
 	return text
 }
 
-// TestAnswersAreHeldUntilWritten: the memory of each kind of answer counts until its last byte is written.
-func TestAnswersAreHeldUntilWritten(t *testing.T) {
+// TestResponsesAreHeldUntilWritten: the memory of each kind of response counts until its last byte is written.
+func TestResponsesAreHeldUntilWritten(t *testing.T) {
 	s := newSlowStack(t, 1<<30, api.Limits{})
 	const points = slowSeries * slowSamples * 16
 	for _, c := range []struct {
 		name  string
-		ask   func() *http.Response
+		send  func() *http.Response
 		least float64
 	}{
 		{"engine", func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }, points},
@@ -176,7 +177,7 @@ func TestAnswersAreHeldUntilWritten(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			require.Zero(t, s.held())
-			resp := c.ask()
+			resp := c.send()
 			require.Equal(t, http.StatusOK, resp.StatusCode)
 			time.Sleep(50 * time.Millisecond)
 			require.GreaterOrEqual(t, s.held(), c.least)
@@ -186,44 +187,44 @@ func TestAnswersAreHeldUntilWritten(t *testing.T) {
 	}
 }
 
-// TestSlowReadersGiveWay: when the answers of slow readers hold all memory, a query still gets some. The server aborts
-// newer slow answers for it; the oldest one completes.
+// TestSlowReadersGiveWay: when the responses of slow readers hold all memory, a query still gets some. The server aborts
+// newer slow responses for it; the oldest one completes.
 func TestSlowReadersGiveWay(t *testing.T) {
 	const totalBytes = 12 << 20
 	s := newSlowStack(t, totalBytes, api.Limits{})
-	ask := func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }
-	endedAnswers := func() int { return int(s.metric("tsdb_query_answers_ended_total")) }
-	// Fill the memory with answers that fit, so that no query ends one before all are slow.
+	send := func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }
+	endedResponses := func() int { return int(s.metric("tsdb_query_responses_ended_total")) }
+	// Fill the memory with responses that fit, so that no query ends one before all are slow.
 	const largeQueriesMax = totalBytes - totalBytes/8
-	readers := []*http.Response{ask()}
+	readers := []*http.Response{send()}
 	for each := s.held(); float64(len(readers)+1)*each <= largeQueriesMax; {
-		readers = append(readers, ask())
+		readers = append(readers, send())
 	}
 	for _, resp := range readers {
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 	}
 	require.Greater(t, len(readers), 3)
-	require.Zero(t, endedAnswers())
+	require.Zero(t, endedResponses())
 	time.Sleep(200 * time.Millisecond)
 	for range 3 {
-		resp := ask()
+		resp := send()
 		require.Equal(t, http.StatusOK, resp.StatusCode)
-		var answer struct {
+		var response struct {
 			Data struct{ Result []struct{ Values [][2]any } }
 		}
-		require.NoError(t, json.Unmarshal(readAll(t, resp), &answer))
-		require.Len(t, answer.Data.Result, slowSeries)
-		require.Len(t, answer.Data.Result[0].Values, slowSamples)
+		require.NoError(t, json.Unmarshal(readAll(t, resp), &response))
+		require.Len(t, response.Data.Result, slowSeries)
+		require.Len(t, response.Data.Result[0].Values, slowSamples)
 	}
-	require.Positive(t, endedAnswers())
-	require.True(t, json.Valid(readAll(t, readers[0])), "the oldest answer goes on")
+	require.Positive(t, endedResponses())
+	require.True(t, json.Valid(readAll(t, readers[0])), "the oldest response goes on")
 	broken := 0
 	for _, resp := range readers[1:] {
 		if _, err := io.ReadAll(resp.Body); err != nil {
 			broken++
 		}
 	}
-	require.Equal(t, endedAnswers(), broken)
+	require.Equal(t, endedResponses(), broken)
 	for _, c := range s.clients {
 		c.Close()
 	}
@@ -259,4 +260,56 @@ func TestStalledBodies(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 		require.Contains(t, string(readAll(t, resp)), "reading the request body")
 	}
+}
+
+// postPart begins a request with a body of some bytes and sends only the first of them.
+func (s *slowStack) postPart(path string, bodyBytes int) net.Conn {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	require.NoError(s.t, err)
+	s.t.Cleanup(func() { c.Close() })
+	require.NoError(s.t, c.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nabc", path, bodyBytes)
+	require.NoError(s.t, err)
+	return c
+}
+
+// TestSlowBodiesGiveWay: bodies of slow senders hold all memory of writes. Another write gets some, and a slow sender gets 503.
+func TestSlowBodiesGiveWay(t *testing.T) {
+	const sizeBytes = 1 << 20
+	s := newSlowStack(t, 1<<30, api.Limits{
+		BodyStallTimeout: time.Hour, WriteQueueWait: time.Minute, WriteBytesMax: sizeBytes, WriteInflightBytesMax: sizeBytes,
+	})
+	for _, path := range []string{"/api/v1/write", "/api/v1/import"} {
+		slow := s.postPart(path, sizeBytes)
+		require.Eventually(t, func() bool { return s.metric("tsdb_http_requests_in_flight") > 0 }, time.Minute, time.Millisecond)
+		resp, err := http.Post("http://"+s.addr+"/api/v1/import/prometheus", "", strings.NewReader("other 1\n"))
+		require.NoError(t, err)
+		require.Equal(t, http.StatusNoContent, resp.StatusCode)
+		resp.Body.Close()
+		resp, err = http.ReadResponse(bufio.NewReader(slow), nil)
+		require.NoError(t, err)
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
+		require.NotEmpty(t, resp.Header.Get("Retry-After"))
+		require.Contains(t, string(readAll(t, resp)), "the client sends the body slowly")
+	}
+}
+
+// TestSlowReadsHoldNoPlace: clients that send a remote read slowly do not delay others.
+func TestSlowReadsHoldNoPlace(t *testing.T) {
+	s := newSlowStack(t, 1<<30, api.Limits{BodyStallTimeout: time.Hour, ReadConcurrencyMax: 1})
+	s.postPart("/api/v1/read", 1000)
+	require.Eventually(t, func() bool { return s.metric("tsdb_http_requests_in_flight") > 0 }, time.Minute, time.Millisecond)
+	require.NotEmpty(t, readAll(t, s.read(prompb.ReadRequest_SAMPLES)))
+}
+
+// TestUnreadBodiesGiveWay: a client does not send the body of a request that the handler answers without it. The request ends
+// like one with a slow body.
+func TestUnreadBodiesGiveWay(t *testing.T) {
+	s := newSlowStack(t, 1<<30, api.Limits{BodyStallTimeout: 50 * time.Millisecond})
+	resp, err := http.ReadResponse(bufio.NewReader(s.postPart("/api/v1/query?query=slow", 1000)), nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, resp.StatusCode)
+	require.True(t, resp.Close)
+	readAll(t, resp)
 }

@@ -17,7 +17,7 @@ import (
 	"halite/query/querylog"
 )
 
-// BenchmarkSmallRequests asks for one series of 6,300, each time at another time, with result cache and query log. It leaves
+// BenchmarkSmallRequests queries one series of 6,300, each time at another time, with result cache and query log. It leaves
 // out connections.
 func BenchmarkSmallRequests(b *testing.B) {
 	s := newStack(b)
@@ -41,12 +41,12 @@ func BenchmarkSmallRequests(b *testing.B) {
 		`vector(1)`, `metric_07{instance="host-09:9100"}`, `sum(rate(metric_07{instance="host-09:9100"}[5m]))`,
 		`absent(metric_07{instance="none"})`, `count(metric_07{instance=~".*1.*"})`, `count by (__name__) ({instance="host-09:9100"})`,
 	} {
-		asked := 0
+		sent := 0
 		b.Run(text, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				asked++
-				at := fmt.Sprintf("&time=%.3f", float64(now-int64(asked%100_000))/1000)
+				sent++
+				at := fmt.Sprintf("&time=%.3f", float64(now-int64(sent%100_000))/1000)
 				benchmarkGet(b, handler, "/api/v1/query?query="+url.QueryEscape(text)+at)
 			}
 		})

@@ -389,20 +389,20 @@ func (s *Server) cardinality(r *http.Request) (reply, *apiError) {
 		return reply{}, aerr
 	}
 	defer leave()
-	return answerStatus(s.inspect().Cardinality)(r.WithContext(ctx))
+	return statusEndpoint(s.inspect().Cardinality)(r.WithContext(ctx))
 }
 
-// answerStatus is an endpoint of package status.
-func answerStatus(ask func(r *http.Request) (any, error)) endpoint {
+// statusEndpoint is an endpoint of package status.
+func statusEndpoint(handle func(r *http.Request) (any, error)) endpoint {
 	return func(r *http.Request) (reply, *apiError) {
 		if aerr := strictForm(r); aerr != nil {
 			return reply{}, aerr
 		}
-		answer, err := ask(r)
+		response, err := handle(r)
 		if err != nil {
 			return reply{}, statusError(err)
 		}
-		return document(answer)
+		return document(response)
 	}
 }
 
@@ -434,13 +434,13 @@ func (s *Server) dataTablets(ctx context.Context) ([]storage.Tablet, error) {
 	return table.Tablets(ctx)
 }
 
-// answerKeyviz is an endpoint of the key heat map.
-func answerKeyviz(ask func(r *http.Request) (any, error)) endpoint {
+// keyvizEndpoint is an endpoint of the key heat map.
+func keyvizEndpoint(handle func(r *http.Request) (any, error)) endpoint {
 	return func(r *http.Request) (reply, *apiError) {
 		if aerr := strictForm(r); aerr != nil {
 			return reply{}, aerr
 		}
-		answer, err := ask(r)
+		response, err := handle(r)
 		switch {
 		case errors.Is(err, keyviz.ErrBadRequest):
 			return reply{}, badData(err)
@@ -449,7 +449,7 @@ func answerKeyviz(ask func(r *http.Request) (any, error)) endpoint {
 		case err != nil:
 			return reply{}, &apiError{typ: errInternal, err: err}
 		}
-		return document(answer)
+		return document(response)
 	}
 }
 

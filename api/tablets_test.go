@@ -13,7 +13,7 @@ import (
 	"halite/storage/storagetest"
 )
 
-// brokenTablets fails where it is asked for a table.
+// brokenTablets fails when a caller opens a table.
 type brokenTablets struct{ TabletSource }
 
 func (brokenTablets) Table(context.Context, string) (storage.Table, error) {
@@ -36,9 +36,9 @@ func TestTablets(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, none.get("/api/v1/status/tablets?start=2&end=1").Code)
 
 	broken := newFixture(t, func(o *Options) { o.Tablets = brokenTablets{store} })
-	answer := broken.get("/api/v1/status/tablets")
-	require.Equal(t, http.StatusInternalServerError, answer.Code)
-	require.Contains(t, body(t, answer), "disk on fire")
+	response := broken.get("/api/v1/status/tablets")
+	require.Equal(t, http.StatusInternalServerError, response.Code)
+	require.Contains(t, body(t, response), "disk on fire")
 }
 
 func TestKeyText(t *testing.T) {

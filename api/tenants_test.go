@@ -181,7 +181,7 @@ func TestTenantsAreApart(t *testing.T) {
 	}
 }
 
-// TestNoTenantShows sends to every endpoint. No answer to another tenant, or to none, shows anything of tenant bb.
+// TestNoTenantShows sends to every endpoint. No response to another tenant, or to none, shows anything of tenant bb.
 func TestNoTenantShows(t *testing.T) {
 	s := newTenants(t, tenants.Options{})
 	for _, name := range []string{"a", "bb", keyschema.DefaultTenant} {
@@ -240,7 +240,7 @@ func TestTenantOfRequest(t *testing.T) {
 		target := strings.ReplaceAll(path, "{name}", "job")
 		for _, c := range []struct {
 			why, who, org, remote string
-			series, whole         int // status at endpoints of series, and of the whole server; 0 is no refusal
+			series, whole         int // status at endpoints of series, and of the whole server; 0 means no refusal
 		}{
 			{"no tenant", "", "", "", 401, 0},
 			{"a header from elsewhere", "", "a", "", 401, 0},
@@ -295,7 +295,7 @@ func TestSeveralTenants(t *testing.T) {
 		require.Equal(t, http.StatusNoContent, s.as("", http.MethodPost, "/api/v1/admin/flush", nil).Code)
 		s.write(t, name, name, 60, 120)
 	}
-	ask := func(who, expr string) string {
+	query := func(who, expr string) string {
 		q := url.Values{"query": {expr}, "time": {fmt.Sprint(comparison.End - 30)}}
 		w := s.withOrg("a,bb,default", who, "", http.MethodGet, "/api/v1/query?"+q.Encode())
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
@@ -305,7 +305,7 @@ func TestSeveralTenants(t *testing.T) {
 		`m0{inst="0",team="a"}`, `sum by (team) (m0)`, `rate(m1[5m])`, `count by (__name__) ({job="j"})`, `m1 * on (inst, secret) m2`,
 		`count({__name__=~"m.*"})`, `topk(1, m2{team="a"})`, `histogram_count(h)`,
 	} {
-		one := ask("bb", expr)
+		one := query("bb", expr)
 		require.NotContains(t, one, keyschema.TenantLabel)
 		if by, sum := strings.CutPrefix(expr, "sum by (team"); sum {
 			expr = "sum by (team, __tenant_id__" + by
@@ -318,7 +318,7 @@ func TestSeveralTenants(t *testing.T) {
 		} else {
 			expr = strings.ReplaceAll(expr, "on (inst", "on (__tenant_id__, inst")
 		}
-		all := ask("a|default|bb", expr)
+		all := query("a|default|bb", expr)
 		samples := func(text string) []string {
 			from, to := strings.Index(text, `"result":[`), strings.Index(text, "]}]")
 			return strings.Split(text[from+len(`"result":[`):to+1], `,{"metric"`)
@@ -329,12 +329,12 @@ func TestSeveralTenants(t *testing.T) {
 		for _, sample := range samples(one) {
 			require.Contains(t, without, strings.TrimPrefix(sample, `{"metric"`), expr)
 		}
-		require.NotContains(t, ask("a|default", expr), secretOf("bb"))
-		require.Contains(t, ask("a|default", expr), `"__tenant_id__":"default"`, expr)
+		require.NotContains(t, query("a|default", expr), secretOf("bb"))
+		require.Contains(t, query("a|default", expr), `"__tenant_id__":"default"`, expr)
 	}
-	require.Contains(t, ask("a|bb", `count(m0{__tenant_id__="bb"})`), `"9"`)
-	require.Contains(t, ask("a|bb", `count(m0{__tenant_id__=~".+"})`), `"18"`)
-	require.Contains(t, ask("a|bb", `m0{__tenant_id__="default"}`), `"result":[]`)
+	require.Contains(t, query("a|bb", `count(m0{__tenant_id__="bb"})`), `"9"`)
+	require.Contains(t, query("a|bb", `count(m0{__tenant_id__=~".+"})`), `"18"`)
+	require.Contains(t, query("a|bb", `m0{__tenant_id__="default"}`), `"result":[]`)
 	look := func(path string) string {
 		w := s.withOrg("a,bb,default", "a|default", "", http.MethodGet, path)
 		require.Equal(t, http.StatusOK, w.Code, w.Body)

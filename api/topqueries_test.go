@@ -29,16 +29,16 @@ func watched(t *testing.T) *fixture {
 	return newFixture(t, func(o *Options) { o.Engine, o.QueryLimits, o.TopQueries, o.AdminAPI = engine, control, top, true })
 }
 
-// topOf asks for the top queries.
+// topOf gets the top queries.
 func topOf(t *testing.T, f *fixture, params string) (list []topqueries.Query) {
 	t.Helper()
 	w := f.get("/api/v1/status/top_queries?" + params)
 	require.Equal(t, http.StatusOK, w.Code, w.Body)
-	var answer struct {
+	var response struct {
 		Data struct{ Queries []topqueries.Query }
 	}
-	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &answer))
-	return answer.Data.Queries
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &response))
+	return response.Data.Queries
 }
 
 func TestTopQueries(t *testing.T) {
@@ -90,19 +90,19 @@ func TestDeepExpressions(t *testing.T) {
 func TestAddedQueryRules(t *testing.T) {
 	f := watched(t)
 	const path = "/api/v1/admin/query_rules"
-	ask := func(expr string) int { return f.get("/api/v1/query?query=" + url.QueryEscape(expr)).Code }
-	require.Equal(t, http.StatusOK, ask("sum(up)"))
+	statusOf := func(expr string) int { return f.get("/api/v1/query?query=" + url.QueryEscape(expr)).Code }
+	require.Equal(t, http.StatusOK, statusOf("sum(up)"))
 	print := topOf(t, f, "")[0].Fingerprint
 	w := f.post(path, "reason=too+heavy&fingerprint="+print)
 	require.Equal(t, `{"status":"success","data":{"id":"added-1"}}`, body(t, w))
-	require.Equal(t, http.StatusUnprocessableEntity, ask("sum( up )"))
-	require.Equal(t, http.StatusOK, ask("up"))
+	require.Equal(t, http.StatusUnprocessableEntity, statusOf("sum( up )"))
+	require.Equal(t, http.StatusOK, statusOf("up"))
 	require.Contains(t, body(t, f.get("/api/v1/status/query_rules")), `"source":"api","matches":1`)
 	require.Equal(t, http.StatusOK, f.post(path, "reason=x&action=slow_lane&regexp=u.*").Code)
 	remove := func(id string) int { return f.do(httptest.NewRequest(http.MethodDelete, path+"?id="+id, nil)).Code }
 	require.Equal(t, http.StatusNoContent, remove("added-1"))
 	require.Equal(t, http.StatusNotFound, remove("added-1"))
-	require.Equal(t, http.StatusOK, ask("sum(up)"))
+	require.Equal(t, http.StatusOK, statusOf("sum(up)"))
 	for _, form := range []string{"", "query=up", "reason=x&regexp=(", "reason=x&query=sum(", "reason=x&query=up&action=drop",
 		"reason=x&query=up&what=x"} {
 		require.Equal(t, http.StatusBadRequest, f.post(path, form).Code, form)

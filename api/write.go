@@ -9,14 +9,13 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
-	"golang.org/x/sync/semaphore"
-
+	"halite/api/netlimit"
 	"halite/api/receiver"
 	"halite/api/remote"
 	"halite/api/senders"
 	"halite/ingest"
+	"halite/query/budget"
 	"halite/storage"
 )
 
@@ -32,7 +31,7 @@ const (
 	ImportCSVPath = "/api/v1/import/csv"
 )
 
-// writeError is the reason why a write request failed. A sender drops the data on 4xx and sends it again on 5xx. Answers are
+// writeError is the reason why a write request failed. A sender drops the data on 4xx and sends it again on 5xx. Responses are
 // plain text, because senders log them.
 type writeError struct {
 	apiError
@@ -56,7 +55,7 @@ func overloaded(err error) *writeError {
 }
 
 // remoteWrite answers /api/v1/write: remote write 1.0 and 2.0. Only the header Content-Type distinguishes them, as the
-// specification requires. Answers to senders of 2.0 report how much was written, even after errors.
+// specification requires. Responses to senders of 2.0 report how much was written, even after errors.
 func (s *Server) remoteWrite(w http.ResponseWriter, r *http.Request) {
 	message, failure := writeMessage(r.Header)
 	if failure != nil {
@@ -157,7 +156,7 @@ func (s *Server) storeBody(
 		return result, bodyFailure(remote.ErrBodyTooLarge, limits.WriteBytesMax)
 	}
 	counted := max(sizeBytes, 0)
-	if err := acquire(r.Context(), s.writeBytes, counted, limits.WriteQueueWait); err != nil {
+	if err := s.acquireBody(r.Context(), counted); err != nil {
 		return result, overloaded(remote.ErrBodyMemory)
 	}
 	defer func() { s.writeBytes.Release(counted) }()
@@ -205,20 +204,21 @@ func bodyFailure(err error, bytesMax int64) *writeError {
 			fmt.Errorf("request body exceeds the %d bytes limit", bytesMax))
 	case errors.Is(err, remote.ErrBodyMemory):
 		return overloaded(err)
-	case errors.As(err, &network) && network.Timeout():
+	case budget.IsPoolExhausted(err), errors.As(err, &network) && network.Timeout():
 		return writeFailure(http.StatusServiceUnavailable, rejectBody, fmt.Errorf("reading the request body: %w", err))
 	}
 	return writeFailure(http.StatusBadRequest, rejectBody, fmt.Errorf("reading the request body: %w", err))
 }
 
-// acquire takes n from sem. It waits at most the time wait.
-func acquire(ctx context.Context, sem *semaphore.Weighted, n int64, wait time.Duration) error {
-	if sem.TryAcquire(n) {
+// acquireBody takes n bytes of the memory for bodies. While it waits, it ends bodies of slow clients.
+func (s *Server) acquireBody(ctx context.Context, n int64) error {
+	if s.writeBytes.TryAcquire(n) {
 		return nil // first try without a timer, which costs two allocations
 	}
-	ctx, stop := context.WithTimeout(ctx, wait)
+	ctx, stop := context.WithTimeout(ctx, s.opts.Limits.WriteQueueWait)
 	defer stop()
-	return sem.Acquire(ctx, n)
+	go netlimit.EndSlowBodies(ctx)
+	return s.writeBytes.Acquire(ctx, n)
 }
 
 // classifyWrite gives the writer's errors their status. An unknown error gets a 5xx, so that the sender tries again.

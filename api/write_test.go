@@ -73,7 +73,8 @@ func TestWriteHeaders(t *testing.T) {
 	require.Equal(t, 2., f.metric(t, "tsdb_http_rejected_total",
 		map[string]string{"handler": WritePath, "reason": "encoding"}))
 	require.Equal(t, 5., f.metric(t, "tsdb_http_requests_total", map[string]string{"handler": WritePath, "code": "204"}))
-	require.Equal(t, 20., f.metric(t, "tsdb_http_request_bytes_total", map[string]string{"handler": WritePath}))
+	// The server also reads the bodies of the six refused requests.
+	require.Equal(t, 44., f.metric(t, "tsdb_http_request_bytes_total", map[string]string{"handler": WritePath}))
 }
 
 // onlyReader hides the length of a body, so that it is sent in chunks.
@@ -108,7 +109,7 @@ func TestWriteBodies(t *testing.T) {
 	require.Equal(t, 3., f.metric(t, "tsdb_http_rejected_total",
 		map[string]string{"handler": WritePath, "reason": "too_large"}))
 
-	// A body shorter than its stated length fails; the test does not wait for an answer.
+	// A body shorter than its stated length fails; the test does not wait for a response.
 	r := httptest.NewRequest(http.MethodPost, WritePath, strings.NewReader("short"))
 	r.ContentLength = 100
 	w := f.do(r)
@@ -153,7 +154,7 @@ func TestWriteErrors(t *testing.T) {
 		{context.Canceled, 503, "any"},
 		{errors.New("disk on fire"), 500, ""},
 	} {
-		f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, c.err }
+		f.writer.response = func([]byte) (ingest.Result, error) { return ingest.Result{}, c.err }
 		w := f.write(strings.NewReader("x"))
 		require.Equal(t, c.code, w.Code, c.err)
 		require.Equal(t, c.err.Error()+"\n", body(t, w))
@@ -168,10 +169,10 @@ func TestWriteErrors(t *testing.T) {
 	}
 }
 
-// TestWritePartial checks that the good part of a request is stored, and that the answer names the rest.
+// TestWritePartial checks that the good part of a request is stored, and that the response names the rest.
 func TestWritePartial(t *testing.T) {
 	f := newFixture(t, nil)
-	f.writer.answer = func([]byte) (ingest.Result, error) {
+	f.writer.response = func([]byte) (ingest.Result, error) {
 		return ingest.Result{
 			Accepted: 5, Rejected: 3, Reasons: map[string]int{"too_far_ahead": 1, "label_name": 2},
 			First: `series {a=""}: empty label name`,
@@ -187,7 +188,7 @@ func TestWritePartial(t *testing.T) {
 	require.Equal(t, http.StatusBadRequest, w.Code)
 	require.Equal(t, "5", w.Header().Get("X-Prometheus-Remote-Write-Samples-Written"))
 
-	f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, ingest.ErrClosed }
+	f.writer.response = func([]byte) (ingest.Result, error) { return ingest.Result{}, ingest.ErrClosed }
 	w = f.write(strings.NewReader("x"), "Content-Type", "application/x-protobuf;proto=io.prometheus.write.v2.Request")
 	require.Equal(t, http.StatusServiceUnavailable, w.Code)
 	require.Equal(t, "0", w.Header().Get("X-Prometheus-Remote-Write-Samples-Written"))
@@ -200,7 +201,7 @@ func TestWriteOverload(t *testing.T) {
 		o.Limits.WriteBytesMax, o.Limits.WriteInflightBytesMax = 100, 150
 	})
 	entered, leave := make(chan struct{}), make(chan struct{})
-	f.writer.answer = func([]byte) (ingest.Result, error) {
+	f.writer.response = func([]byte) (ingest.Result, error) {
 		close(entered)
 		<-leave
 		return ingest.Result{Accepted: 1}, nil
@@ -220,14 +221,14 @@ func TestWriteOverload(t *testing.T) {
 		map[string]string{"handler": WritePath, "reason": "overload"}))
 	close(leave)
 	require.Equal(t, 204, <-first)
-	f.writer.answer = func([]byte) (ingest.Result, error) { return ingest.Result{}, nil }
+	f.writer.response = func([]byte) (ingest.Result, error) { return ingest.Result{}, nil }
 	require.Equal(t, 204, f.write(strings.NewReader("x")).Code)
 }
 
 // TestWritePanic: the server refuses a request after it has caused some panics. Others are not affected.
 func TestWritePanic(t *testing.T) {
 	f := newFixture(t, nil)
-	f.writer.answer = func(body []byte) (ingest.Result, error) {
+	f.writer.response = func(body []byte) (ingest.Result, error) {
 		if string(body) == "poison" {
 			panic("fault in the writer")
 		}

@@ -22,7 +22,7 @@ wait_ready() { # url
     curl -fs -o /dev/null "$1" && return
     sleep 0.1
   done
-  echo "no answer from $1" >&2
+  echo "no response from $1" >&2
   exit 1
 }
 
@@ -61,7 +61,7 @@ stop_servers() {
 }
 
 # all_tables keeps the tables of a report, without the paths of queries.
-all_tables() { grep '^|' | sed -E 's/ \(\/api[^|]*\)//; s/^\| query \|/\n&/'; }
+all_tables() { grep '^|' | sed -E 's/ \(\/api[^|]*\)//g; s/^\| query \|/\n&/'; }
 
 # above_bound keeps the range queries above 0.8 × the better peer, the look-ups, and the geometric means.
 above_bound() {

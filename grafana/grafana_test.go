@@ -44,7 +44,7 @@ func TestShape(t *testing.T) {
 		require.NoError(t, json.Unmarshal(text, &raw))
 		require.Contains(t, raw, "id")
 		require.Nil(t, raw["id"], "Grafana numbers dashboards")
-		require.NotContains(t, raw, "__inputs", "provisioned dashboards are not asked for inputs")
+		require.NotContains(t, raw, "__inputs", "Grafana does not prompt for inputs of provisioned dashboards")
 		require.NotContains(t, string(text), "127.0.0.1", "no server's name")
 		require.NotContains(t, string(text), "localhost", "no server's name")
 		require.LessOrEqual(t, len(d.UID), 40, "longest uid")

@@ -21,7 +21,7 @@ func ingest() Dashboard {
 	)
 	b.row("Rejected", "",
 		graph{title: "Samples rejected", unit: unitPerSec, stack: true,
-			about: "Samples, exemplars and metadata rejected, by reason. The answer reports them; the rest of the request is stored.",
+			about: "Samples, exemplars and metadata rejected, by reason. The response reports them; the rest of the request is stored.",
 			exprs: one("sum by (reason) (rate(tsdb_ingest_rejected_total{@}[@]))", "{{reason}}")},
 		graph{title: "Requests refused for overload", unit: unitRequests, stack: true,
 			about: "Write requests refused because a resource is exhausted. Senders retry them; nothing is lost.",

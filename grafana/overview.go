@@ -5,7 +5,7 @@ func overview() Dashboard {
 	b.row("Now", "", overviewNumbers()...)
 	b.row("Work", "",
 		graph{title: "Samples ingested", unit: unitPerSec,
-			about: "Acknowledged samples per second. They are on disk before the answer.",
+			about: "Acknowledged samples per second. They are on disk before the response.",
 			exprs: one("sum by (instance) (rate(tsdb_ingest_samples_total{@}[@]))", "{{instance}}")},
 		graph{title: "Queries", unit: unitRequests, about: "Queries evaluated per second, by kind.",
 			exprs: one("sum by (kind) (rate(tsdb_query_duration_seconds_count{@}[@]))", "{{kind}}")},
@@ -16,7 +16,7 @@ func overview() Dashboard {
 		graph{title: "Query latency", unit: unitSeconds,
 			about: "Time from a query's arrival to its result, including the wait in the queue.",
 			exprs: quantiles("tsdb_query_duration_seconds_bucket{@}")},
-		graph{title: "HTTP answers", unit: unitRequests, stack: true, about: "Answers per second by status code.",
+		graph{title: "HTTP responses", unit: unitRequests, stack: true, about: "Responses per second by status code.",
 			exprs: one("sum by (code) (rate(tsdb_http_requests_total{@}[@]))", "{{code}}")},
 	)
 	b.row("Cost", "",
@@ -40,7 +40,7 @@ func overview() Dashboard {
 				{"sum by (instance) (process_open_fds{@})", "in use {{instance}}"},
 				{"sum by (instance) (process_max_fds{@})", "limit {{instance}}"},
 			}},
-		graph{title: "Network", unit: unitByteRate, about: "Bytes per second of request bodies and answers, as transmitted.",
+		graph{title: "Network", unit: unitByteRate, about: "Bytes per second of request bodies and responses, as transmitted.",
 			exprs: []expr{
 				{"sum by (instance) (rate(tsdb_http_request_bytes_total{@}[@]))", "in {{instance}}"},
 				{"sum by (instance) (rate(tsdb_http_response_bytes_total{@}[@]))", "out {{instance}}"},

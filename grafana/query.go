@@ -65,10 +65,10 @@ func httpGraphs() []graph {
 		{title: "Requests", unit: unitRequests, stack: true, about: "Requests per second by endpoint.",
 			exprs: one("sum by (handler) (rate(tsdb_http_requests_total{@}[@]))", "{{handler}}")},
 		{title: "Latency by endpoint", unit: unitSeconds,
-			about: "99th percentile of the time from the request header to the end of the answer.",
+			about: "99th percentile of the time from the request header to the end of the response.",
 			exprs: one("histogram_quantile(0.99, sum by (le, handler) (rate(tsdb_http_request_duration_seconds_bucket{@}[@])))",
 				"{{handler}}")},
-		{title: "Bytes sent", unit: unitByteRate, stack: true, about: "Bytes of compressed answers per second, by endpoint.",
+		{title: "Bytes sent", unit: unitByteRate, stack: true, about: "Bytes of compressed responses per second, by endpoint.",
 			exprs: one("sum by (handler) (rate(tsdb_http_response_bytes_total{@}[@]))", "{{handler}}")},
 		{title: "In flight", unit: unitShort, about: "Requests in progress, and remote reads that run or wait.",
 			exprs: []expr{

@@ -77,6 +77,9 @@ func freed(b *builder) {
 			exprs: one("sum by (tier) (tsdb_retention_freed_bytes_total{@})", "{{tier}}")},
 		graph{title: "Failed sweeps", unit: unitShort, about: "Failed sweeps since the start. The next sweep repeats them.",
 			exprs: one("sum by (instance) (tsdb_retention_failures_total{@})", "{{instance}}")},
+		graph{title: "Jump of the clock", unit: unitSeconds,
+			about: "The jump of the server's clock that keeps expired data from being dropped; 0 if there is none.",
+			exprs: one("max by (instance) (tsdb_retention_clock_ahead_seconds{@})", "{{instance}}")},
 		graph{title: "Deletions", unit: unitShort,
 			about: "Deletions executed since the start, and deletions whose rows are not cleaned yet. Reads of these rows take longer.",
 			exprs: []expr{

@@ -40,8 +40,9 @@ type admission struct {
 	slots    chan struct{}
 	inFlight atomic.Int64 // decoded bytes of the requests in progress, and of their decoded histograms
 
-	lowSpace atomic.Bool
-	logFull  atomic.Bool
+	// space is why the disk makes the server refuse writes; see setSpace. It is nil if the disk has space.
+	space   atomic.Pointer[string]
+	logFull atomic.Bool
 	// blocked is the owner's reason to refuse all writes. It is nil if the owner accepts writes.
 	blocked atomic.Pointer[string]
 
@@ -156,17 +157,17 @@ func (a *admission) lacks() (resource, reason string) {
 	if why := a.blocked.Load(); why != nil {
 		return ResourceTables, *why
 	}
-	switch {
-	case a.lowSpace.Load():
-		return resourceSpace, "too little disk space left"
-	case a.logFull.Load():
+	if why := a.space.Load(); why != nil {
+		return resourceSpace, *why
+	}
+	if a.logFull.Load() {
 		return resourceSize, "the write-ahead log is too large and cannot be truncated"
 	}
 	return a.memory.lacks()
 }
 
-// bodyBytes checks the size of a compressed body and returns its decoded size.
-func (a *admission) bodyBytes(body []byte) (sizeBytes int, err error) {
+// decodedBytes returns the decoded size of a compressed body. It refuses a body that is too large.
+func (a *admission) decodedBytes(body []byte) (sizeBytes int, err error) {
 	if len(body) > a.limits.BodyBytesMax {
 		return 0, fmt.Errorf("%w: %d bytes compressed, %d allowed", ErrTooLarge, len(body), a.limits.BodyBytesMax)
 	}
@@ -180,8 +181,8 @@ func (a *admission) bodyBytes(body []byte) (sizeBytes int, err error) {
 	return size, nil
 }
 
-// samples checks the number of series or samples of a request.
-func (a *admission) samples(n int) error {
+// checkSamples refuses a request with too many series or samples.
+func (a *admission) checkSamples(n int) error {
 	if n > a.limits.RequestSamplesMax {
 		return fmt.Errorf("%w: more than %d series or samples", ErrTooLarge, a.limits.RequestSamplesMax)
 	}
@@ -216,14 +217,22 @@ func (a *admission) classify(err error) error {
 	return err
 }
 
-// setLowSpace sets whether low disk space makes the server refuse writes. It logs each change.
-func (a *admission) setLowSpace(low bool, details ...any) {
-	if a.lowSpace.Swap(low) == low {
-		return
+// lowSpace is the reason for refusing writes if the disk has too little free space.
+const lowSpace = "too little disk space left"
+
+// lacksSpace reports whether the server refuses writes for lack of disk space.
+func (a *admission) lacksSpace() bool { return a.space.Load() != nil }
+
+// setSpace sets why the disk makes the server refuse writes, "" if it does not. It logs when that begins and ends.
+func (a *admission) setSpace(reason string, details ...any) {
+	var next *string
+	if reason != "" {
+		next = &reason
 	}
-	if low {
-		a.logger.Error("refusing writes: too little disk space left; reads continue", details...)
-	} else {
+	switch before := a.space.Swap(next); {
+	case before == nil && next != nil:
+		a.logger.Error("refusing writes: "+reason+"; reads continue", details...)
+	case before != nil && next == nil:
 		a.logger.Info("accepting writes again: disk space is back", details...)
 	}
 }

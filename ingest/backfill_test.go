@@ -78,9 +78,9 @@ func TestBacklogGoesAtOnce(t *testing.T) {
 	r.close()
 }
 
-// TestFillingInBesideLiveSamples backfills a series, newest hours first, while the series gets live samples. It flushes at
+// TestBackfillDuringLiveSamples backfills a series, newest hours first, while the series gets live samples. It flushes at
 // random, rewrites hours whose rows are still in the head, and reads all samples.
-func TestFillingInBesideLiveSamples(t *testing.T) {
+func TestBackfillDuringLiveSamples(t *testing.T) {
 	c, rng := ingesttest.NewClock(), rand.New(rand.NewPCG(1, 2))
 	r := openRig(t, vfs.NewMem(), c, func(o *Options) { o.Retention = keyschema.KeepFor(keepForever) })
 	want := column{}

@@ -290,7 +290,7 @@ func TestOrphansAreNamed(t *testing.T) {
 	r.close()
 }
 
-// FuzzWriteRemote sends any bytes. Nothing panics, the counts of the answer are consistent, and the server accepts good
+// FuzzWriteRemote sends any bytes. Nothing panics, the counts of the response are consistent, and the server accepts good
 // writes afterwards.
 func FuzzWriteRemote(f *testing.F) {
 	good, err := (&prompb.WriteRequest{Timeseries: []prompb.TimeSeries{

@@ -148,7 +148,7 @@ func benchWrites(b *testing.B, count int, tenant string, heat bool) {
 		for n := range bs.plain {
 			write(n, startMs)
 			if heat {
-				r.heat.Divide(false)
+				r.heat.Divide()
 			}
 		}
 		if heat {

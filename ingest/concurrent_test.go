@@ -66,9 +66,9 @@ func (c *counters) check(w int) error {
 	return nil
 }
 
-// TestReadersBesideFlushMissNothing reads during repeated writes and flushes. Each read must find all numbers
+// TestReadersMissNothingDuringFlush reads during repeated writes and flushes. Each read must find all numbers
 // acknowledged before it began, once and without a gap.
-func TestReadersBesideFlushMissNothing(t *testing.T) {
+func TestReadersMissNothingDuringFlush(t *testing.T) {
 	const writers, rounds, perRound = 3, 60, 25
 	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) { o.Head.RowBytesMax = 400 })
 	c := &counters{r: r, written: make([]atomic.Int64, writers)}
@@ -169,11 +169,11 @@ func TestRunNumbersSurviveCrash(t *testing.T) {
 	_, err = r.flusher.FlushRows(context.Background(), func(head.RowInfo) bool { return true })
 	r.flusher.Unlock()
 	require.NoError(t, err)
-	used, err := r.sequence.Allocate(context.Background(), 1)
+	used, err := r.sequence.Allocate(context.Background())
 	require.NoError(t, err)
 	require.Positive(t, used)
 	crashed := openRig(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, nil)
-	next, err := crashed.sequence.Allocate(context.Background(), 1)
+	next, err := crashed.sequence.Allocate(context.Background())
 	require.NoError(t, err)
 	require.Greater(t, next, used)
 	crashed.close()

@@ -201,12 +201,11 @@ type crashRun struct {
 	links   sync.RWMutex
 	crashed *vfs.MemFS
 	acked   map[string]map[int64]int
-	done    chan struct{}
+	cut     atomic.Bool // from the beginning of the cut on
 }
 
 // wrap returns the file system that cuts the power.
 func (c *crashRun) wrap() vfs.FS {
-	c.done = make(chan struct{})
 	c.left.Store(int64(1 + c.rng.IntN(250)))
 	percent, seed := []int{0, 30, 70, 100}[c.rng.IntN(4)], c.rng.Uint64()
 	return errorfs.Wrap(crashfs.FS{FS: c.fs, Clones: &c.links}, errorfs.InjectorFunc(func(errorfs.Op) error {
@@ -219,13 +218,13 @@ func (c *crashRun) wrap() vfs.FS {
 
 func (c *crashRun) cutPower(percent int, seed uint64) {
 	c.once.Do(func() {
+		c.cut.Store(true) // first, because a write can be acknowledged while its file is already copied
 		c.acked = c.oracle.snapshot()
 		c.links.Lock()
 		defer c.links.Unlock()
 		c.crashed = c.fs.CrashClone(vfs.CrashCloneCfg{
 			UnsyncedDataPercent: percent, RNG: rand.New(rand.NewPCG(seed, 12)),
 		})
-		close(c.done)
 	})
 }
 
@@ -261,14 +260,7 @@ func (c *crashRun) run(r *rig) error {
 	return errors.Join(err, r.store.Close())
 }
 
-func (c *crashRun) ended() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *crashRun) ended() bool { return c.cut.Load() }
 
 // write sends requests of random samples to the writer's own series, one after the other.
 func (c *crashRun) write(r *rig, rng *rand.Rand, writer int) error {

@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkDelete has 100,000 series of one metric with samples in an hour of each of ten closed days. It deletes one
-// series, a tenth, or all of them, and cleans. It reports the time until the answer, the time for which flushes wait,
+// series, a tenth, or all of them, and cleans. It reports the time until the response, the time for which flushes wait,
 // the time until the lists are exact, and the time of cleaning.
 func BenchmarkDelete(b *testing.B) {
 	const series, days = 100_000, 10

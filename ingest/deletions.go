@@ -15,9 +15,9 @@ import (
 // newDeleter returns the deleter of samples. The head, the log and the flusher must be open.
 func (i *Ingester) newDeleter() *deletion.Deleter {
 	return deletion.New(deletion.Options{
-		Index: i.opts.Index, Schema: i.opts.Schema, Store: i.opts.Store, Data: i.data, Tombstones: i.opts.Tombstones,
+		Index: i.index, Schema: i.opts.Schema, Store: i.opts.Store, Data: i.data, Tombstones: i.opts.Tombstones,
 		States: i.opts.States, Head: i.head, Log: i.log, Sequence: i.sequence, Flusher: i.flusher, Announce: i.opts.Deleting,
-		Changed: i.ChangedTimes, Now: i.opts.Now, Logger: i.opts.Logger, Metrics: i.metrics.deletions,
+		Changed: i.ChangedTimes, Now: i.now, Logger: i.logger, Metrics: i.metrics.deletions,
 	})
 }
 
@@ -117,7 +117,7 @@ func (i *Ingester) dropMetadata(ctx context.Context, prefix string) error {
 func (i *Ingester) maintainDeletions(ctx context.Context) {
 	if err := i.deleter.Maintain(ctx); err != nil && ctx.Err() == nil {
 		i.metrics.maintFails.Inc()
-		i.opts.Logger.Error("lists of series may show series whose samples were deleted; the next run retries", "err", err)
+		i.logger.Error("lists of series may show series whose samples were deleted; the next run retries", "err", err)
 	}
 }
 
@@ -162,7 +162,7 @@ func (p *replay) cleanIndex() error {
 	}
 	err := p.i.deleter.CleanIndex(p.ctx)
 	if err != nil && p.ctx.Err() == nil {
-		p.i.opts.Logger.Error("lists of series may show series whose samples were deleted", "err", err)
+		p.i.logger.Error("lists of series may show series whose samples were deleted", "err", err)
 		return nil
 	}
 	return err

@@ -22,7 +22,7 @@
 //   - The log is truncated only before the oldest segment that a row in the head needs, and only after the tables are synced.
 //
 // Open replays the log. One goroutine decodes records (ingest/replay), another one applies them in their order. The head keeps
-// its memory limit: rows above it are flushed beside the replay. Such a flush may repeat an earlier one, or a crash may cut it
+// its memory limit: rows above it are flushed during the replay. Such a flush may repeat an earlier one, or a crash may cut it
 // off. Both do no harm, because the log still has all its samples, a later replay applies them again, and later chunks win. A
 // deletion gets a new chunk number at each replay, above all chunks in the tables, because a killed replay may have flushed
 // samples that the deletion hides. Series limits do not apply to series of the log.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,7 +142,7 @@ func TestLogIsKeptShort(t *testing.T) {
 			r.write(ts)
 			r.checkSpace()
 			r.doStep()
-			r.admission.lowSpace.Store(false)
+			r.admission.space.Store(nil)
 			require.LessOrEqual(t, r.log.Stats().SizeBytes, int64(limit+8<<10))
 		}
 		require.Positive(t, r.counter("tsdb_ingest_flushed_rows_total", "", ""))
@@ -150,6 +152,32 @@ func TestLogIsKeptShort(t *testing.T) {
 		r.requireSeries(up, want)
 		r.close()
 	}
+}
+
+// TestReserveFails refuses writes while the reserve cannot be made, and names the reason.
+func TestReserveFails(t *testing.T) {
+	var failure error
+	r := openRig(t, vfs.NewMem(), ingesttest.NewClock(), func(o *Options) {
+		o.FreeBytesMin, o.Reserve = -1, func() error { return failure }
+	})
+	for _, c := range []struct {
+		err    error
+		reason string
+	}{
+		{&os.PathError{Op: "open", Path: "data/reserve", Err: syscall.EACCES}, "open data/reserve: permission denied"},
+		{syscall.ENOSPC, "too little disk space left"},
+		{fmt.Errorf("%w: too few bytes", storage.ErrUnavailable), "too little disk space left"},
+	} {
+		failure = c.err
+		r.checkSpace()
+		_, err := r.Write(t.Context(), SamplesInput([]Sample{{Labels: labels.FromStrings(upNames...), TsMs: startMs}}))
+		requireOverload(t, err)
+		require.ErrorContains(t, err, c.reason)
+		failure = nil
+		r.checkSpace()
+		r.write(series(upNames, sample(startMs, 1)))
+	}
+	r.close()
 }
 
 // TestTooLongLogRefusesWrites has tables that refuse writes. The log grows only to its limit, no acknowledged sample is

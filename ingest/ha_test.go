@@ -14,11 +14,14 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/prometheus/model/labels"
+	promrelabel "github.com/prometheus/prometheus/model/relabel"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"halite/ingest/hatracker"
 	"halite/ingest/ingesttest"
+	"halite/ingest/relabel"
 	"halite/storage"
 	"halite/storage/storagetest/seeds"
 )
@@ -28,6 +31,18 @@ func (r *rig) electBy(text string) {
 	require.NoError(r.t, r.SetRelabelling(context.Background(), rules(r.t, text), &hatracker.Options{
 		ClusterLabel: "cluster", ReplicaLabel: "__replica__", Failover: 30 * time.Second,
 	}))
+}
+
+// TestRefusedRulesLeaveNoTracker refuses rules with options of HA pairs. The tracker of these options ends.
+func TestRefusedRulesLeaveNoTracker(t *testing.T) {
+	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), nil)
+	before := goleak.IgnoreCurrent()
+	err := r.SetRelabelling(t.Context(), make([]*promrelabel.Config, relabel.RulesMax+1), &hatracker.Options{
+		ClusterLabel: "cluster", ReplicaLabel: "__replica__",
+	})
+	require.ErrorContains(t, err, "at most 1000 are allowed")
+	goleak.VerifyNone(t, before)
+	r.close()
 }
 
 // haModel follows the elections.
@@ -263,7 +278,7 @@ func (f *unelectableTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (bool, error) {
 	if f.s.fail {
-		return false, errors.New("no answer")
+		return false, errors.New("no response")
 	}
 	return f.Table.CheckAndApply(ctx, key, cond, then, otherwise)
 }

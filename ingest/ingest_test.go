@@ -211,14 +211,14 @@ func TestMemoryPressureFlushesClosedThenLargest(t *testing.T) {
 		for k := range 20 {
 			closed.Samples = append(closed.Samples, sample(startMs-keyschema.HourMs+int64(k), math.Sqrt(float64(k))))
 		}
-		if r.head.Bytes() > r.hopts.BytesMax {
+		if r.head.Bytes() > r.opts.Head.BytesMax {
 			break
 		}
 		r.write(closed, open)
 	}
-	require.Greater(t, r.head.Bytes(), r.hopts.BytesMax)
+	require.Greater(t, r.head.Bytes(), r.opts.Head.BytesMax)
 	r.doStep()
-	require.LessOrEqual(t, r.head.Bytes(), r.hopts.BytesMax*3/4)
+	require.LessOrEqual(t, r.head.Bytes(), r.opts.Head.BytesMax*3/4)
 	require.Positive(t, r.Stats().Rows, "small open rows stay")
 	require.Equal(t, keyschema.HourStartMs(keyschema.HourOf(startMs)), r.Stats().MinTimeMs)
 	got, err := r.read(labels.FromStrings(names(0)...))
@@ -379,7 +379,7 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	require.NoError(t, r.collectSeries(ctx))
 	require.Equal(t, 1, r.Stats().Series)
 	r.flusher.Lock()
-	require.NoError(t, r.flusher.Checkpoint(ctx, true))
+	require.NoError(t, r.flusher.Checkpoint(ctx))
 	r.flusher.Unlock()
 	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
 	r.close()
@@ -434,7 +434,7 @@ func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 		// Drop the first segment, and with it the record of the old number. The second segment holds samples of this number, too.
 		flushOld(open)
 		r.flusher.Lock()
-		require.NoError(t, r.flusher.Checkpoint(ctx, true))
+		require.NoError(t, r.flusher.Checkpoint(ctx))
 		r.flusher.Unlock()
 	}
 	r.flush()

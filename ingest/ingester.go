@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
@@ -44,7 +42,6 @@ type Stats struct {
 type Ingester struct {
 	Writer
 	opts     Options
-	hopts    HeadOptions
 	data     storage.Table
 	sequence *flush.Sequence
 	flusher  *flush.Flusher
@@ -67,18 +64,8 @@ func Open(ctx context.Context, opts Options) (_ *Ingester, err error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	opts.FreeBytesMin = cmp.Or(opts.FreeBytesMin, 1<<30)
-	opts.WALBytesMax = cmp.Or(opts.WALBytesMax, 4<<30)
-	if opts.FS == nil {
-		opts.FS = vfs.Default
-	}
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
-	if opts.Logger == nil {
-		opts.Logger = slog.New(slog.DiscardHandler)
-	}
-	i := &Ingester{opts: opts, hopts: opts.Head.withDefaults()}
+	opts = opts.withDefaults()
+	i := &Ingester{opts: opts}
 	if err := i.openTables(ctx); err != nil {
 		return nil, err
 	}
@@ -106,7 +93,7 @@ func (i *Ingester) openLog(ctx context.Context) (err error) {
 	i.identity, err = identity.Open(ctx, identity.Options{
 		Store: i.opts.Store, FS: i.opts.FS, Dir: i.opts.Dir, AcceptWALLoss: i.opts.AcceptWALLoss,
 		AcceptTableLoss: i.opts.AcceptTableLoss, TakeOver: i.opts.TakeOver,
-	}, i.meta, i.log, i.opts.Now)
+	}, i.meta, i.log, i.now)
 	if err != nil {
 		return err
 	}
@@ -132,12 +119,13 @@ func (i *Ingester) openTables(ctx context.Context) (err error) {
 	if i.histograms, err = histmetrics.Open(ctx, meta); err != nil {
 		return err
 	}
-	h, err := head.New(head.Options{Stripes: i.hopts.Stripes, RowBytesMax: i.hopts.RowBytesMax, ExemplarsMax: i.hopts.ExemplarsMax})
+	tuning := i.opts.Head
+	h, err := head.New(head.Options{Stripes: tuning.Stripes, RowBytesMax: tuning.RowBytesMax, ExemplarsMax: tuning.ExemplarsMax})
 	if err != nil {
 		return err
 	}
 	return i.Init(ctx, WriterOptions{
-		Limits: i.opts.Limits, Memory: i.hopts, Retention: i.opts.Retention, Index: i.opts.Index,
+		Limits: i.opts.Limits, Memory: tuning, Retention: i.opts.Retention, Index: i.opts.Index,
 		Schema: i.opts.Schema, Meta: meta, Sync: store.Sync, Head: h, Heat: i.opts.Heat, Now: i.opts.Now,
 		Logger: i.opts.Logger, Registerer: i.opts.Registerer,
 	})
@@ -145,17 +133,18 @@ func (i *Ingester) openTables(ctx context.Context) (err error) {
 
 // newFlusher returns the flusher, which moves rows from the head to the tables and truncates the log.
 func (i *Ingester) newFlusher() *flush.Flusher {
-	tick := i.hopts.FlushInterval
+	tuning := i.opts.Head
+	tick := tuning.FlushInterval
 	if tick < 0 {
 		tick = time.Second
 	}
 	return flush.New(flush.Options{
-		Head: i.head, Log: i.log, Index: i.opts.Index, Store: i.opts.Store, Data: i.data, Sequence: i.sequence,
+		Head: i.head, Log: i.log, Index: i.index, Store: i.opts.Store, Data: i.data, Sequence: i.sequence,
 		Histograms:   i.histograms,
-		HeadBytesMax: i.admission.memory.rowBytesMax, LowSpace: i.admission.lowSpace.Load, Persist: i.persist, NoteLog: i.noteLog,
-		EmitMetadata: i.metadata.emit, Register: &i.regMu, FlushBytes: i.hopts.FlushBytes, Grace: i.hopts.Grace,
-		Spread: i.hopts.Spread, Tick: tick, CheckpointInterval: i.hopts.CheckpointInterval, LogBytesMax: i.opts.WALBytesMax,
-		SegmentBytes: cmp.Or(i.opts.WALSegmentBytesMax, wal.SegmentBytesDefault), Now: i.opts.Now, Registerer: i.opts.Registerer,
+		HeadBytesMax: i.admission.memory.rowBytesMax, LowSpace: i.admission.lacksSpace, Persist: i.persist, NoteLog: i.noteLog,
+		EmitMetadata: i.metadata.emit, Register: &i.regMu, FlushBytes: tuning.FlushBytes, Grace: tuning.Grace,
+		Spread: tuning.Spread, Tick: tick, CheckpointInterval: tuning.CheckpointInterval, LogBytesMax: i.opts.WALBytesMax,
+		SegmentBytes: cmp.Or(i.opts.WALSegmentBytesMax, wal.SegmentBytesDefault), Now: i.now, Registerer: i.opts.Registerer,
 	})
 }
 
@@ -166,7 +155,7 @@ func (i *Ingester) noteLog(ctx context.Context, point, newest uint64) error {
 
 // persist writes the index, metadata and the set of metrics with histograms to the tables.
 func (i *Ingester) persist(ctx context.Context) error {
-	if err := i.opts.Index.Persist(ctx); err != nil {
+	if err := i.index.Persist(ctx); err != nil {
 		return fmt.Errorf("persist the index: %w", err)
 	}
 	if i.opts.Tombstones != nil {
@@ -207,11 +196,10 @@ func (i *Ingester) AppendSamples(
 }
 
 // AppendBatch is AppendSamples for several series, one after the other. It appends the end of each series in the columns to
-// ends. If newest is set, it may omit all but the newest sample of an hour. For fromMs see [head.Window].
+// ends.
 func (i *Ingester) AppendBatch(
-	refs []uint32, mintMs, maxtMs int64, newest bool, fromMs []int64, tsMs []int64, values []float64, ends []int,
+	refs []uint32, w keyschema.SampleWindow, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
-	w := head.Window{MinMs: mintMs, MaxMs: maxtMs, Newest: newest, FromMs: fromMs}
 	return i.head.AppendBatch(refs, w, tsMs, values, ends)
 }
 
@@ -235,9 +223,6 @@ func (i *Ingester) AppendStartTimes(
 ) ([]int64, []float64, error) {
 	return i.head.AppendStartTimes(uint32(ref), mintMs, maxtMs, tsMs, values)
 }
-
-// HasUnflushed reports whether there may be unflushed samples of a kind of any series.
-func (i *Ingester) HasUnflushed(kind keyschema.SampleKind) bool { return i.head.HasKind(kind) }
 
 // Histograms returns the metrics with histograms, stored or not.
 func (i *Ingester) Histograms() *histmetrics.Set { return i.histograms }
@@ -305,7 +290,7 @@ func (i *Ingester) watch(reg prometheus.Registerer) {
 		return float64(i.admission.inFlight.Load())
 	})
 	gauge("refusing_for_space", "1 while writes are refused for lack of disk space.", func() float64 {
-		if i.admission.lowSpace.Load() {
+		if i.admission.lacksSpace() {
 			return 1
 		}
 		return 0

@@ -8,6 +8,7 @@ import (
 
 	"halite/ingest/deletion"
 	"halite/keyschema"
+	"halite/storage"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -17,7 +18,8 @@ const spaceInterval = time.Second
 
 // startJobs starts the background jobs, which Close stops.
 func (i *Ingester) startJobs() {
-	if i.hopts.FlushInterval < 0 {
+	tuning := i.opts.Head
+	if tuning.FlushInterval < 0 {
 		return
 	}
 	job := func(interval time.Duration, wake <-chan struct{}, failed string, run func(ctx context.Context) error) {
@@ -27,9 +29,9 @@ func (i *Ingester) startJobs() {
 			}
 		})
 	}
-	job(i.hopts.FlushInterval, i.flusher.Woken(), "flush failed; its samples stay in memory and in the log, the next run retries",
+	job(tuning.FlushInterval, i.flusher.Woken(), "flush failed; its samples stay in memory and in the log, the next run retries",
 		i.flusher.Step)
-	job(i.hopts.MaintainInterval, nil, "maintenance failed; the next run retries", i.maintain)
+	job(tuning.MaintainInterval, nil, "maintenance failed; the next run retries", i.maintain)
 	if i.opts.Tombstones != nil {
 		i.jobs.Add(deletion.MaintainInterval, nil, i.maintainDeletions)
 	}
@@ -42,9 +44,9 @@ func (i *Ingester) startJobs() {
 
 // maintain runs the jobs of the index and, once a day, the engine's garbage collection.
 func (i *Ingester) maintain(ctx context.Context) error {
-	err := i.opts.Index.Maintain(ctx)
+	err := i.index.Maintain(ctx)
 	err = errors.Join(err, i.collectSeries(ctx), i.expireHistogramMetrics(ctx))
-	if day := i.opts.Now().UnixMilli() / (keyschema.HourMs * keyschema.DayHours); day != i.collectedDay {
+	if day := i.now().UnixMilli() / (keyschema.DayMs); day != i.collectedDay {
 		collectErr := i.opts.Store.CollectGarbage(ctx)
 		if collectErr == nil {
 			i.collectedDay = day
@@ -62,35 +64,42 @@ func (i *Ingester) maintain(ctx context.Context) error {
 // retention. It waits one more day, because rows of that age may still be in memory. With rollups, metrics stay in the set.
 // Queries of times that rollups cover then warn that the histograms are missing.
 func (i *Ingester) expireHistogramMetrics(ctx context.Context) error {
-	cutoffMs := i.opts.Retention.Longest().CutoffMs(i.opts.Now().Add(-24 * time.Hour).UnixMilli())
-	if cutoffMs == 0 || i.opts.States != nil {
+	oldestMs := i.index.OldestMs()
+	if oldestMs == 0 || i.opts.States != nil {
 		return nil
 	}
-	return i.histograms.Expire(ctx, keyschema.HourOf(cutoffMs))
+	return i.histograms.Expire(ctx, keyschema.HourOf(max(oldestMs-keyschema.DayMs, 0)))
 }
 
 // checkSpace checks the reserve and the free space of the log's file system. It sets whether the server refuses writes.
 func (i *Ingester) checkSpace() {
 	if i.opts.Reserve != nil {
 		if err := i.opts.Reserve(); err != nil {
-			i.admission.setLowSpace(true, "dir", i.opts.Dir, "err", err)
+			reason := lowSpace
+			if !storage.Exhausted(err) && !errors.Is(err, storage.ErrUnavailable) {
+				reason = err.Error()
+			}
+			i.admission.setSpace(reason, "dir", i.opts.Dir, "err", err)
 			return
 		}
 	}
 	if i.opts.FreeBytesMin < 0 {
-		i.admission.setLowSpace(false, "dir", i.opts.Dir)
+		i.admission.setSpace("", "dir", i.opts.Dir)
 		return
 	}
 	usage, err := i.opts.FS.GetDiskUsage(i.opts.Dir)
 	if err != nil {
 		// In-memory file systems report no usage. A disk that does not answer fails writes anyway.
-		if !errors.Is(err, vfs.ErrUnsupported) && i.admission.lowSpace.CompareAndSwap(true, false) {
+		if !errors.Is(err, vfs.ErrUnsupported) && i.admission.space.Swap(nil) != nil {
 			i.logger.Warn("free disk space is unknown", "dir", i.opts.Dir, "err", err)
 		}
 		return
 	}
-	i.admission.setLowSpace(usage.AvailBytes < uint64(i.opts.FreeBytesMin), "dir", i.opts.Dir, "free_bytes", usage.AvailBytes,
-		"needed_bytes", i.opts.FreeBytesMin)
+	reason := ""
+	if usage.AvailBytes < uint64(i.opts.FreeBytesMin) {
+		reason = lowSpace
+	}
+	i.admission.setSpace(reason, "dir", i.opts.Dir, "free_bytes", usage.AvailBytes, "needed_bytes", i.opts.FreeBytesMin)
 }
 
 // checkLog sets whether a log that cannot be shortened makes the server refuse writes. It wakes the flusher when the log is

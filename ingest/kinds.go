@@ -63,13 +63,8 @@ func (r *Request) setRef(from, to taken, ref uint32) {
 	}
 }
 
-// since returns the number of samples and exemplars taken since an earlier count.
-func (t taken) since(from taken) (samples, exemplars int) {
-	return t.floats - from.floats + t.histograms - from.histograms, t.exemplars - from.exemplars
-}
-
-// counts returns the samples of each kind taken since an earlier count.
-func (t taken) counts(from taken) Counts {
+// since counts the samples of each kind taken since an earlier count. Start times do not count.
+func (t taken) since(from taken) Counts {
 	return Counts{t.floats - from.floats, t.histograms - from.histograms, t.exemplars - from.exemplars}
 }
 
@@ -143,11 +138,11 @@ func (r *Request) addRecords(s *remotewrite.Series, ref uint32) {
 
 // addHistogram adds a histogram and its start time. If ref is 0, fields are the label fields of the series.
 func (r *Request) addHistogram(ref uint32, fields []byte, h *remotewrite.Histogram) {
-	if why, bad := r.badTime(ref, fields, h.TsMs); bad {
+	if why := r.badTime(ref, fields, h.TsMs); why.rejects() {
 		r.reject(1, ref, fields, why)
 		return
 	}
-	if why, bad := r.histogramExpired(ref, fields, h.TsMs); bad {
+	if why := r.histogramExpired(ref, fields, h.TsMs); why.rejects() {
 		r.reject(1, ref, fields, why)
 		return
 	}
@@ -194,11 +189,11 @@ func reduceSchema(s histchunk.Sample) error {
 
 // addExemplar adds an exemplar. If ref is 0, fields are the label fields of the series.
 func (r *Request) addExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
-	why, bad := r.badTime(ref, fields, e.TsMs)
-	if !bad {
+	why := r.badTime(ref, fields, e.TsMs)
+	if !why.rejects() {
 		why = exemplarFault(e.Labels)
 	}
-	if why.reason != "" {
+	if why.rejects() {
 		r.rejectExemplars(1, ref, fields, why)
 		return
 	}
@@ -209,31 +204,31 @@ func (r *Request) addExemplar(ref uint32, fields []byte, e exemplar.Exemplar) {
 	r.kinds.exemplars = append(r.kinds.exemplars, head.Record{Ref: ref, TsMs: tsMs, Data: data})
 }
 
-// badTime returns the rejection of a sample's time; bad is false if the time is acceptable.
-func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
+// badTime returns the rejection of a sample's time. It returns none if the time is acceptable.
+func (r *Request) badTime(ref uint32, fields []byte, tsMs int64) rejection {
 	if tsMs >= r.minMs && tsMs <= r.maxMs {
-		return why, false
+		return rejection{}
 	}
 	return r.timeFault(ref, fields, tsMs)
 }
 
 // histogramExpired returns the rejection of a histogram's time if the metric keeps histograms for less time than floats.
-func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
+func (r *Request) histogramExpired(ref uint32, fields []byte, tsMs int64) rejection {
 	if tsMs >= r.histogramsMs {
-		return why, false
+		return rejection{}
 	}
 	beginMs := r.histogramCutoffs.Ms(r.metric(ref, fields))
 	if tsMs >= beginMs {
-		return why, false
+		return rejection{}
 	}
 	return rejectf(ReasonBeforeRetention, "timestamp %d ms lies before the retention of native histograms, which begins at %d ms",
-		tsMs, beginMs), true
+		tsMs, beginMs)
 }
 
 // rejectExemplars is reject for exemplars. For remote write 1.0 it only counts them, because a sender would read the
 // rejection as a rejected sample.
 func (r *Request) rejectExemplars(n int, ref uint32, fields []byte, why rejection) {
-	if r.in.Body != nil && r.in.Version == V1 {
+	if r.input.Body != nil && r.input.Version == V1 {
 		r.omit(n, why.reason)
 		return
 	}
@@ -254,7 +249,7 @@ func exemplarFault(ls labels.Labels) (why rejection) {
 	runes, previous := 0, ""
 	ls.Range(func(l labels.Label) {
 		switch {
-		case why.reason != "":
+		case why.rejects():
 			return
 		case l.Name == "":
 			why = rejectf(ReasonEmptyLabelName, "the exemplar's label with value %q has an empty name", shorten(l.Value))
@@ -266,7 +261,7 @@ func exemplarFault(ls labels.Labels) (why rejection) {
 		previous = l.Name
 		runes += utf8.RuneCountInString(l.Name) + utf8.RuneCountInString(l.Value)
 	})
-	if why.reason == "" && runes > exemplarRunesMax {
+	if !why.rejects() && runes > exemplarRunesMax {
 		return rejectf(ReasonExemplarTooLong, "the exemplar's labels have %d characters, %d allowed", runes, exemplarRunesMax)
 	}
 	return why

@@ -337,11 +337,7 @@ func (s *metadataStore) load(ctx context.Context) error {
 			}
 		}
 	}
-	err := rows.Err()
-	if closeErr := rows.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return fmt.Errorf("read metadata: %w", err)
 	}
 	if faults > 0 {

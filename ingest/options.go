@@ -12,6 +12,7 @@ import (
 
 	"halite/ingest/deletion"
 	"halite/ingest/head"
+	"halite/ingest/ratelimit"
 	"halite/keyschema"
 	"halite/storage"
 	"halite/storage/index"
@@ -222,6 +223,22 @@ func (l *Limits) histogramsBytesMax(sizeBytes int) int {
 	return int(min(int64(l.DecodedHistogramBytesMax), l.InFlightBytesMax-int64(sizeBytes)))
 }
 
+func (o Options) withDefaults() Options {
+	o.Head = o.Head.withDefaults()
+	o.FreeBytesMin = cmp.Or(o.FreeBytesMin, 1<<30)
+	o.WALBytesMax = cmp.Or(o.WALBytesMax, 4<<30)
+	if o.FS == nil {
+		o.FS = vfs.Default
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
 func (h HeadOptions) withDefaults() HeadOptions {
 	h.Stripes = cmp.Or(h.Stripes, 16)
 	h.BytesMax = cmp.Or(h.BytesMax, 1<<30)
@@ -333,6 +350,11 @@ type Limit struct {
 }
 
 func (l *Limit) warnAt() int64 { return int64(keyschema.SeriesWarn(int(l.Max), l.Warn)) }
+
+// options returns the limit in the form of package ratelimit.
+func (l *Limit) options() ratelimit.Options {
+	return ratelimit.Options{Max: l.Max, Warn: l.warnAt(), DryRun: l.DryRun}
+}
 
 // LimitUse is a limit and its usage. Max 0 means that there is no limit.
 type LimitUse struct {

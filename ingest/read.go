@@ -16,15 +16,15 @@ import (
 func (r *Request) Read() error {
 	r.chooseRegistry()
 	var err error
-	if r.in.Parse != nil {
+	if r.input.Parse != nil {
 		err = r.readBatch()
 	} else {
-		buf, failure := remotewrite.Snappy(r.in.Body, r.w.limits.DecodedBytesMax)
+		buf, failure := remotewrite.Snappy(r.input.Body, r.w.limits.DecodedBytesMax)
 		if failure != nil {
 			return &BadRequestError{failure}
 		}
 		defer buf.Release() // the label fields of unknown series point into it
-		if r.in.Version == V2 {
+		if r.input.Version == V2 {
 			err = r.readBodyV2(buf.Bytes())
 		} else {
 			err = r.readBody(buf.Bytes())
@@ -39,7 +39,7 @@ func (r *Request) Read() error {
 	if r.replicas.err != nil {
 		return r.w.Overload(ResourceTables, r.replicas.err.Error())
 	}
-	if r.in.Parse != nil && r.batch.CountsEqual() {
+	if r.input.Parse != nil && r.batch.CountsEqual() {
 		r.countMerged()
 	}
 	r.countRate()
@@ -51,8 +51,8 @@ func (r *Request) Read() error {
 func (r *Request) countRate() {
 	n := len(r.samples) + len(r.kinds.histograms)
 	r.w.admission.rate.Add(n, r.overRate, r.w.now())
-	r.limits.Add(n, r.overTenant, r.w.now())
-	if !r.overRate && !r.overTenant {
+	r.tenant.Add(n, r.overTenantRate, r.w.now())
+	if !r.overRate && !r.overTenantRate {
 		return
 	}
 	r.w.metrics.rateDryRun.Add(float64(n))
@@ -107,7 +107,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		if metadata != (remotewrite.MetadataRefs{}) {
 			var metricRef uint32
 			r.v2.nameRef, metricRef = w.FastValueRef(r.v2.nameRef, model.MetricNameLabel)
-			r.v2.describe(r, metadata, metricRef, func(name string) uint32 {
+			r.takeMetadata(metadata, metricRef, func(name string) uint32 {
 				_, ref := w.FastValueRef(0, name)
 				return ref
 			})
@@ -134,7 +134,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		r.reject(s.Count(), 0, nil, rejection{ReasonInvalidReference, s.Fault.Error()})
 		return nil
 	}
-	if err := r.w.admission.samples(r.count() + s.Count()); err != nil {
+	if err := r.w.admission.checkSamples(r.count() + s.Count()); err != nil {
 		return err
 	}
 	ref, known := uint32(0), false
@@ -142,7 +142,7 @@ func (r *Request) readSeriesV2(w *remotewrite.WalkerV2) error {
 		key = head.InSpace(w.Key(s.Refs), r.space)
 		ref, known = r.cursor.Find(key)
 		if s.Metadata != (remotewrite.MetadataRefs{}) {
-			r.v2.describe(r, s.Metadata, w.ValueRef(s.Refs, model.MetricNameLabel), func(name string) uint32 {
+			r.takeMetadata(s.Metadata, w.ValueRef(s.Refs, model.MetricNameLabel), func(name string) uint32 {
 				return w.ValueRef(s.Refs, name)
 			})
 		}
@@ -185,15 +185,13 @@ func (v *requestV2) release() {
 	}
 }
 
-// describe takes the metadata of a metric unless the store knows it. metricRef is the symbol of the metric, 0 if there is
+// takeMetadata takes the metadata of a metric unless the store knows it. metricRef is the symbol of the metric, 0 if there is
 // none. valueRef returns the symbol of another label's value.
-func (v *requestV2) describe(
-	r *Request, m remotewrite.MetadataRefs, metricRef uint32, valueRef func(name string) uint32,
-) {
+func (r *Request) takeMetadata(m remotewrite.MetadataRefs, metricRef uint32, valueRef func(name string) uint32) {
 	if metricRef == 0 {
 		return
 	}
-	w := &v.walker
+	v, w := &r.v2, &r.v2.walker
 	if len(v.described) == 0 {
 		v.described = append(v.described, make([]remotewrite.MetadataRefs, w.Symbols())...)
 	}
@@ -203,8 +201,8 @@ func (v *requestV2) describe(
 	metric, kind := m.Family(w.Symbol(metricRef)), m.TypeName()
 	help, unit := w.Symbol(m.HelpRef), w.Symbol(m.UnitRef)
 	stored := metric
-	if r.tenant != "" {
-		stored = append([]byte(r.tenant), metric...)
+	if r.tenantPrefix != "" {
+		stored = append([]byte(r.tenantPrefix), metric...)
 	}
 	known, several := r.w.metadata.has(stored, kind, help, unit)
 	if known && several {

@@ -67,16 +67,16 @@ func (p *replay) summarize(stats wal.ReplayStats, took time.Duration) {
 	i.metrics.replayed.Add(float64(p.samples.Load()))
 	i.metrics.orphans.Add(float64(p.lost))
 	if stats.Segments == 0 {
-		i.opts.Logger.Info("the write-ahead log is new")
+		i.logger.Info("the write-ahead log is new")
 	} else {
-		i.opts.Logger.Info("write-ahead log read back", "segments", stats.Segments, "series", i.series.Load(),
+		i.logger.Info("write-ahead log read back", "segments", stats.Segments, "series", i.series.Load(),
 			"samples", p.samples.Load(), "clean", stats.Clean, "duration", took.Round(time.Millisecond))
 	}
 	for _, loss := range stats.Losses {
-		i.opts.Logger.Warn("lost a part of the write-ahead log; the loss was accepted", "damage", loss.Damage.Error())
+		i.logger.Warn("lost a part of the write-ahead log; the loss was accepted", "damage", loss.Damage.Error())
 	}
 	if p.lost > 0 {
-		i.opts.Logger.Warn("lost samples with the log's series records; the loss was accepted", "samples", p.lost)
+		i.logger.Warn("lost samples with the log's series records; the loss was accepted", "samples", p.lost)
 	}
 }
 
@@ -109,7 +109,7 @@ func (p *replay) report(start time.Time) (stop func()) {
 				watcher(p.progress())
 			case <-lines.C:
 				now := p.progress()
-				p.i.opts.Logger.Info("replaying the write-ahead log", "percent", now.Percent(), "bytes", now.Bytes,
+				p.i.logger.Info("replaying the write-ahead log", "percent", now.Percent(), "bytes", now.Bytes,
 					"total_bytes", now.TotalBytes, "series", now.Series, "samples", now.Samples,
 					"elapsed", time.Since(start).Round(time.Second))
 			}
@@ -147,7 +147,7 @@ type replay struct {
 }
 
 func newReplay(ctx context.Context, i *Ingester) *replay {
-	return &replay{i: i, ctx: ctx, loader: i.opts.Index.NewLoader()}
+	return &replay{i: i, ctx: ctx, loader: i.index.NewLoader()}
 }
 
 // run applies batches until there are no more or one fails.
@@ -241,19 +241,20 @@ func (p *replay) setRef(log, ref uint32) {
 	p.refs[at][log&(logRefChunkSize-1)] = ref
 }
 
-// kept returns the ref of the n-th sample of a batch, and whether replay keeps the sample.
-func (p *replay) kept(b *logreplay.Batch, n int, log uint32) (ref uint32, keep bool, err error) {
-	switch ref = p.ref(log); ref {
+// refOf returns the ref of the n-th sample of a batch, or 0 if replay skips the sample.
+func (p *replay) refOf(b *logreplay.Batch, n int, log uint32) (uint32, error) {
+	switch ref := p.ref(log); ref {
 	case retiredRef:
-		return 0, false, nil
+		return 0, nil
 	case 0:
 		if !p.i.opts.AcceptWALLoss {
-			return 0, false, fmt.Errorf("%w: number %d at %s", errOrphan, log, b.Position(n))
+			return 0, fmt.Errorf("%w: number %d at %s", errOrphan, log, b.Position(n))
 		}
 		p.lost++
-		return 0, false, nil
+		return 0, nil
+	default:
+		return ref, nil
 	}
-	return ref, true, nil
 }
 
 // store appends the floats or start times of a batch to the head.
@@ -261,11 +262,11 @@ func (p *replay) store(b *logreplay.Batch, kind keyschema.SampleKind) error {
 	samples := p.floats[:0]
 	for n := range b.Samples {
 		s := &b.Samples[n]
-		ref, keep, err := p.kept(b, n, s.Ref)
+		ref, err := p.refOf(b, n, s.Ref)
 		if err != nil {
 			return err
 		}
-		if keep {
+		if ref != 0 {
 			samples = append(samples, head.Sample{Ref: ref, TsMs: s.TsMs, Value: s.Value})
 		}
 	}
@@ -292,11 +293,11 @@ func (p *replay) storeEncoded(b *logreplay.Batch, kind keyschema.SampleKind) err
 	records := p.records[:0]
 	for n := range b.Encoded {
 		s := &b.Encoded[n]
-		ref, keep, err := p.kept(b, n, s.Ref)
+		ref, err := p.refOf(b, n, s.Ref)
 		if err != nil {
 			return err
 		}
-		if keep {
+		if ref != 0 {
 			records = append(records, head.Record{Ref: ref, TsMs: s.TsMs, Data: s.Data})
 		}
 	}
@@ -340,7 +341,7 @@ func (p *replay) forEachStripe(visit func(stripe int) error) error {
 	return errors.Join(errs...)
 }
 
-// relief is a flush of rows beside the replay.
+// relief is a flush of rows during the replay.
 type relief struct {
 	cancel context.CancelFunc
 	done   chan struct{}

@@ -86,9 +86,9 @@ func TestReplayInLessMemory(t *testing.T) {
 	r.close()
 }
 
-// TestReplayBesideManySeries: the series of the log take more than the memory of samples and series. A quarter of this
+// TestReplayWithManySeries: the series of the log take more than the memory of samples and series. A quarter of this
 // memory stays for rows. The replay flushes rows early and loads every series.
-func TestReplayBesideManySeries(t *testing.T) {
+func TestReplayWithManySeries(t *testing.T) {
 	c := ingesttest.NewClock()
 	killed, all := fillLog(t, c, 20_000, nil)
 	const totalBytes = 800 << 10

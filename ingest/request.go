@@ -55,18 +55,12 @@ type unknownSeries struct {
 // Request is the state of one write; pooled. Begin admits it. Read decodes it, finds known series and creates the others.
 // Then the caller stores the samples, and Finish returns the result.
 type Request struct {
-	w            *Writer
-	in           Input
-	tenant       string // prefix of the stored names of metrics
-	limits       *tenantlimits.Tenant
-	slot         tenantlimits.Slot
-	cpu          *principal.CPUSlot // held until Leave
-	overTenant   bool               // like overRate, for the tenant's limit
-	space        head.Key           // separates the keys of the tenant's series from all others; zero for the default tenant
-	sizeBytes    int                // admitted size of the body and of the decoded histograms of a series
+	w     *Writer
+	input Input
+	reservation
+	admitted     bool     // Leave has not freed the reservation
+	space        head.Key // separates the keys of the tenant's series from all others; zero for the default tenant
 	histograms   histogramMemory
-	admitted     bool
-	overRate     bool               // a dry run of the limit of samples per second would have refused the request
 	minMs, maxMs int64              // every metric accepts timestamps in this range
 	cutoffs      *keyschema.Cutoffs // of metrics that keep samples older than minMs
 	aheadMs      int64              // time by which maxMs lies ahead of the clock
@@ -96,6 +90,8 @@ type Request struct {
 	labels  labels.Labels
 	changed labels.Builder // labels changed by the rules
 	created []createdSeries
+	// pending has the refs of created series that the registry does not have yet. A request may repeat a new series.
+	pending map[head.Key]uint32
 	encoded []byte
 
 	stripes head.StripeSorter
@@ -110,7 +106,7 @@ type Request struct {
 }
 
 var requests = sync.Pool{New: func() any {
-	r := &Request{builder: labels.NewScratchBuilder(16)}
+	r := &Request{builder: labels.NewScratchBuilder(16), pending: map[head.Key]uint32{}}
 	r.walker.Reserve(r.reserveHistogram)
 	r.v2.walker.Reserve(r.reserveHistogram)
 	return r
@@ -119,54 +115,68 @@ var requests = sync.Pool{New: func() any {
 // requestKeepMax is the largest number of samples whose memory the next request reuses.
 const requestKeepMax = 1 << 17
 
+// reservation is what a request has reserved, and for which tenant.
+type reservation struct {
+	tenantPrefix   string               // of the stored names of metrics
+	tenant         *tenantlimits.Tenant // nil on a server without tenants
+	sizeBytes      int                  // of the body and of the decoded histograms of a series
+	slot           tenantlimits.Slot
+	cpu            *principal.CPUSlot // held until Leave
+	overRate       bool               // a dry run of the limit of samples per second would have refused the request
+	overTenantRate bool               // like overRate, for the tenant's limit
+}
+
 // Begin admits a request. The caller must call Release. After an error there is no request.
 func (w *Writer) Begin(ctx context.Context, in Input) (*Request, error) {
 	if err := w.Enter(); err != nil {
 		return nil, err
 	}
 	w.metrics.requests.Inc()
-	sizeBytes, err := in.SizeBytes, error(nil)
-	if in.Parse == nil {
-		sizeBytes, err = w.admission.bodyBytes(in.Body)
-	}
-	slot := tenantlimits.Slot{}
-	over, overTenant, prefix, tenant := false, false, "", (*tenantlimits.Tenant)(nil)
-	if who := principal.From(ctx); who != nil && len(who.Tenants) > 0 {
-		prefix = who.Prefix()
-		tenant = w.tenants.ForPrefix(prefix)
-	}
-	if err == nil {
-		over, err = w.admission.checkRate(w.now(), w.admission.rate.Check)
-	}
-	if err == nil {
-		overTenant, err = w.admission.checkRate(w.now(), tenant.CheckRate)
-	}
-	if err == nil {
-		slot, err = w.admission.admit(ctx, tenant, sizeBytes)
-	}
-	cpu := (*principal.CPUSlot)(nil)
-	if err == nil {
-		if cpu, err = principal.From(ctx).AcquireCPU(ctx); err != nil {
-			w.admission.leave(sizeBytes)
-			slot.Leave()
-			slot.Done()
-		}
-	}
+	reserved, err := w.reserve(ctx, in)
 	if err != nil {
 		w.Exit()
 		return nil, w.admission.classify(err)
 	}
 	r := requests.Get().(*Request)
 	r.reset(w, in)
-	r.tenant, r.limits, r.overTenant, r.cpu = prefix, tenant, overTenant, cpu
-	r.sizeBytes, r.slot, r.admitted, r.overRate = sizeBytes, slot, true, over
+	r.reservation, r.admitted = reserved, true
 	r.replicas.ctx = ctx
-	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(sizeBytes)}
+	r.histograms = histogramMemory{maxBytes: w.limits.histogramsBytesMax(r.sizeBytes)}
 	return r, nil
 }
 
+// reserve checks the size of a request and the rate of samples. Then it reserves what the request needs.
+func (w *Writer) reserve(ctx context.Context, in Input) (res reservation, err error) {
+	sender := principal.From(ctx)
+	if sender != nil && len(sender.Tenants) > 0 {
+		res.tenantPrefix = sender.Prefix()
+		res.tenant = w.tenants.ForPrefix(res.tenantPrefix)
+	}
+	if res.sizeBytes = in.SizeBytes; in.Parse == nil {
+		if res.sizeBytes, err = w.admission.decodedBytes(in.Body); err != nil {
+			return res, err
+		}
+	}
+	if res.overRate, err = w.admission.checkRate(w.now(), w.admission.rate.Check); err != nil {
+		return res, err
+	}
+	if res.overTenantRate, err = w.admission.checkRate(w.now(), res.tenant.CheckRate); err != nil {
+		return res, err
+	}
+	if res.slot, err = w.admission.admit(ctx, res.tenant, res.sizeBytes); err != nil {
+		return res, err
+	}
+	if res.cpu, err = sender.AcquireCPU(ctx); err != nil {
+		w.admission.leave(res.sizeBytes)
+		res.slot.Leave()
+		res.slot.Done()
+		return res, err
+	}
+	return res, nil
+}
+
 func (r *Request) reset(w *Writer, in Input) {
-	r.w, r.in = w, in
+	r.w, r.input = w, in
 	r.samples, r.unknown, r.metadata, r.fields = r.samples[:0], r.unknown[:0], r.metadata[:0], r.fields[:0]
 	r.lookups.n = 0
 	r.kinds.reset()
@@ -209,7 +219,8 @@ func (r *Request) Release() {
 	r.Leave()
 	r.slot.Done()
 	r.w.Exit()
-	r.w, r.in, r.known, r.rules, r.cursor, r.replicas.ctx = nil, Input{}, nil, nil, head.Cursor{}, nil
+	r.w, r.input, r.known, r.rules, r.cursor, r.replicas.ctx = nil, Input{}, nil, nil, head.Cursor{}, nil
+	r.reservation = reservation{}
 	r.walker.Reset(nil)
 	r.v2.release()
 	r.batch.Reset(batch.Bounds{})
@@ -258,12 +269,12 @@ func (r *Request) Samples() []head.Sample { return r.samples }
 func (r *Request) readBatch() error {
 	b := &r.batch
 	b.Reset(batch.Bounds{ItemsMax: r.w.limits.RequestSamplesMax, Reserve: r.reserve})
-	if err := r.in.Parse(b); errors.Is(err, batch.ErrTooLarge) {
+	if err := r.input.Parse(b); errors.Is(err, batch.ErrTooLarge) {
 		return fmt.Errorf("%w: %w", ErrTooLarge, err)
 	} else if err != nil {
 		return seriesError(err)
 	}
-	if err := r.w.admission.samples(b.Count()); err != nil {
+	if err := r.w.admission.checkSamples(b.Count()); err != nil {
 		return err
 	}
 	r.metadata = append(r.metadata, b.Descriptions()...)
@@ -381,7 +392,7 @@ func (r *Request) readBody(body []byte) error {
 		switch kind {
 		case remotewrite.TimeSeries:
 			r.series++
-			if err := r.w.admission.samples(r.series); err != nil {
+			if err := r.w.admission.checkSamples(r.series); err != nil {
 				return err
 			}
 			if err := r.readSeries(w); err != nil {
@@ -426,7 +437,7 @@ func (r *Request) readSeries(w *remotewrite.Walker) error {
 	if err != nil {
 		return seriesError(err)
 	}
-	if err := r.w.admission.samples(r.count() + s.Count()); err != nil {
+	if err := r.w.admission.checkSamples(r.count() + s.Count()); err != nil {
 		return err
 	}
 	ref, known := uint32(0), false
@@ -471,7 +482,7 @@ func (r *Request) addKnown(ref uint32, s remotewrite.Sample) {
 // appendSample appends a sample if its time is acceptable. If ref is 0, fields are the label fields of the series.
 func (r *Request) appendSample(ref uint32, fields []byte, s remotewrite.Sample) {
 	if s.TsMs < r.minMs || s.TsMs > r.maxMs {
-		if why, bad := r.timeFault(ref, fields, s.TsMs); bad {
+		if why := r.timeFault(ref, fields, s.TsMs); why.rejects() {
 			r.reject(1, ref, fields, why)
 			return
 		}
@@ -484,24 +495,24 @@ func (r *Request) appendSample(ref uint32, fields []byte, s remotewrite.Sample) 
 
 // timeFault returns the rejection of a timestamp outside minMs and maxMs. It returns none if the metric's longer retention
 // covers the time.
-func (r *Request) timeFault(ref uint32, fields []byte, tsMs int64) (why rejection, bad bool) {
+func (r *Request) timeFault(ref uint32, fields []byte, tsMs int64) rejection {
 	switch {
 	case tsMs < 0:
-		return rejectf(ReasonBefore1970, "timestamp %d ms lies before 1970", tsMs), true
+		return rejectf(ReasonBefore1970, "timestamp %d ms lies before 1970", tsMs)
 	case tsMs > r.maxMs:
 		return rejectf(ReasonTooFarAhead,
 			"timestamp %d ms is too far in the future: the maximum is %d ms, which is %d ms ahead of the clock", tsMs, r.maxMs,
-			r.aheadMs), true
+			r.aheadMs)
 	}
 	beginMs := r.minMs
 	if r.cutoffs != nil {
 		beginMs = r.cutoffs.Ms(r.metric(ref, fields))
 	}
 	if tsMs >= beginMs {
-		return rejection{}, false
+		return rejection{}
 	}
 	return rejectf(ReasonBeforeRetention, "timestamp %d ms lies before the retention, which begins at %d ms",
-		tsMs, beginMs), true
+		tsMs, beginMs)
 }
 
 // metric returns the metric of a series. If ref is 0, fields are the label fields of the series.
@@ -516,7 +527,7 @@ func (r *Request) metric(ref uint32, fields []byte) string {
 	r.pairs = pairs
 	for i := range pairs {
 		if pairs[i].Name == model.MetricNameLabel {
-			return r.tenant + pairs[i].Value
+			return r.tenantPrefix + pairs[i].Value
 		}
 	}
 	return ""

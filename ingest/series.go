@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 
 	"halite/ingest/hatracker"
@@ -57,19 +56,20 @@ func (r *Request) createUnknown() error {
 	r.w.regMu.Lock()
 	defer r.w.regMu.Unlock()
 	r.created, r.encoded = r.created[:0], r.encoded[:0]
+	clear(r.pending)
 	for n := range r.unknown {
 		p := &r.unknown[n]
-		ref, tag, why, err := r.register(p)
+		series, err := r.register(p)
 		if err != nil {
 			r.dropSeries()
 			return err
 		}
-		if ref == 0 && (tag == 0 || r.elected(tag)) {
-			r.rejectUnknown(p, why)
-			continue
-		}
-		if r.rules == nil || r.admits(ref, tag, p.to.counts(p.from)) {
-			r.setRef(p.from, p.to, ref)
+		switch {
+		case !r.admits(series.ref, series.tag, p.to.since(p.from)): // counted
+		case series.ref == 0:
+			r.rejectUnknown(p, series.why)
+		default:
+			r.setRef(p.from, p.to, series.ref)
 		}
 		if len(r.encoded) >= seriesRecordBytes {
 			if err := r.publish(); err != nil {
@@ -82,74 +82,91 @@ func (r *Request) createUnknown() error {
 
 // rejectUnknown rejects the samples of a series that breaks a rule.
 func (r *Request) rejectUnknown(p *unknownSeries, why rejection) {
-	if why.reason == "" {
+	if !why.rejects() {
 		return
 	}
-	samples, exemplars := p.to.since(p.from)
-	r.reject(samples, 0, p.fields, why) // reject describes the rejection even without samples
-	if exemplars > 0 {
-		r.rejectExemplars(exemplars, 0, p.fields, why)
+	n := p.to.since(p.from)
+	r.reject(n.Samples+n.Histograms, 0, p.fields, why) // reject describes the rejection even without samples
+	if n.Exemplars > 0 {
+		r.rejectExemplars(n.Exemplars, 0, p.fields, why)
 	}
 }
 
-// register finds or creates the ref of an unknown series and the tag of the sending replica. If there is nothing to store,
-// ref is 0 and the rejection says why. A replica that is not elected creates no series.
-func (r *Request) register(p *unknownSeries) (ref, tag uint32, why rejection, err error) {
+// registration is what register finds out about a series.
+type registration struct {
+	ref uint32 // 0 if there is nothing to store
+	tag uint32 // of the sending replica, 0 if the series takes part in no election
+	why rejection
+}
+
+// register finds or creates the ref of an unknown series. A replica that is not elected creates no series.
+func (r *Request) register(p *unknownSeries) (out registration, err error) {
 	w := r.w
 	if ref, tag, known := r.known.FindTagged(p.key); known {
-		return ref, tag, why, nil
+		return registration{ref: ref, tag: tag}, nil
 	}
 	r.pairs, err = remotewrite.AppendLabels(r.pairs[:0], p.fields)
 	if err != nil {
-		return 0, 0, why, &BadRequestError{err}
+		return out, &BadRequestError{err}
 	}
-	if tag, why = r.splitReplica(); why.reason != "" {
-		return 0, 0, why, nil
+	if out.tag, out.why = r.splitReplica(); out.why.rejects() {
+		return out, nil
 	}
 	if rule, keep := r.relabel(); !keep {
-		r.remember(p.key, relabel.Dropped(rule), tag)
-		return relabel.Dropped(rule), tag, why, nil
+		out.ref = relabel.Dropped(rule)
+		r.remember(p.key, out)
+		return out, nil
 	}
-	pairs, why := w.limits.validate(r.pairs, len(r.tenant))
-	samples, exemplars := p.to.since(p.from)
-	if why.reason != "" || samples+exemplars == 0 {
-		return 0, tag, why, nil
+	var pairs []prompb.Label
+	pairs, out.why = w.limits.validate(r.pairs, len(r.tenantPrefix))
+	n := p.to.since(p.from)
+	if out.why.rejects() || n == (Counts{}) {
+		return out, nil
 	}
+	canonical := r.buildLabels(pairs)
+	known := false
+	if out.ref, known = w.registry.Find(canonical); !known {
+		out.ref, known = r.pending[canonical]
+	}
+	if !known {
+		if out.tag != 0 && !r.elected(out.tag) {
+			return out, nil
+		}
+		var created createdSeries
+		if created, out.why, err = r.addSeries(canonical, n.Samples+n.Histograms); out.why.rejects() || err != nil {
+			return out, err
+		}
+		out.ref = created.ref
+		r.created, r.pending[canonical] = append(r.created, created), created.ref
+	}
+	if r.rules != nil || p.key != canonical {
+		r.remember(p.key, out)
+	}
+	return out, nil
+}
+
+// buildLabels sets r.labels to the stored labels of valid pairs, and returns their key.
+func (r *Request) buildLabels(pairs []prompb.Label) (canonical head.Key) {
 	r.builder.Reset()
 	start := len(r.fields)
 	for _, pair := range pairs {
 		r.fields = remotewrite.AppendField(r.fields, pair.Name, pair.Value)
 		if pair.Name == model.MetricNameLabel {
-			pair.Value = r.tenant + pair.Value
+			pair.Value = r.tenantPrefix + pair.Value
 		}
 		r.builder.Add(pair.Name, pair.Value)
 	}
 	r.builder.Overwrite(&r.labels) // nobody keeps the string
-	ls := r.labels
-	canonical := head.InSpace(w.registry.Hash(r.fields[start:]), w.registry.Space(r.tenant))
+	registry := r.w.registry
+	canonical = head.InSpace(registry.Hash(r.fields[start:]), registry.Space(r.tenantPrefix))
 	r.fields = r.fields[:start]
-	ref, known := w.registry.Find(canonical)
-	if !known {
-		if tag != 0 && !r.elected(tag) {
-			return 0, tag, why, nil
-		}
-		f := createdSeries{key: canonical}
-		if f.ref, f.log, why, err = r.addSeries(ls, samples); f.ref == 0 || err != nil {
-			return 0, tag, why, err
-		}
-		r.created = append(r.created, f)
-		ref = f.ref
-	}
-	if r.rules != nil || p.key != canonical {
-		r.remember(p.key, ref, tag)
-	}
-	return ref, tag, why, nil
+	return canonical
 }
 
 // remember stores the ref and the tag of the labels as sent, if there is room.
-func (r *Request) remember(key head.Key, ref, tag uint32) {
+func (r *Request) remember(key head.Key, series registration) {
 	if r.known.Len() < r.w.knownMax(r.rules) {
-		r.created = append(r.created, createdSeries{key: key, ref: ref, tag: tag, sent: true})
+		r.created = append(r.created, createdSeries{key: key, ref: series.ref, tag: series.tag, sent: true})
 	}
 }
 
@@ -194,7 +211,7 @@ func (r *Request) chooseRegistry() {
 		r.known = r.rules.Known
 		r.dropped = append(r.dropped[:0], make([]int, r.rules.Len())...)
 	}
-	r.cursor, r.space = r.known.Cursor(), r.known.Space(r.tenant)
+	r.cursor, r.space = r.known.Cursor(), r.known.Space(r.tenantPrefix)
 	r.replicas.verdicts, r.replicas.err = r.replicas.verdicts[:0], nil
 }
 
@@ -214,7 +231,7 @@ const (
 	verdictDrop
 )
 
-// elected reports whether the samples of a replica are stored. The answer is the same for the whole request.
+// elected reports whether the samples of a replica are stored. The result is the same for the whole request.
 func (r *Request) elected(tag uint32) bool {
 	x := &r.replicas
 	if more := int(tag) + 1 - len(x.verdicts); more > 0 {
@@ -267,7 +284,7 @@ func (r *Request) splitReplica() (tag uint32, why rejection) {
 	if cluster == "" || at < 0 || r.pairs[at].Value == "" {
 		return 0, why
 	}
-	replica, err := ha.Replica(r.tenant, cluster, r.pairs[at].Value)
+	replica, err := ha.Replica(r.tenantPrefix, cluster, r.pairs[at].Value)
 	if err != nil {
 		return 0, rejection{haReason(err), err.Error()}
 	}
@@ -307,33 +324,32 @@ func (r *Request) countDropped() {
 	}
 }
 
-// addSeries adds a series to the index and gives it a number in the log. log is 0 if the series already had one. If a limit
-// refuses the series, ref is 0 and the rejection says why. samples is the number of samples of the series. The caller holds
-// regMu.
-func (r *Request) addSeries(ls labels.Labels, samples int) (ref, log uint32, why rejection, err error) {
-	w := r.w
-	if why := w.seriesLimits.check(ls.Get(model.MetricNameLabel), samples); why.reason != "" {
-		return 0, 0, why, nil
+// addSeries adds r.labels to the index and gives the series a number in the log, unless it has one. A limit may refuse the
+// series. samples is the number of samples of the series. The caller holds regMu.
+func (r *Request) addSeries(key head.Key, samples int) (created createdSeries, why rejection, err error) {
+	w, ls := r.w, r.labels
+	if why := w.seriesLimits.check(ls.Get(model.MetricNameLabel), samples); why.rejects() {
+		return created, why, nil
 	}
 	number, _, err := w.index.Add(ls)
 	if err != nil {
-		return 0, 0, why, fmt.Errorf("add series %s to the index: %w", describeLabels(r.shown(ls)), err)
+		return created, why, fmt.Errorf("add series %s to the index: %w", describeLabels(r.shown(ls)), err)
 	}
-	ref = uint32(number)
-	if _, dropped := relabel.DroppedBy(ref); dropped {
-		return 0, 0, why, errors.New("all series numbers of this process are used up; restart it")
+	created = createdSeries{key: key, ref: uint32(number)}
+	if _, dropped := relabel.DroppedBy(created.ref); dropped {
+		return created, why, errors.New("all series numbers of this process are used up; restart it")
 	}
-	if w.head.LogRef(ref) != 0 {
-		return ref, 0, why, nil
+	if w.head.LogRef(created.ref) != 0 {
+		return created, why, nil
 	}
-	log = w.nextLog
+	created.log = w.nextLog
 	w.nextLog++
-	w.head.Register(ref, log)
+	w.head.Register(created.ref, created.log)
 	w.series.Add(1)
 	if w.log != nil {
-		r.encoded = record.AppendSeries(r.encoded, log, ls)
+		r.encoded = record.AppendSeries(r.encoded, created.log, ls)
 	}
-	return ref, log, why, nil
+	return created, why, nil
 }
 
 // publish writes the records of new series to the log. Then it adds the series to the registry, where other writers find
@@ -357,6 +373,7 @@ func (r *Request) publish() error {
 		}
 	}
 	r.created = r.created[:0]
+	clear(r.pending)
 	return nil
 }
 
@@ -369,6 +386,7 @@ func (r *Request) dropSeries() {
 		}
 	}
 	r.encoded, r.created = r.encoded[:0], r.created[:0]
+	clear(r.pending)
 }
 
 // StoreMetadata stores the request's metadata. It counts and skips faulty entries; they reject no sample.
@@ -381,12 +399,12 @@ func (r *Request) StoreMetadata() error {
 	defer s.mu.Unlock()
 	r.payload = r.payload[:0]
 	for _, m := range r.metadata {
-		if _, bad := r.w.limits.reserved(model.MetricNameLabel, m.Metric); bad {
+		if r.w.limits.reserved(model.MetricNameLabel, m.Metric).rejects() {
 			r.omit(1, ReasonMetadataInvalid)
 			continue
 		}
 		if m.Metric != "" {
-			m.Metric = r.tenant + m.Metric
+			m.Metric = r.tenantPrefix + m.Metric
 		}
 		if reason := s.fault(m); reason != "" {
 			r.omit(1, reason)

@@ -23,11 +23,11 @@ const (
 // idleBefore returns an hour. A series is idle if its last sample is older. Near a limit of series, series become idle
 // sooner, to make room for new ones.
 func (i *Ingester) idleBefore() int64 {
-	after := i.hopts.IdleAfter
+	after := i.opts.Head.IdleAfter
 	if i.seriesLimits.near() {
 		after = min(after, idleAfterNearLimit)
 	}
-	return i.opts.Now().Add(-after).UnixMilli() / keyschema.HourMs
+	return i.now().Add(-after).UnixMilli() / keyschema.HourMs
 }
 
 // collectSeries forgets series that have had no samples for long and frees their memory.

@@ -74,6 +74,16 @@ type seriesLimits struct {
 	events  map[limitEvent]*limitEvents
 }
 
+// init makes the limits of a writer, which has all but its limits.
+func (l *seriesLimits) init(schema *keyschema.Schema, w *Writer) {
+	l.schema, l.index, l.memory, l.series = schema, w.index, &w.admission.memory, &w.series
+	l.now, l.logger, l.metrics, l.events = w.now, w.logger, w.metrics, map[limitEvent]*limitEvents{}
+	l.refused, l.dryRun = newMetricCounts(refusedMetricsMax), newMetricCounts(refusedMetricsMax)
+	if w.limits.Tenants {
+		l.tenants = w.tenants
+	}
+}
+
 // limitEvent is an event at a kind of limit: a warning, a refusal or a dry run.
 type limitEvent struct{ limit, event string }
 
@@ -167,7 +177,7 @@ func (l *seriesLimits) log(limit, event, metric string, use LimitUse) {
 	e.loggedAt, e.count = now, 0
 }
 
-// refuse counts the samples of a refused series.
+// refuse counts the samples of a refused series and returns why.
 func (l *seriesLimits) refuse(metric string, samples int, why rejection) rejection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,19 +226,19 @@ func (l *seriesLimits) watch(reg prometheus.Registerer) {
 		func() float64 { return float64(l.memory.seriesUse().Used) })
 	gauge("series_bytes_limit", "Maximum memory of active series; 0 means no limit.", nil,
 		func() float64 { return float64(l.memory.seriesUse().Max) })
-	for limit, count := range map[string]func() int{
-		limitSeries: func() int { use := l.all(); return count(use.warns()) },
-		limitMemory: func() int { use := l.memory.seriesUse(); return count(use.warns()) },
+	for limit, warnings := range map[string]func() int{
+		limitSeries: func() int { use := l.all(); return oneIf(use.warns()) },
+		limitMemory: func() int { use := l.memory.seriesUse(); return oneIf(use.warns()) },
 		limitMetric: func() int { return len(l.nearMetrics()) },
 	} {
 		gauge("series_limit_warnings", "Limits of series that have reached their warning, by kind. The kind metric counts metrics.",
-			prometheus.Labels{"limit": limit}, func() float64 { return float64(count()) })
+			prometheus.Labels{"limit": limit}, func() float64 { return float64(warnings()) })
 		l.metrics.seriesDryRun.WithLabelValues(limit)
 	}
 }
 
-func count(yes bool) int {
-	if yes {
+func oneIf(b bool) int {
+	if b {
 		return 1
 	}
 	return 0

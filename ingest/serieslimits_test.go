@@ -5,11 +5,13 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 
@@ -149,6 +151,33 @@ func TestSeriesLimitDryRun(t *testing.T) {
 	require.Equal(t, LimitUse{Used: 25, Warn: 5, Max: 10, DryRun: true}, r.SeriesLimits(1).Series)
 	require.Equal(t, float64(10), r.counter("tsdb_ingest_series_limit", "", ""))
 	require.Equal(t, float64(1), r.counter("tsdb_ingest_series_limit_warnings", "limit", "series"))
+	r.close()
+}
+
+// TestRepeatedSeriesCountOnce repeats each new series in one request, as protocols do that send one sample a line. The limits
+// count each series once.
+func TestRepeatedSeriesCountOnce(t *testing.T) {
+	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), func(o *Options) {
+		o.Limits.Tenants, o.Limits.SeriesMax = true, 5
+	})
+	r.SetTenantLimits(map[string]TenantLimits{tenantlimits.Each: {Series: Limit{Max: 4}}})
+	write := func(tenant string, from, n int) Result {
+		var samples []Sample
+		for i := range 3 {
+			for id := from; id < from+n; id++ {
+				ls := labels.FromStrings("__name__", "m", "id", strconv.Itoa(id))
+				samples = append(samples, Sample{Labels: ls, TsMs: startMs + int64(i), Value: 1})
+			}
+		}
+		ctx := principal.With(t.Context(), &principal.Principal{Name: tenant, Tenants: []string{tenant}})
+		result, err := r.Write(ctx, SamplesInput(samples))
+		require.NoError(t, err)
+		return result
+	}
+	require.Equal(t, Result{Accepted: 12, NewestMs: startMs}, write("a", 0, 4))
+	require.Equal(t, map[string]int{ReasonTenantSeriesLimit: 3}, write("a", 3, 2).Reasons)
+	require.Equal(t, map[string]int{ReasonSeriesLimit: 3}, write("b", 0, 2).Reasons)
+	require.Equal(t, 5, r.Stats().Series)
 	r.close()
 }
 

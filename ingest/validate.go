@@ -20,6 +20,9 @@ type rejection struct {
 	detail string
 }
 
+// rejects reports whether anything is wrong.
+func (r rejection) rejects() bool { return r.reason != "" }
+
 func rejectf(reason, format string, args ...any) rejection {
 	return rejection{reason, fmt.Sprintf(format, args...)}
 }
@@ -53,7 +56,7 @@ func (l *Limits) validate(pairs []prompb.Label, tenantBytes int) ([]prompb.Label
 		if p.Value == "" {
 			continue
 		}
-		if why, bad := l.reserved(p.Name, p.Value); bad {
+		if why := l.reserved(p.Name, p.Value); why.rejects() {
 			return nil, why
 		}
 		if p.Name == model.MetricNameLabel {
@@ -83,16 +86,16 @@ func (l *Limits) validate(pairs []prompb.Label, tenantBytes int) ([]prompb.Label
 }
 
 // reserved rejects metric names and labels that only the server may use. Senders name their tenant by their credentials.
-func (l *Limits) reserved(label, value string) (why rejection, bad bool) {
+func (l *Limits) reserved(label, value string) rejection {
 	switch {
 	case label == model.MetricNameLabel && value != "" && value[0] == keyschema.TenantMark:
 		if prefix, _ := keyschema.SplitTenant(value); l.Tenants || prefix != "" {
-			return rejectf(ReasonReservedName, "the metric name %q begins with '&', which is reserved for tenants", shorten(value)), true
+			return rejectf(ReasonReservedName, "the metric name %q begins with '&', which is reserved for tenants", shorten(value))
 		}
 	case l.Tenants && label == keyschema.TenantLabel:
-		return rejectf(ReasonReservedName, "the label %s is reserved for answers about several tenants", label), true
+		return rejectf(ReasonReservedName, "the label %s is reserved for results of several tenants", label)
 	}
-	return rejection{}, false
+	return rejection{}
 }
 
 // tooLong rejects labels that exceed a limit. It names the flag --ingest.max-NAME that sets the limit.

@@ -19,7 +19,6 @@ import (
 	"halite/ingest/deletion"
 	"halite/ingest/hatracker"
 	"halite/ingest/head"
-	"halite/ingest/ratelimit"
 	"halite/ingest/relabel"
 	"halite/ingest/tenantlimits"
 	"halite/ingest/wal"
@@ -109,16 +108,10 @@ func (w *Writer) Init(ctx context.Context, o WriterOptions) error {
 		SharedMax: w.limits.SharedConcurrencyMax, SharedLogBytesMax: w.limits.SharedLogBytesMax,
 		EachMetric: func(fn func(metric string, series int)) { w.index.EachMetric(1, fn) }, Now: w.now,
 	})
-	l := &w.seriesLimits
-	if w.limits.Tenants {
-		l.tenants = w.tenants
-		if o.Registerer != nil {
-			o.Registerer.MustRegister(w.tenants)
-		}
+	w.seriesLimits.init(o.Schema, w)
+	if w.limits.Tenants && o.Registerer != nil {
+		o.Registerer.MustRegister(w.tenants)
 	}
-	l.schema, l.index, l.memory, l.series = o.Schema, w.index, &w.admission.memory, &w.series
-	l.now, l.logger, l.metrics, l.events = w.now, w.logger, w.metrics, map[limitEvent]*limitEvents{}
-	l.refused, l.dryRun = newMetricCounts(refusedMetricsMax), newMetricCounts(refusedMetricsMax)
 	w.SetLimits(Limit{}, nil)
 	promauto.With(o.Registerer).NewCounterFunc(prometheus.CounterOpts{
 		Name: "tsdb_ingest_rate_limit_warnings_total", Help: "Seconds in which the rate of samples reached the warning of its limit.",
@@ -134,10 +127,7 @@ const tenantShare = 4
 func (w *Writer) SetTenantLimits(limits map[string]TenantLimits) {
 	converted := make(map[string]tenantlimits.Limits, len(limits))
 	for name, l := range limits {
-		options := func(l Limit) ratelimit.Options {
-			return ratelimit.Options{Max: l.Max, Warn: l.warnAt(), DryRun: l.DryRun}
-		}
-		converted[name] = tenantlimits.Limits{SamplesPerSecond: options(l.SamplesPerSecond), Series: options(l.Series)}
+		converted[name] = tenantlimits.Limits{SamplesPerSecond: l.SamplesPerSecond.options(), Series: l.Series.options()}
 	}
 	w.tenants.Set(converted)
 }
@@ -160,9 +150,7 @@ func (w *Writer) SetLimits(samplesPerSecond Limit, series *Limit) {
 		series = &Limit{Max: int64(w.limits.SeriesMax), Warn: w.limits.SeriesWarn, DryRun: w.limits.SeriesDryRun}
 	}
 	w.seriesLimits.total.Store(series)
-	w.admission.rate.Set(ratelimit.Options{
-		Max: samplesPerSecond.Max, Warn: samplesPerSecond.warnAt(), DryRun: samplesPerSecond.DryRun,
-	})
+	w.admission.rate.Set(samplesPerSecond.options())
 }
 
 // SetRelabelling replaces the relabelling rules and the options of HA pairs. Both must be valid. If ha is nil, the writer
@@ -171,21 +159,15 @@ func (w *Writer) SetRelabelling(ctx context.Context, configs []*promrelabel.Conf
 	w.rulesMu.Lock()
 	defer w.rulesMu.Unlock()
 	current := w.rules.Load()
-	tracker := current.Tracker()
-	if !tracker.Same(ha) {
-		tracker = nil
-		if ha != nil {
-			var err error
-			tracker, err = hatracker.Open(ctx, *ha, hatracker.Deps{
-				Meta: w.meta, Sync: w.sync, Now: w.now, Logger: w.logger, Metrics: w.metrics.ha,
-			})
-			if err != nil {
-				return err
-			}
-		}
+	tracker, err := w.trackerWith(ctx, current.Tracker(), ha)
+	if err != nil {
+		return err
 	}
 	next, err := relabel.New(configs, tracker)
 	if err != nil {
+		if tracker != current.Tracker() {
+			tracker.Close()
+		}
 		return err
 	}
 	if next.Equal(current) {
@@ -199,6 +181,21 @@ func (w *Writer) SetRelabelling(ctx context.Context, configs []*promrelabel.Conf
 		previous.Close()
 	}
 	return nil
+}
+
+// trackerWith returns a tracker with the options, which is the current one if it has them. Without options it returns nil.
+func (w *Writer) trackerWith(
+	ctx context.Context, current *hatracker.Tracker, ha *hatracker.Options,
+) (*hatracker.Tracker, error) {
+	switch {
+	case current.Same(ha):
+		return current, nil
+	case ha == nil:
+		return nil, nil
+	}
+	return hatracker.Open(ctx, *ha, hatracker.Deps{
+		Meta: w.meta, Sync: w.sync, Now: w.now, Logger: w.logger, Metrics: w.metrics.ha,
+	})
 }
 
 // HAClusters describes the elections of HA pairs.

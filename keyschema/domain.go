@@ -4,7 +4,7 @@ import "strings"
 
 // isDomain reports whether the key stores the value of a reversed-domain tag with its labels in reverse order. The host part
 // must have a dot, and its last label must not start with a digit. The prefix of an IPv4 address comes first already, so the
-// address is no domain.
+// address is not a domain.
 func isDomain(value string) bool {
 	host, _ := splitHost(value)
 	dot := strings.LastIndexByte(host, '.')

@@ -36,9 +36,9 @@ func (t Tier) Check(age Age) error {
 		AgeMin)
 }
 
-// CheckBeside returns an error if the age of a tier is shorter than the age of the previous tier. The receiver is Hours or
+// CheckOrder returns an error if the age of a tier is shorter than the age of the previous tier. The receiver is Hours or
 // Days.
-func (t Tier) CheckBeside(before, age Age) error {
+func (t Tier) CheckOrder(before, age Age) error {
 	if !before.Outlives(age) {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (a RetentionByTier) capped() RetentionByTier {
 func (a RetentionByTier) Check() []error {
 	var out []error
 	for t := Hours; t <= Days; t++ {
-		if fault := t.CheckBeside(a[t-1], a[t]); fault != nil {
+		if fault := t.CheckOrder(a[t-1], a[t]); fault != nil {
 			out = append(out, fault)
 		}
 	}

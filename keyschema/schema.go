@@ -54,19 +54,7 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 			faults = append(faults, err)
 		}
 		for j := range s.rules {
-			if s.rules[j].Pattern != r.Pattern {
-				continue
-			}
-			if s.rules[j].Retention != nil && r.Retention != nil {
-				faults = append(faults, fmt.Errorf("%w: two rules for %q have a retention", ErrBadRules, r.Pattern))
-			}
-			if s.rules[j].MaxSeries != nil && r.MaxSeries != nil {
-				faults = append(faults, fmt.Errorf("%w: two rules for %q have max_series", ErrBadRules, r.Pattern))
-			}
-			if s.rules[j].FromHour == r.FromHour && !r.keyless() && !s.rules[j].keyless() {
-				err := fmt.Errorf("%w: two rules for %q start at hour %d", ErrBadRules, r.Pattern, r.FromHour)
-				faults = append(faults, err)
-			}
+			faults = append(faults, conflicts(&s.rules[j], &r)...)
 		}
 		covered = covered || r.Pattern == "*" && r.FromHour == 0 && !r.keyless()
 		s.rules = append(s.rules, r)
@@ -90,6 +78,23 @@ func newRuleSet(rules []Rule) (*ruleSet, error) {
 	}
 	s.limits = seriesLimits(s.rules)
 	return s, nil
+}
+
+// conflicts returns the faults of two rules of one schema.
+func conflicts(a, b *Rule) (faults []error) {
+	if a.Pattern != b.Pattern {
+		return nil
+	}
+	if a.Retention != nil && b.Retention != nil {
+		faults = append(faults, fmt.Errorf("%w: two rules for %q have a retention", ErrBadRules, b.Pattern))
+	}
+	if a.MaxSeries != nil && b.MaxSeries != nil {
+		faults = append(faults, fmt.Errorf("%w: two rules for %q have max_series", ErrBadRules, b.Pattern))
+	}
+	if a.FromHour == b.FromHour && !a.keyless() && !b.keyless() {
+		faults = append(faults, fmt.Errorf("%w: two rules for %q start at hour %d", ErrBadRules, b.Pattern, b.FromHour))
+	}
+	return faults
 }
 
 // Rules returns a copy of the given rules, followed by the default rule if the schema has added it.

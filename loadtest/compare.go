@@ -21,7 +21,7 @@ type CompareOptions struct {
 	// SliceSamples is the approximate number of samples that are encoded at a time and sent to each target in turn.
 	// Default 1 million.
 	SliceSamples int
-	// QueryRepeats is how often each dashboard query is asked; 0 asks none. Each repeat queries other hosts and
+	// QueryRepeats is how often each dashboard query is sent; 0 sends none. Each repeat queries other hosts and
 	// services, so that no target answers from a result cache.
 	QueryRepeats int
 	// Suite queries each function, operator, aggregation and modifier of PromQL instead of dashboards.

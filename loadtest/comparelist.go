@@ -16,21 +16,21 @@ type ListedQuery struct {
 	Params url.Values
 }
 
-// ListedAnswer says how the answers of two servers to a query differ.
-type ListedAnswer struct {
-	// Difference is "" if the answers are equal. If Failed is set, it says which servers failed, and why.
+// ListedResult says how the responses of two servers to a query differ.
+type ListedResult struct {
+	// Difference is "" if the responses are equal. If Failed is set, it says which servers failed, and why.
 	Difference string
 	Failed     bool
-	// Series and Points are the size of the first answer.
+	// Series and Points are the size of the first response.
 	Series, Points int
 	// Took is the time of the first server and of the second one, the best of all repeats.
 	Took [2]time.Duration
 }
 
-// CompareListed sends the same query to two servers several times, in alternation. It compares their last answers. Values
+// CompareListed sends the same query to two servers several times, in alternation. It compares their last responses. Values
 // may differ by a relative tolerance.
-func CompareListed(ctx context.Context, servers [2]*client.Querier, q ListedQuery, repeats int, tolerance float64) ListedAnswer {
-	var out ListedAnswer
+func CompareListed(ctx context.Context, servers [2]*client.Querier, q ListedQuery, repeats int, tolerance float64) ListedResult {
+	var out ListedResult
 	var bodies [2][]byte
 	for n := range repeats {
 		var failures [2]error
@@ -46,17 +46,17 @@ func CompareListed(ctx context.Context, servers [2]*client.Querier, q ListedQuer
 			return out
 		}
 	}
-	first, err := parseAnswer(bodies[0], false)
+	first, err := parseResponse(bodies[0], false)
 	if err != nil {
 		if !bytes.Equal(bodies[0], bodies[1]) {
-			out.Difference = "answers that cannot be compared: " + err.Error()
+			out.Difference = "responses that cannot be compared: " + err.Error()
 		}
 		return out
 	}
-	out.Series, out.Points = answerSize(first)
-	second, err := parseAnswer(bodies[1], false)
+	out.Series, out.Points = responseSize(first)
+	second, err := parseResponse(bodies[1], false)
 	if err != nil {
-		out.Difference = "the second answer: " + err.Error()
+		out.Difference = "the second response: " + err.Error()
 		return out
 	}
 	out.Difference = describeDifference(first, second, tolerance)

@@ -28,7 +28,7 @@ func compareQueries(ctx context.Context, contenders []*contender, opts CompareOp
 	return out
 }
 
-// compareQuery sends all requests of one query to each target. It compares the answers with the answers of the first
+// compareQuery sends all requests of one query to each target. It compares the responses with the responses of the first
 // target.
 func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, requests []probe.Request,
 	tolerance float64,
@@ -38,13 +38,13 @@ func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, 
 	for i, c := range contenders {
 		t := &out.Targets[i]
 		t.Target = c.target.Name
-		answers := c.runAll(ctx, q, requests, t)
+		responses := c.runAll(ctx, q, requests, t)
 		if i == 0 {
-			reference = answers
+			reference = responses
 			continue
 		}
-		for n := range answers {
-			if text := describeDifference(reference[n], answers[n], tolerance); text != "" && t.Difference == "" {
+		for n := range responses {
+			if text := describeDifference(reference[n], responses[n], tolerance); text != "" && t.Difference == "" {
 				t.Difference = fmt.Sprintf("%s (%s)", text, requests[n])
 			}
 		}
@@ -52,32 +52,32 @@ func compareQuery(ctx context.Context, contenders []*contender, q *probe.Query, 
 	return out
 }
 
-// runAll sends all requests of a query and returns the parsed answers. The answer to a request that failed is nil.
+// runAll sends all requests of a query and returns the parsed responses. The response to a request that failed is nil.
 func (c *contender) runAll(ctx context.Context, q *probe.Query, requests []probe.Request, t *report.QueryTarget) []any {
 	var latency measure.Histogram
-	var answers []any
+	var responses []any
 	before, errBefore := measure.ReadProcess(c.target.PID)
 	for _, r := range requests {
 		began := c.opts.Now()
 		body, err := c.querier.Get(ctx, r.Path, r.Params)
 		took := c.opts.Now().Sub(began)
-		var answer any
+		var response any
 		if err == nil {
-			answer, err = parseAnswer(body, q.LabelValues())
+			response, err = parseResponse(body, q.LabelValues())
 		}
-		answers = append(answers, answer)
+		responses = append(responses, response)
 		if err != nil {
 			t.Errors++
 			t.Difference = err.Error()
 			continue
 		}
 		latency.Observe(took)
-		series, points := answerSize(answer)
+		series, points := responseSize(response)
 		t.Series, t.Points = t.Series+series, t.Points+points
 	}
 	if after, err := measure.ReadProcess(c.target.PID); c.target.PID > 0 && err == nil && errBefore == nil {
 		t.CPUMs = (after.CPUSeconds - before.CPUSeconds) * 1e3 / float64(len(requests))
 	}
 	t.Latency = latency.Quantiles()
-	return answers
+	return responses
 }

@@ -35,24 +35,24 @@ func compareSuite(ctx context.Context, contenders []*contender, opts CompareOpti
 }
 
 // compareShape sends one query of the suite. If a target fails every request, it gets the query with
-// the former names of its functions.
+// the old names of its functions.
 func compareShape(
 	ctx context.Context, contenders []*contender, q *probe.Query, random *rand.Rand, repeats int, tolerance float64,
 ) (out report.QueryCompared) {
 	first := contenders[0]
-	requests, formerly := make([]probe.Request, repeats), make([]probe.Request, repeats)
-	former, renamed := q.Former()
+	requests, oldRequests := make([]probe.Request, repeats), make([]probe.Request, repeats)
+	old, renamed := q.WithOldNames()
 	for n := range requests {
 		// Each repeat evaluates a second earlier, so that no target answers from a result cache.
 		seed, endMs := random.Uint64(), first.queryEndMs()-int64(n)*1000
 		requests[n] = q.Request(first.fleet, rand.New(rand.NewPCG(seed, 0)), endMs)
-		formerly[n] = former.Request(first.fleet, rand.New(rand.NewPCG(seed, 0)), endMs)
+		oldRequests[n] = old.Request(first.fleet, rand.New(rand.NewPCG(seed, 0)), endMs)
 	}
 	out = compareQuery(ctx, contenders, q, requests, tolerance)
 	for i := range out.Targets {
 		if t := &out.Targets[i]; renamed && t.Errors == int64(repeats) {
 			*t = report.QueryTarget{Target: t.Target}
-			contenders[i].runAll(ctx, &former, formerly, t)
+			contenders[i].runAll(ctx, &old, oldRequests, t)
 		}
 	}
 	return out

@@ -166,11 +166,11 @@ func (s *fakeServer) read(w http.ResponseWriter, r *http.Request) {
 	for _, ts := range s.find(matchers, q.StartTimestampMs, q.EndTimestampMs) {
 		resp.Results[0].Timeseries = append(resp.Results[0].Timeseries, &ts)
 	}
-	answer, err := resp.Marshal()
+	response, err := resp.Marshal()
 	if err != nil {
 		s.t.Error(err)
 	}
-	w.Write(snappy.Encode(nil, answer))
+	w.Write(snappy.Encode(nil, response))
 }
 
 // query answers raw range selectors. It answers all other queries with an empty vector.
@@ -212,9 +212,9 @@ func (s *fakeServer) query(w http.ResponseWriter, r *http.Request) {
 			result = append(result, one)
 		}
 	}
-	answer, err := json.Marshal(map[string]any{"status": "success", "data": map[string]any{"resultType": typ, "result": result}})
+	response, err := json.Marshal(map[string]any{"status": "success", "data": map[string]any{"resultType": typ, "result": result}})
 	if err != nil {
 		s.t.Error(err)
 	}
-	fmt.Fprintf(w, "%s", answer)
+	fmt.Fprintf(w, "%s", response)
 }

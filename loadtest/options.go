@@ -27,7 +27,7 @@ type Options struct {
 	VerifyPercent float64
 	// Settle is the time between the end of the load and the second measurement of CPU time and disk. Default 0.
 	Settle time.Duration
-	// Schema decides the salts of series. If it is nil, the server is asked; a server that does not answer is assumed
+	// Schema decides the salts of series. If it is nil, the server's rules decide; a server that does not answer is assumed
 	// to use the default rule.
 	Schema *keyschema.Schema
 	// Progress receives progress messages; nil discards them. If Terminal is true, a bar is redrawn in place.

@@ -130,7 +130,7 @@ func (r *runner) note(format string, args ...any) {
 	r.report.Notes = append(r.report.Notes, fmt.Sprintf(format, args...))
 }
 
-// readSchema asks the server for its schema rules. If the server does not answer, the default rule is used.
+// readSchema reads the schema rules of the server. If the server does not answer, the default rule is used.
 func (r *runner) readSchema(ctx context.Context) {
 	schema, err := distribution.ReadSchema(ctx, r.querier)
 	if err != nil {

@@ -208,9 +208,9 @@ func TestImage(t *testing.T) {
 	}()
 	health := append(inRoot(config.Config.Healthcheck.Test[1:]), "--url", "http://"+addr)
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if answer, err := http.Get("http://" + addr + "/-/ready"); err == nil {
-			_ = answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
+		if response, err := http.Get("http://" + addr + "/-/ready"); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
 				break
 			}
 		}

@@ -155,8 +155,8 @@ func byOldNames(t *testing.T, rng *rand.Rand, p parser.Parser, text string) stri
 	return e.String()
 }
 
-// plain returns an answer without annotations, because those have positions in the text.
-func plain(a answer) answer {
+// plain returns a result without annotations, because those have positions in the text.
+func plain(a response) response {
 	a.warnings, a.infos = nil, nil
 	return a
 }
@@ -186,13 +186,13 @@ func TestAliasesAreRenames(t *testing.T) {
 				fixed := func() exprs { return exprs{Rand: rand.New(rand.NewPCG(seed, 1))} }
 				expected := plain(run(fixed(), text)(theirs))
 				for range 2 {
-					asked := byOldNames(t, rng, ours.Parser(), text)
+					renamed := byOldNames(t, rng, ours.Parser(), text)
 					if strings.Contains(text, "absent") {
-						asked = text // the answer has the labels of the selector
+						renamed = text // the result has the labels of the selector
 					}
-					if diff := difference(expected, plain(run(fixed(), asked)(ours))); diff != nil &&
-						!disagrees(expected, func() answer { return plain(run(fixed(), text)(theirs)) }) {
-						t.Fatalf("%s, asked as %s:\n%v", text, asked, diff)
+					if diff := difference(expected, plain(run(fixed(), renamed)(ours))); diff != nil &&
+						!disagrees(expected, func() response { return plain(run(fixed(), text)(theirs)) }) {
+						t.Fatalf("%s, queried as %s:\n%v", text, renamed, diff)
 					}
 				}
 				if len(expected.points) > 0 {

@@ -99,7 +99,7 @@ func TestPrometheusFilesOnBigtable(t *testing.T) {
 // enginesCases is the number of expressions for each seed and flush mode; HALITE_CASES replaces it.
 const enginesCases = 60
 
-// TestEnginesAgree sends random queries over the same random data in Pebble and in Bigtable. The answers are equal bit
+// TestEnginesAgree sends random queries over the same random data in Pebble and in Bigtable. The results are equal bit
 // for bit. HALITE_SEEDS is the number of data sets, HALITE_SEED the first.
 func TestEnginesAgree(t *testing.T) {
 	tables := newBigtables(t)
@@ -125,7 +125,7 @@ func TestEnginesAgree(t *testing.T) {
 }
 
 // compareEngines requires equal bits. Prometheus's engine adds some sums in the order of a hash map, so that the bits vary. If
-// two answers differ, the embedded engine must also differ from itself when it repeats the query.
+// two results differ, the embedded engine must also differ from itself when it repeats the query.
 func compareEngines(t *testing.T, g exprs, embedded, cloud *query.Engine, cases int) {
 	filled, ambiguous := 0, 0
 	for i := range cases {
@@ -149,11 +149,11 @@ func compareEngines(t *testing.T, g exprs, embedded, cloud *query.Engine, cases 
 	}
 	t.Logf("%d cases: %d with a result, %d of them with several", cases, filled, ambiguous)
 	require.Greater(t, filled, cases/3, "the generator asks for things that exist")
-	require.LessOrEqual(t, ambiguous, cases/10, "nearly all have one answer")
+	require.LessOrEqual(t, ambiguous, cases/10, "nearly all have one result")
 }
 
-// sameBits reports whether two answers are equal, with values bit for bit except NaN payloads.
-func sameBits(a, b answer) bool {
+// sameBits reports whether two results are equal, with values bit for bit except NaN payloads.
+func sameBits(a, b response) bool {
 	if difference(a, b) != nil {
 		return false
 	}

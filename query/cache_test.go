@@ -72,7 +72,7 @@ func (d *dashboards) reshuffle() {
 }
 
 // question returns one of the texts with one of a few ranges, so that questions repeat.
-func (d *dashboards) question() (text string, ask func(e *query.Engine, p query.Params) (*query.Result, error)) {
+func (d *dashboards) question() (text string, run func(e *query.Engine, p query.Params) (*query.Result, error)) {
 	text = d.texts[d.IntN(len(d.texts))]
 	lookback := pick(d.exprs, 0, 0, 0, 0, 10*time.Minute)
 	end := d.lastMs - d.Int64N(5)*60_000
@@ -101,7 +101,7 @@ func (d *dashboards) question() (text string, ask func(e *query.Engine, p query.
 	}
 }
 
-// exact returns nil if two answers are equal to the last bit, in their order.
+// exact returns nil if two results are equal to the last bit, in their order.
 func exact(want, got *query.Result) error {
 	a, _ := want.Warnings.AsStrings("", 0, 0)
 	b, _ := got.Warnings.AsStrings("", 0, 0)
@@ -146,18 +146,18 @@ func inOrder(v any) promengine.Matrix {
 }
 
 // compare sends a query with and without the cache. Prometheus's engine adds some sums in the order of a map. compare
-// ignores a difference if the answer also differs when the engine repeats the query.
+// ignores a difference if the result also differs when the engine repeats the query.
 func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	t.Helper()
-	text, ask := d.question()
-	got, err := ask(e, query.Params{Explain: true})
-	want, wantErr := ask(e, query.Params{NoCache: true})
+	text, run := d.question()
+	got, err := run(e, query.Params{Explain: true})
+	want, wantErr := run(e, query.Params{NoCache: true})
 	if wantErr != nil {
 		require.Error(t, err, text)
 		for tries := 0; err.Error() != wantErr.Error(); tries++ {
 			require.Less(t, tries, repeatsMax, "%s\nerror %v, want %v", text, err, wantErr)
 			// The two duplicates in an error of count_values also depend on a map.
-			_, againErr := ask(e, query.Params{NoCache: true})
+			_, againErr := run(e, query.Params{NoCache: true})
 			require.Error(t, againErr, text)
 			if againErr.Error() != wantErr.Error() {
 				return "ambiguous"
@@ -170,7 +170,7 @@ func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	defer want.Close()
 	if diff := exact(want, got); diff != nil {
 		for range repeatsMax {
-			again, err := ask(e, query.Params{NoCache: true})
+			again, err := run(e, query.Params{NoCache: true})
 			require.NoError(t, err)
 			if exact(want, again) != nil {
 				return "ambiguous"
@@ -182,8 +182,8 @@ func (d *dashboards) compare(t *testing.T, e *query.Engine) (outcome string) {
 	return got.Explain.Cache.Outcome
 }
 
-// TestCacheIsExact sends queries with moving ranges while samples are added, rewritten and flushed. Every answer equals
-// the answer without the cache, to the last bit.
+// TestCacheIsExact sends queries with moving ranges while samples are added, rewritten and flushed. Every result equals
+// the result without the cache, to the last bit.
 func TestCacheIsExact(t *testing.T) {
 	rng := newRandOf(t)
 	data := newDataset(rng)
@@ -224,9 +224,9 @@ func TestCacheIsExact(t *testing.T) {
 	require.Less(t, outcomes["ambiguous"], 100)
 }
 
-// TestCacheBesideWriters sends queries while others write and flush. Each answer has all samples acknowledged before
+// TestCacheDuringWrites sends queries while others write and flush. Each result has all samples acknowledged before
 // the query.
-func TestCacheBesideWriters(t *testing.T) {
+func TestCacheDuringWrites(t *testing.T) {
 	s := newStack(t)
 	defer func() { require.NoError(t, s.Close()) }()
 	e := cachingEngine(t, s, nil)

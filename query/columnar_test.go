@@ -62,7 +62,7 @@ func TestOnlyRowsOfWindowsAreRead(t *testing.T) {
 		want, err := runQuery(e, c.text, start, end, c.step, query.Params{Columnar: query.Off, Explain: true})
 		require.NoError(t, err)
 		require.Equal(t, []string{"engine"}, want.Explain.Operators)
-		require.NoError(t, difference(answerOf(c.text, want, nil), answerOf(c.text, res, nil)))
+		require.NoError(t, difference(responseOf(c.text, want, nil), responseOf(c.text, res, nil)))
 	}
 }
 
@@ -237,7 +237,7 @@ func TestPanicsAreLeftToTheEngine(t *testing.T) {
 		require.True(t, got.Explain.Undecided)
 		want, err := runQuery(e, text, dataFrom, dataTo, time.Hour, query.Params{Columnar: query.Off, Explain: true})
 		require.NoError(t, err)
-		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
+		require.NoError(t, difference(responseOf(text, want, nil), responseOf(text, got, nil)))
 	}
 }
 
@@ -264,7 +264,7 @@ func TestNaNsThatLookLikeStaleMarkers(t *testing.T) {
 	for _, text := range []string{"-m", "abs(m)", "m"} {
 		res, err := runQuery(e, text, dataFrom, dataFrom, time.Minute, query.Params{Explain: true})
 		require.NoError(t, err)
-		require.Len(t, answerOf(text, res, nil).points, 1, text)
+		require.Len(t, responseOf(text, res, nil).points, 1, text)
 	}
 }
 

@@ -108,7 +108,7 @@ func (v *vanishing) writeOthers() {
 }
 
 // TestDeletionsAreSeenWhole queries series repeatedly, with and without caches. At the same time it deletes them one by
-// one, writes and flushes other series, and cleans tombstones. Each answer has all samples of a series or none, and none
+// one, writes and flushes other series, and cleans tombstones. Each result has all samples of a series or none, and none
 // after the deletion has returned.
 func TestDeletionsAreSeenWhole(t *testing.T) {
 	v := newVanishing(t)
@@ -163,10 +163,10 @@ func TestDeletionHidesCachedRowsAtOnce(t *testing.T) {
 		var runQuery func() (samples int)
 		var queries sync.WaitGroup
 		inDeletion := func() (samples int, answered bool) {
-			answer := make(chan int, 1)
-			queries.Go(func() { answer <- runQuery() })
+			response := make(chan int, 1)
+			queries.Go(func() { response <- runQuery() })
 			select {
-			case samples = <-answer:
+			case samples = <-response:
 				return samples, true
 			case <-time.After(100 * time.Millisecond): // it waits for the end of the deletion
 				return 0, false

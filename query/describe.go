@@ -38,10 +38,10 @@ type widener func(fromMs, toMs int64, matchers []*labels.Matcher) []string
 // describe lists the selectors of a request, and the parts of it that only Prometheus's engine evaluates.
 func (e *Engine) describe(ctx context.Context, q request) ([]SelectorSpan, []EnginePart) {
 	expr, err := e.parser.ParseExpr(q.Text)
-	if err == nil {
-		expr, err = promql.PreprocessExpr(expr, q.Start, q.End, q.Step)
-	}
 	if err != nil {
+		return nil, nil
+	}
+	if expr, err = promql.PreprocessExpr(expr, q.Start, q.End, q.Step); err != nil {
 		return nil, nil
 	}
 	lookback := e.opts.Lookback
@@ -78,7 +78,7 @@ func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration,
 			return nil
 		}
 		span := SelectorSpan{Selector: vs.String()}
-		span.FromMs, span.ToMs = resultcache.Bounds(alone(vs, path), s.Start.UnixMilli(), s.End.UnixMilli(), lookback)
+		span.FromMs, span.ToMs = resultcache.Bounds(around(vs, path), s.Start.UnixMilli(), s.End.UnixMilli(), lookback)
 		day := func(ms int64) int64 { return ms / keyschema.DayMs }
 		first, last := max(0, span.FromMs), max(0, span.ToMs)
 		date := func(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.DateOnly) }
@@ -90,9 +90,9 @@ func selectorsOf(e parser.Expr, s expression.Expression, lookback time.Duration,
 	return out
 }
 
-// alone returns the expression around a selector without its other operands. Only the time span of the selector is computed
+// around returns the expression around a selector without its other operands. Only the time span of the selector is computed
 // from it.
-func alone(vs *parser.VectorSelector, path []parser.Node) parser.Expr {
+func around(vs *parser.VectorSelector, path []parser.Node) parser.Expr {
 	var e parser.Expr = vs
 	for i := len(path) - 1; i >= 0; i-- {
 		switch n := path[i].(type) {

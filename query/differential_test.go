@@ -115,7 +115,7 @@ func compareAll(t *testing.T, g exprs, ours, theirs *query.Engine, cases int) {
 		got := run(ours)
 		ways[got.way]++
 		if diff := difference(want, got); diff != nil {
-			if !disagrees(want, func() answer { return run(theirs) }) {
+			if !disagrees(want, func() response { return run(theirs) }) {
 				t.Fatalf("%s:\n%v", text, diff)
 			}
 			ambiguous++
@@ -129,7 +129,7 @@ func compareAll(t *testing.T, g exprs, ours, theirs *query.Engine, cases int) {
 	t.Logf("%d cases: %d with a result, %d with an error, %d ambiguous; evaluated %v", cases, filled, failed, ambiguous, ways)
 	require.Greater(t, filled, cases/3, "the generator asks for things that exist")
 	require.Less(t, failed, cases/4, "the generator writes expressions that make sense")
-	require.LessOrEqual(t, ambiguous, cases/50, "the generator writes expressions that have one answer")
+	require.LessOrEqual(t, ambiguous, cases/50, "the generator writes expressions that have one result")
 }
 
 // repeatsMax bounds the repetitions of a query whose result depends on the order of a hash map. A repetition may return
@@ -139,7 +139,7 @@ const repeatsMax = 200
 
 // disagrees reports whether Prometheus answers a repeated query differently. It adds series in the order of a hash map, which
 // affects a small sum of large numbers.
-func disagrees(want answer, again func() answer) bool {
+func disagrees(want response, again func() response) bool {
 	for range repeatsMax {
 		if difference(want, again()) != nil {
 			return true
@@ -148,8 +148,8 @@ func disagrees(want answer, again func() answer) bool {
 	return false
 }
 
-// answer is a closed result, or an error.
-type answer struct {
+// response is a closed result, or an error.
+type response struct {
 	points          promengine.Matrix
 	warnings, infos []string
 	err             error
@@ -168,12 +168,12 @@ func wayOf(e *query.Explain) string {
 	return "engine"
 }
 
-func answerOf(text string, res *query.Result, err error) answer {
+func responseOf(text string, res *query.Result, err error) response {
 	if err != nil {
-		return answer{err: err}
+		return response{err: err}
 	}
 	defer res.Close()
-	a := answer{points: points(res.Value), way: wayOf(res.Explain)}
+	a := response{points: points(res.Value), way: wayOf(res.Explain)}
 	a.warnings, a.infos = res.Warnings.AsStrings(text, 0, 0)
 	slices.Sort(a.warnings)
 	slices.Sort(a.infos)
@@ -189,29 +189,29 @@ func (g exprs) time() int64 {
 	return t
 }
 
-func instantCase(g exprs, text string) func(*query.Engine) answer {
+func instantCase(g exprs, text string) func(*query.Engine) response {
 	r := query.InstantRequest{Query: text, TimeMs: g.time()}
 	r.Explain, r.Lookback = true, pick(g, 0, 0, 0, time.Minute, time.Hour, time.Microsecond)
-	return func(e *query.Engine) answer {
+	return func(e *query.Engine) response {
 		res, err := e.Instant(context.Background(), r)
-		return answerOf(text, res, err)
+		return responseOf(text, res, err)
 	}
 }
 
-func rangeCase(g exprs, text string) func(*query.Engine) answer {
+func rangeCase(g exprs, text string) func(*query.Engine) response {
 	start := g.time()
 	step := pick(g, time.Second, 15*time.Second, time.Minute, 13*time.Minute, time.Hour)
 	end := start + g.Int64N(100)*step.Milliseconds() + g.Int64N(1000)
 	r := query.RangeRequest{Query: text, Start: time.UnixMilli(start), End: time.UnixMilli(end), Step: step}
 	r.Explain, r.Lookback = true, pick(g, 0, 0, 0, time.Minute, time.Hour, time.Microsecond)
-	return func(e *query.Engine) answer {
+	return func(e *query.Engine) response {
 		res, err := e.Range(context.Background(), r)
-		return answerOf(text, res, err)
+		return responseOf(text, res, err)
 	}
 }
 
-// difference returns nil if two answers are equal: labels, times, annotations and types of error exactly, and values to 1e-12.
-func difference(want, got answer) error {
+// difference returns nil if two results are equal: labels, times, annotations and types of error exactly, and values to 1e-12.
+func difference(want, got response) error {
 	if want.err != nil || got.err != nil {
 		var wantTyped, gotTyped *query.Error
 		if !errors.As(want.err, &wantTyped) || !errors.As(got.err, &gotTyped) || wantTyped.Type != gotTyped.Type {

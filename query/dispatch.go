@@ -79,7 +79,7 @@ func (d *dispatcher) newQuery(
 ) (promql.Query, error) {
 	reader := readerOf(q)
 	if reader == nil {
-		return d.alone(ctx, q, opts, s)
+		return d.newEngineQuery(ctx, q, opts, s)
 	}
 	began := time.Now()
 	plan, err := d.plan(ctx, reader, opts, s)
@@ -87,7 +87,7 @@ func (d *dispatcher) newQuery(
 		return nil, err
 	}
 	if plan == nil {
-		return d.alone(ctx, q, opts, s)
+		return d.newEngineQuery(ctx, q, opts, s)
 	}
 	perStep := opts != nil && opts.EnablePerStepStats()
 	statistics := &stats.Statistics{Samples: stats.NewQuerySamples(perStep)}
@@ -98,8 +98,7 @@ func (d *dispatcher) newQuery(
 	held := session.Budget()
 	return &columnarQuery{
 		dispatcher: d, Expression: s, opts: opts, queryable: withBudget(q, held), session: session, rollups: d.rollups.Session(session),
-		held: held, plan: plan,
-		planning: time.Since(began), statistics: statistics,
+		held: held, plan: plan, planning: time.Since(began), statistics: statistics,
 	}, nil
 }
 
@@ -191,8 +190,8 @@ func (q *columnarQuery) Exec(ctx context.Context) *promql.Result {
 	return result
 }
 
-// alone reports whether columnar operators alone computed the result.
-func (q *columnarQuery) alone() bool { return q.plan.Whole() && !q.explain.Undecided }
+// withoutEngine reports whether columnar operators alone computed the result.
+func (q *columnarQuery) withoutEngine() bool { return q.plan.Whole() && !q.explain.Undecided }
 
 // evaluate runs the plan.
 func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.Result {
@@ -200,12 +199,14 @@ func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql
 		text, forget := q.parser.prepare(q.Text, q.plan.Rest())
 		defer forget()
 		result := q.runEngine(ctx, run.Queryable(q.queryable), text)
-		if result.Err == nil && q.Stats().Samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
+		if result.Err != nil {
+			return result
+		}
+		samples := q.Stats().Samples
+		if samples.PeakSamples+run.PeakSamples() > q.options.SamplesMax {
 			return &promql.Result{Err: operator.ErrUndecided} // operators and engine count separately
 		}
-		if result.Err == nil {
-			run.CountSamples(q.Stats().Samples)
-		}
+		run.CountSamples(samples)
 		return result
 	}
 	if q.options.CountAll { // the request asks for statistics
@@ -306,8 +307,8 @@ func (q *engineOnly) Close() {
 	q.held.Close()
 }
 
-// alone makes a query that Prometheus's engine evaluates alone.
-func (d *dispatcher) alone(
+// newEngineQuery makes a query that Prometheus's engine evaluates alone.
+func (d *dispatcher) newEngineQuery(
 	ctx context.Context, q promstorage.Queryable, opts promql.QueryOpts, s expression.Expression,
 ) (promql.Query, error) {
 	reader := readerOf(q)

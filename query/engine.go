@@ -101,7 +101,7 @@ func (e *Engine) Parse(query string) (parser.Expr, error) {
 	}
 	expr, err := e.parser.ParseExpr(query)
 	if err != nil {
-		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
+		return nil, badQuery(err)
 	}
 	return expr, nil
 }
@@ -125,7 +125,7 @@ func (e *Engine) Instant(ctx context.Context, r InstantRequest) (*Result, error)
 	s := expression.Expression{Text: r.Query, Parsed: new(expression.Parsed), Start: at, End: at}
 	q := request{kind: kindInstant, Expression: s, Params: r.Params, fault: e.opts.checkQuery(r.Query, r.Params)}
 	var used consumed
-	result, err := e.answer(ctx, q, &used)
+	result, err := e.run(ctx, q, &used)
 	e.record(ctx, q, began, used, err)
 	return result, err
 }
@@ -138,7 +138,7 @@ func (e *Engine) Range(ctx context.Context, r RangeRequest) (*Result, error) {
 	}
 	q := request{kind: kindRange, Expression: s, Params: r.Params, fault: e.opts.checkRange(r)}
 	var used consumed
-	result, err := e.answer(ctx, q, &used)
+	result, err := e.run(ctx, q, &used)
 	e.record(ctx, q, began, used, err)
 	return result, err
 }
@@ -172,10 +172,10 @@ func (e *Engine) prepare(ctx context.Context, d *dispatcher, s expression.Expres
 	if e.columns(p) {
 		qry, err = d.with(e.tiers(p), p.Stats || p.StatsPerStep).newQuery(ctx, e.opts.Queryable, opts, s)
 	} else {
-		qry, err = d.alone(ctx, e.opts.Queryable, opts, s)
+		qry, err = d.newEngineQuery(ctx, e.opts.Queryable, opts, s)
 	}
 	if err != nil {
-		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
+		return nil, badQuery(err)
 	}
 	if h, ok := qry.(*columnarQuery); ok {
 		h.explained = p.Explain
@@ -183,7 +183,7 @@ func (e *Engine) prepare(ctx context.Context, d *dispatcher, s expression.Expres
 	return qry, nil
 }
 
-// record records the duration and outcome of an answer. err is the error of the answer; nil means success.
+// record records the duration and outcome of a request. err is its error; nil means success.
 func (e *Engine) record(ctx context.Context, q request, began time.Time, used consumed, err error) {
 	took := e.opts.Now().Sub(began)
 	e.metrics.duration.WithLabelValues(q.kind).Observe(took.Seconds())
@@ -203,9 +203,9 @@ func (e *Engine) record(ctx context.Context, q request, began time.Time, used co
 	e.opts.Top.Add(q.costs(ctx, began, outcome), func() (text, fingerprint string) { return e.normalise(q) })
 }
 
-// answer evaluates a request, or takes the result from the result cache. It adds the work and memory of the request to
+// run evaluates a request, or takes the result from the result cache. It adds the work and memory of the request to
 // used.
-func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result, error) {
+func (e *Engine) run(ctx context.Context, q request, used *consumed) (*Result, error) {
 	if q.fault != nil {
 		return nil, q.fault
 	}
@@ -217,30 +217,30 @@ func (e *Engine) answer(ctx context.Context, q request, used *consumed) (*Result
 	if err != nil {
 		return nil, &Error{Type: ErrorExecution, Err: err}
 	}
-	in, err := e.lookUp(ctx, q, inner.subqueryStepMs)
+	lookup, err := e.lookUp(ctx, q, inner.subqueryStepMs)
 	if err != nil {
 		return nil, err
 	}
-	if value := in.Find(); value != nil {
-		return e.finish(ctx, q, &Result{Value: value}, in, ex)
+	if value := lookup.Find(); value != nil {
+		return e.finish(ctx, q, &Result{Value: value}, lookup, ex)
 	}
 	run := &evaluation{engine: e, inner: inner, request: q, rule: rule, explainer: ex, consumed: used}
 	ctx, end := run.begin(ctx)
 	defer end()
-	result, err := run.do(ctx, in)
+	result, err := run.do(ctx, lookup)
 	if err != nil {
 		return nil, err
 	}
-	return e.finish(ctx, q, result, in, ex)
+	return e.finish(ctx, q, result, lookup, ex)
 }
 
 // fingerprint returns the fingerprint of an expression; "" if the expression cannot be parsed.
 func (e *Engine) fingerprint(text string) string {
-	print, err := limits.Fingerprint(e.parser, text)
+	fingerprint, err := limits.Fingerprint(e.parser, text)
 	if err != nil {
 		return ""
 	}
-	return print
+	return fingerprint
 }
 
 // normalise returns the normalised text of a request and its fingerprint. Both are "" if the text is not an expression. Work
@@ -261,7 +261,7 @@ func (e *Engine) normalise(q request) (text, fingerprint string) {
 
 // finish turns a value into the requested result. The cache gets the value only after the result is written, because the
 // client waits. With an explanation the cache gets it first, because the explanation describes the use of the cache.
-func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcache.Lookup, ex *explainer) (*Result, error) {
+func (e *Engine) finish(ctx context.Context, q request, r *Result, lookup *resultcache.Lookup, ex *explainer) (*Result, error) {
 	if err := r.reserve(ctx, e.opts); err != nil {
 		return nil, err
 	}
@@ -270,8 +270,8 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 	}
 	value, clean := r.Value, len(r.Warnings) == 0
 	settle := func() {
-		in.Keep(value, clean)
-		in.Finish()
+		lookup.Keep(value, clean)
+		lookup.Finish()
 	}
 	r.truncate(q.Limit)
 	if ex == nil {
@@ -279,7 +279,7 @@ func (e *Engine) finish(ctx context.Context, q request, r *Result, in *resultcac
 		return r, nil
 	}
 	settle()
-	r.Explain = ex.finish(in)
+	r.Explain = ex.finish(lookup)
 	r.Explain.Selectors, r.Explain.Engine = e.describe(ctx, q)
 	return r, nil
 }
@@ -291,16 +291,17 @@ func (e *Engine) checkWork(q request, subqueryStepMs int64) error {
 		return nil // neither subqueries nor label functions
 	}
 	expr, err := q.Expr(e.parser)
-	if err == nil && !multiplies(expr) {
+	if err != nil {
+		return badQuery(err)
+	}
+	if !multiplies(expr) {
 		return nil
 	}
-	if err == nil {
-		if expr, err = q.TakeExpr(e.parser); err == nil {
-			expr, err = promql.PreprocessExpr(expr, q.Start, q.End, q.Step)
-		}
+	if expr, err = q.TakeExpr(e.parser); err != nil {
+		return badQuery(err)
 	}
-	if err != nil {
-		return &Error{Type: ErrorBadData, Param: "query", Err: err}
+	if expr, err = promql.PreprocessExpr(expr, q.Start, q.End, q.Step); err != nil {
+		return badQuery(err)
 	}
 	steps := int64(1)
 	if q.IsRange {
@@ -329,11 +330,11 @@ func (e *Engine) lookUp(ctx context.Context, q request, subqueryStepMs int64) (*
 	if lookback <= 0 {
 		lookback = e.opts.Lookback
 	}
-	in, err := e.cache.Begin(e.parser, q.Expression, lookback, subqueryStepMs, principal.From(ctx))
+	lookup, err := e.cache.Begin(e.parser, q.Expression, lookback, subqueryStepMs, principal.From(ctx))
 	if err != nil {
-		return nil, &Error{Type: ErrorBadData, Param: "query", Err: err}
+		return nil, badQuery(err)
 	}
-	return in, nil
+	return lookup, nil
 }
 
 // Active lists the queries that run or wait, oldest first.

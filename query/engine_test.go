@@ -130,7 +130,7 @@ func TestBadInstantRequests(t *testing.T) {
 
 func TestBadRanges(t *testing.T) {
 	e := newEngine(t, promqltest.LoadedStorage(t, load), nil)
-	ask := func(query string, start, end int64, step time.Duration) error {
+	run := func(query string, start, end int64, step time.Duration) error {
 		_, err := e.Range(t.Context(), RangeRequest{
 			Query: query, Start: time.Unix(start, 0), End: time.Unix(end, 0), Step: step,
 		})
@@ -141,20 +141,20 @@ func TestBadRanges(t *testing.T) {
 		param   string
 		message string
 	}{
-		{ask("m", 10, 9, time.Second), "end", "end timestamp must not be before start time"},
-		{ask("m", 0, 9, 0), "step", "zero or negative query resolution step widths are not accepted"},
-		{ask("m", 0, 9, -time.Second), "step", "zero or negative"},
-		{ask("m", 0, 9, time.Microsecond), "step", "at least one millisecond"},
-		{ask("m[5m]", 0, 9, time.Second), "query", "must be Scalar or instant Vector"},
-		{ask("m", 0, 11_001, time.Second), "", "exceeded maximum resolution of 11,000 points per timeseries. " +
+		{run("m", 10, 9, time.Second), "end", "end timestamp must not be before start time"},
+		{run("m", 0, 9, 0), "step", "zero or negative query resolution step widths are not accepted"},
+		{run("m", 0, 9, -time.Second), "step", "zero or negative"},
+		{run("m", 0, 9, time.Microsecond), "step", "at least one millisecond"},
+		{run("m[5m]", 0, 9, time.Second), "query", "must be Scalar or instant Vector"},
+		{run("m", 0, 11_001, time.Second), "", "exceeded maximum resolution of 11,000 points per timeseries. " +
 			"Try decreasing the query resolution (?step=2)"},
-		{ask("m", 0, 30*86_400, time.Second), "", "(?step=236)"},
+		{run("m", 0, 30*86_400, time.Second), "", "(?step=236)"},
 	} {
 		require.Equal(t, c.param, requireType(t, c.err, ErrorBadData).Param)
 		require.ErrorContains(t, c.err, c.message)
 	}
-	require.NoError(t, ask("m", 0, 11_000, time.Second))
-	require.NoError(t, ask("m", 0, 30*86_400, 236*time.Second), "the suggested step is accepted")
+	require.NoError(t, run("m", 0, 11_000, time.Second))
+	require.NoError(t, run("m", 0, 30*86_400, 236*time.Second), "the suggested step is accepted")
 }
 
 func TestStepFor(t *testing.T) {

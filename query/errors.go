@@ -13,7 +13,7 @@ import (
 	"halite/storage"
 )
 
-// ErrorType determines the HTTP status of an answer. Its strings are the errorType values of Prometheus's HTTP API.
+// ErrorType determines the HTTP status of a response. Its strings are the errorType values of Prometheus's HTTP API.
 type ErrorType string
 
 const (
@@ -61,6 +61,9 @@ var (
 func badParam(param, format string, args ...any) *Error {
 	return &Error{Type: ErrorBadData, Param: param, Err: fmt.Errorf(format, args...)}
 }
+
+// badQuery returns the error of an expression that the parser or the engine refuses.
+func badQuery(err error) *Error { return &Error{Type: ErrorBadData, Param: "query", Err: err} }
 
 // classify returns an evaluation error with its type. An exceeded limit takes precedence, then the cause of ctx, because the end
 // of ctx causes other failures. Every timeout begins with the words of Prometheus's engine.

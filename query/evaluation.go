@@ -56,9 +56,9 @@ func (ev *evaluation) begin(ctx context.Context) (running context.Context, end f
 }
 
 // do waits for a slot and evaluates.
-func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
+func (ev *evaluation) do(ctx context.Context, lookup *resultcache.Lookup) (*Result, error) {
 	e := ev.engine
-	kind := e.opts.kindOf(ctx, e.parser, in.Uncached(ev.Expression), ev.inner.subqueryStepMs)
+	kind := e.opts.kindOf(ctx, e.parser, lookup.Uncached(ev.Expression), ev.inner.subqueryStepMs)
 	// prepare comes before the wait for a slot, so that a bad expression fails at once.
 	qry, err := e.prepare(ctx, ev.inner, ev.Expression, ev.Params)
 	if err != nil {
@@ -74,20 +74,20 @@ func (ev *evaluation) do(ctx context.Context, in *resultcache.Lookup) (*Result, 
 	defer release()
 	defer e.opts.Log.Begin(ev.record(ev.listed.Start))()
 	ev.listed.evaluating.Store(true)
-	if in.Partial() {
-		result, err := ev.parts(ctx, in)
+	if lookup.Partial() {
+		result, err := ev.parts(ctx, lookup)
 		if result != nil || err != nil {
 			qry.Close()
 			return result, err
 		}
-		in.EvaluateAll()
+		lookup.EvaluateAll()
 	}
 	res, err := ev.evaluate(ctx, qry)
 	if err != nil {
 		return nil, err
 	}
 	if res.local != resultcache.SkipNone {
-		in.Demote(res.local)
+		lookup.Demote(res.local)
 	}
 	if ev.Stats || ev.StatsPerStep {
 		res.Stats = stats.NewQueryStats(qry.Stats())
@@ -146,9 +146,9 @@ func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, 
 	}
 	out := &Result{Value: res.Value, Warnings: res.Warnings, queries: []promql.Query{qry}, local: resultcache.SkipEngine}
 	switch {
-	case columns && h.alone() && h.typed:
+	case columns && h.withoutEngine() && h.typed:
 		out.local = resultcache.SkipNames
-	case columns && h.alone():
+	case columns && h.withoutEngine():
 		out.local = resultcache.SkipNone
 	}
 	return out, nil
@@ -156,16 +156,16 @@ func (ev *evaluation) evaluate(ctx context.Context, qry promql.Query) (*Result, 
 
 // parts evaluates the missing parts and joins them to the cached parts. It returns nil if it cannot join them, and the caller
 // then evaluates the whole range.
-func (ev *evaluation) parts(ctx context.Context, in *resultcache.Lookup) (*Result, error) {
+func (ev *evaluation) parts(ctx context.Context, lookup *resultcache.Lookup) (*Result, error) {
 	joined := &Result{}
-	matrices := make([]promql.Matrix, 0, len(in.Parts))
-	for _, p := range in.Parts {
+	matrices := make([]promql.Matrix, 0, len(lookup.Parts))
+	for _, p := range lookup.Parts {
 		if p.Cached {
 			matrices = append(matrices, p.Matrix)
 			continue
 		}
 		s := ev.Expression
-		s.Start, s.End = time.UnixMilli(in.At(p.From)), time.UnixMilli(in.At(p.To-1))
+		s.Start, s.End = time.UnixMilli(lookup.At(p.From)), time.UnixMilli(lookup.At(p.To-1))
 		qry, err := ev.engine.prepare(ctx, ev.inner, s, ev.Params)
 		if err != nil {
 			joined.Close()
@@ -181,7 +181,7 @@ func (ev *evaluation) parts(ctx context.Context, in *resultcache.Lookup) (*Resul
 		m, ok := res.Value.(promql.Matrix)
 		if !ok || res.local != resultcache.SkipNone {
 			joined.Close()
-			in.Demote(res.local)
+			lookup.Demote(res.local)
 			return nil, nil
 		}
 		matrices = append(matrices, m)

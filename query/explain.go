@@ -97,10 +97,10 @@ func (x *explainer) add(part *Explain) {
 	e.EvaluateTime += part.EvaluateTime
 }
 
-// finish completes the explanation. in may be nil.
-func (x *explainer) finish(in *resultcache.Lookup) *Explain {
+// finish completes the explanation. lookup may be nil.
+func (x *explainer) finish(lookup *resultcache.Lookup) *Explain {
 	e := &x.explain
-	e.Cache = cacheUse(in)
+	e.Cache = cacheUse(lookup)
 	e.QueueTime = x.queue
 	e.TotalTime = time.Since(x.began)
 	return e

@@ -116,7 +116,7 @@ func newHistogram(rng *rand.Rand, job string) dataset {
 	return d
 }
 
-// newOddHistogram makes a classic histogram with inconsistent buckets, missing samples, resets, and a bound that is no number.
+// newOddHistogram makes a classic histogram with inconsistent buckets, missing samples, resets, and a bound that is not a number.
 func newOddHistogram(rng *rand.Rand) dataset {
 	var d dataset
 	for _, le := range []string{"0.5", "1", "1.0", "7", "+Inf", "many"} {

@@ -91,15 +91,15 @@ func TestHeadRows(t *testing.T) {
 			got, err := cached.Instant(t.Context(), r)
 			require.NoError(t, err)
 			rows += got.Explain.Reading.RowsCached
-			require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)), text)
+			require.NoError(t, difference(responseOf(text, want, nil), responseOf(text, got, nil)), text)
 		}
 	}
 	require.Greater(t, rows, int64(500), "rows are found again")
 }
 
-// TestHeadRowsBesideFlushes reads sums while samples arrive, some again with larger values, and are flushed. A sum never
+// TestHeadRowsDuringFlushes reads sums while samples arrive, some again with larger values, and are flushed. A sum never
 // shrinks.
-func TestHeadRowsBesideFlushes(t *testing.T) {
+func TestHeadRowsDuringFlushes(t *testing.T) {
 	const samples = 1800
 	s := openStackWith(t, vfs.NewMem(), stackOptions{clock: new(atomic.Int64)})
 	defer func() { require.NoError(t, s.Close()) }()

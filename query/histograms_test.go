@@ -28,6 +28,14 @@ func TestAgainstPrometheusHistograms(t *testing.T) {
 	seed := seeds.Number(t, "HALITE_SEED", defaultSeed)
 	t.Logf("HALITE_SEED=%d", seed)
 	rng := rand.New(rand.NewPCG(seed, 1))
+	compareHistograms(t, rng, func(t *testing.T, ours, theirs *query.Engine) {
+		cases := seeds.Number(t, "HALITE_CASES", unlessShort(differentialCases, differentialCases/10))
+		compareAll(t, exprs{Rand: rng, histograms: true}, ours, theirs, int(cases))
+	})
+}
+
+// compareHistograms calls compare for each flush mode. Both engines have the same samples of both kinds.
+func compareHistograms(t *testing.T, rng *rand.Rand, compare func(t *testing.T, ours, theirs *query.Engine)) {
 	data, histograms := newDataset(rng), newHistograms(rng)
 	theirs := newQueryEngine(t, prometheusWith(t, data, histograms), query.Off)
 	for _, mode := range flushModes {
@@ -39,8 +47,7 @@ func TestAgainstPrometheusHistograms(t *testing.T) {
 			small.BatchRowsMax, small.Watch = 7, s.watch
 			q, err := newSource(small)
 			require.NoError(t, err)
-			cases := seeds.Number(t, "HALITE_CASES", unlessShort(differentialCases, differentialCases/10))
-			compareAll(t, exprs{Rand: rng, histograms: true}, newQueryEngine(t, q, query.On), theirs, int(cases))
+			compare(t, newQueryEngine(t, q, query.On), theirs)
 		})
 	}
 }

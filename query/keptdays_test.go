@@ -56,7 +56,7 @@ func dayByDay(rng *rand.Rand, days int64) (tsMs []int64, values []float64) {
 }
 
 // TestKeptDays queries several days that the row cache holds as separate days. Most of them are pinned. The head may have
-// samples or not. The answers equal answers from the table alone, bit for bit.
+// samples or not. The results equal results from the table alone, bit for bit.
 func TestKeptDays(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")
@@ -117,10 +117,10 @@ func compareKeptDays(t *testing.T, g exprs, plain, kept *query.Engine, days int6
 	if g.IntN(2) == 0 {
 		start -= start % step.Milliseconds()
 	}
-	asked := query.Params{Explain: true, Stats: true, StatsPerStep: true}
-	want, err := runQuery(plain, text, start, end, step, asked)
+	params := query.Params{Explain: true, Stats: true, StatsPerStep: true}
+	want, err := runQuery(plain, text, start, end, step, params)
 	require.NoError(t, err)
-	got, err := runQuery(kept, text, start, end, step, asked)
+	got, err := runQuery(kept, text, start, end, step, params)
 	require.NoError(t, err)
 	defer got.Close()
 	a, b := points(want.Value), points(got.Value)

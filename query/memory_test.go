@@ -129,6 +129,35 @@ func TestMemoryLimitOfPrincipals(t *testing.T) {
 	}
 }
 
+// TestMemoryOfRankings: topk needs memory for each group and step, even if its series have few samples.
+func TestMemoryOfRankings(t *testing.T) {
+	s := newStack(t)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	var request []ingest.Sample
+	for i := range 100 {
+		request = append(request, ingest.Sample{
+			Labels: labels.FromStrings("__name__", "brief", "i", fmt.Sprint(i)), TsMs: dataFrom, Value: float64(i),
+		})
+	}
+	s.write(request)
+	options := s.options
+	options.BytesLimit = func(context.Context) int64 { return 4 << 20 }
+	limited, err := newSource(options)
+	require.NoError(t, err)
+	e := newQueryEngine(t, limited, query.On)
+	for text, refused := range map[string]bool{"topk(1, brief)": false, "topk by (i) (1, brief)": true} {
+		r, err := e.Range(t.Context(), query.RangeRequest{
+			Query: text, Start: time.UnixMilli(dataFrom), End: time.UnixMilli(dataFrom + 10_000_000), Step: time.Second,
+		})
+		if refused {
+			require.ErrorContains(t, err, "4194304", text)
+			continue
+		}
+		require.NoError(t, err, text)
+		r.Close()
+	}
+}
+
 // unchanged reports no changes of samples.
 type unchanged struct{}
 

@@ -15,7 +15,7 @@ import (
 	"halite/query"
 )
 
-// nasty is an expensive or odd expression. want is the type of error, empty for an answer; message is a part of its
+// nasty is an expensive or odd expression. want is the type of error, empty for a result; message is a part of its
 // text.
 type nasty struct {
 	text    string
@@ -103,7 +103,7 @@ func bomb(n int) string {
 	return text
 }
 
-// TestNastyExpressions: each expression has an answer or the right error, and the engine continues.
+// TestNastyExpressions: each expression has a result or the right error, and the engine continues.
 func TestNastyExpressions(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")

@@ -81,11 +81,11 @@ func BenchmarkOpenHour(b *testing.B) {
 }
 
 // benchmarkCPU reports the CPU time of a query.
-func benchmarkCPU(b *testing.B, name string, ask func() (*query.Result, error)) {
+func benchmarkCPU(b *testing.B, name string, run func() (*query.Result, error)) {
 	b.Run(name, func(b *testing.B) {
 		began := cpuTime(b)
 		for b.Loop() {
-			res, err := ask()
+			res, err := run()
 			require.NoError(b, err)
 			require.NotEmpty(b, res.Value)
 			res.Close()

@@ -91,7 +91,7 @@ func (s *retiredSeries) eval(fn rollup.Func, startMs, endMs int64) (float64, boo
 }
 
 // TestRetiredSamplesAreAnsweredFromStates: windows of whole hours are exact, and so are older windows of whole days. The
-// answer has a warning that it comes from states.
+// result has a warning that it comes from states.
 func TestRetiredSamplesAreAnsweredFromStates(t *testing.T) {
 	if testing.Short() {
 		t.Skip("single-threaded: the run without -short covers it")

@@ -34,7 +34,7 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 	s.flush()
 	s.rollUp()
 	e := newQueryEngine(t, s, query.On)
-	ask := func(text string) ([]string, int) {
+	run := func(text string) ([]string, int) {
 		res, err := e.Instant(context.Background(), query.InstantRequest{Query: text, TimeMs: clock.Load()})
 		require.NoError(t, err)
 		defer res.Close()
@@ -44,30 +44,30 @@ func TestRetiredHistogramsWarn(t *testing.T) {
 	old := []string{"answered from hourly histograms of schema 1 at most: native histograms of metric hist before " +
 		"2024-10-05T00:00:00Z are retired"}
 	for range 2 {
-		warnings, series := ask("increase(hist[1d])")
+		warnings, series := run("increase(hist[1d])")
 		require.Empty(t, warnings)
 		require.Equal(t, 1, series)
 		clock.Add(dayMs)
-		warnings, _ = ask("increase(hist[3d])")
+		warnings, _ = run("increase(hist[3d])")
 		require.Equal(t, old, warnings)
-		warnings, _ = ask("histogram_count({__name__=~'hi.*'} offset 50h)")
+		warnings, _ = run("histogram_count({__name__=~'hi.*'} offset 50h)")
 		require.Equal(t, old, warnings)
-		warnings, _ = ask("histogram_count({job='a'} offset 50h)")
+		warnings, _ = run("histogram_count({job='a'} offset 50h)")
 		require.Equal(t, old, warnings)
-		warnings, _ = ask("count_over_time({job='b'}[3d])")
+		warnings, _ = run("count_over_time({job='b'}[3d])")
 		require.NotContains(t, warnings, old[0])
-		warnings, series = ask("count_over_time(plain[3d])")
+		warnings, series = run("count_over_time(plain[3d])")
 		require.NotContains(t, warnings, old[0])
 		require.Equal(t, 1, series)
 		clock.Add(-dayMs)
 	}
 	clock.Add(10 * dayMs)
-	warnings, series := ask("sum(rate(hist[20d]))")
+	warnings, series := run("sum(rate(hist[20d]))")
 	require.Len(t, warnings, 1)
 	require.Contains(t, warnings[0], "answered from hourly histograms")
 	require.Equal(t, 1, series)
 	clock.Add(200 * dayMs)
-	warnings, series = ask("sum(rate(hist[300d]))")
+	warnings, series = run("sum(rate(hist[300d]))")
 	require.Equal(t, []string{"native histograms of metric hist are kept for 100d: the result lacks older ones"}, warnings)
 	require.Zero(t, series)
 }

@@ -61,7 +61,7 @@ func TestKeptRowsAreThoseOfTheTable(t *testing.T) {
 		cached += res.Explain.Reading.RowsCached
 		want, err := runQuery(plain, `{__name__=~".+"}`, dataFrom, dataTo, time.Hour, query.Params{Explain: true})
 		require.NoError(t, err)
-		require.NoError(t, difference(answerOf("all", want, nil), answerOf("all", res, nil)))
+		require.NoError(t, difference(responseOf("all", want, nil), responseOf("all", res, nil)))
 	}
 	require.Greater(t, cached, int64(1000), "rows are found again")
 }
@@ -73,9 +73,9 @@ func dropSomeRows(t *testing.T, s *stack) {
 	require.NoError(t, data.DropRows(t.Context(), storage.RowRange{Start: []byte("g#"), End: []byte("g$")}))
 }
 
-// TestKeptRowsBesideFlushes reads through the row cache while samples arrive, some out of order, and are flushed. Each read
+// TestRowCacheDuringFlushes reads through the row cache while samples arrive, some out of order, and are flushed. Each read
 // returns all samples that were acknowledged before it began, once.
-func TestKeptRowsBesideFlushes(t *testing.T) {
+func TestRowCacheDuringFlushes(t *testing.T) {
 	const (
 		rounds = 120
 		series = 12

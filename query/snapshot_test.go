@@ -15,10 +15,10 @@ import (
 	"halite/ingest"
 )
 
-// TestNothingMissedOrDoubledBesideFlushes writes, flushes and reads concurrently. Sample k of every series has the value k
+// TestNothingMissedOrDoubledDuringFlushes writes, flushes and reads concurrently. Sample k of every series has the value k
 // and lies k steps after the first sample. So a reader detects missing, duplicate and wrong samples. Each read returns all
 // samples that were acknowledged before it began.
-func TestNothingMissedOrDoubledBesideFlushes(t *testing.T) {
+func TestNothingMissedOrDoubledDuringFlushes(t *testing.T) {
 	const (
 		flushesMin = 25
 		roundsMin  = 150

@@ -223,7 +223,7 @@ func TestJoinsReadOnlyWhatCanMatch(t *testing.T) {
 		require.NoError(t, err)
 		got, err := runQuery(e, text, from, to, time.Minute, query.Params{Explain: true})
 		require.NoError(t, err)
-		require.NoError(t, difference(answerOf(text, want, nil), answerOf(text, got, nil)))
+		require.NoError(t, difference(responseOf(text, want, nil), responseOf(text, got, nil)))
 	}
 	// Two series of a job are an error even without a match.
 	text := `c_total{i="000001"} / on (job) c_total{i!~"0000(05|09|13|17|21|25|29|33|37)"}`

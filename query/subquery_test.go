@@ -42,10 +42,10 @@ func TestSubqueriesAddInOrder(t *testing.T) {
 		"changes(avg_over_time(m[1h])[1h:15s])", "idelta(sum_over_time(m[1h])[1h:15s])",
 		"resets(max_over_time(avg_over_time(m[1h])[1m:15s])[1h:15s])", "1e9 % stdvar_over_time(m[1h])",
 	} {
-		var got [2]answer
+		var got [2]response
 		for i, way := range []query.Switch{query.On, query.Off} {
 			res, err := runQuery(e, text, dataFrom+2*hourMs, dataFrom+3*hourMs, time.Minute, query.Params{Columnar: way, Explain: true})
-			got[i] = answerOf(text, res, err)
+			got[i] = responseOf(text, res, err)
 		}
 		require.Equal(t, "columnar", got[0].way, text)
 		require.NoError(t, difference(got[1], got[0]), text)

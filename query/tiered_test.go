@@ -195,7 +195,7 @@ func (w *tieredWorld) question(functions []string) (text string, exact bool, sta
 	return text, tieredFunctions[name], start, end, step
 }
 
-// TestTiersAreExact: answers from states equal answers from samples.
+// TestTiersAreExact: results from states equal results from samples.
 func TestTiersAreExact(t *testing.T) {
 	first, seeds := seeds.Number(t, "HALITE_SEED", defaultSeed), seeds.Number(t, "HALITE_SEEDS", tieredSeeds)
 	var functions []string
@@ -212,7 +212,7 @@ func TestTiersAreExact(t *testing.T) {
 		q, err := newSource(options)
 		require.NoError(t, err)
 		e := newQueryEngine(t, q, query.On)
-		for asked := 0; asked < int(unlessShort(tieredWindows, tieredWindows/8)); {
+		for steps := 0; steps < int(unlessShort(tieredWindows, tieredWindows/8)); {
 			text, exact, start, end, step := w.question(functions)
 			way := []query.Switch{query.On, query.On, query.Default}[w.IntN(3)]
 			stepTime := time.Duration(step) * time.Millisecond
@@ -226,7 +226,7 @@ func TestTiersAreExact(t *testing.T) {
 				fromStates += u.Days + u.Hours
 				fallbacks += u.Fallbacks
 			}
-			asked += int((end-start)/step) + 1
+			steps += int((end-start)/step) + 1
 			windows += int((end-start)/step) + 1
 			want.Close()
 			got.Close()

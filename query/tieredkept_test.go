@@ -21,7 +21,7 @@ import (
 )
 
 // TestKeptStatesAreThoseOfTheTables queries cached states between changes: late samples, flushes, deletions, recomputed
-// states, and days and months that close. No answer uses a stale state.
+// states, and days and months that close. No result uses a stale state.
 func TestKeptStatesAreThoseOfTheTables(t *testing.T) {
 	first, seeds := seeds.Number(t, "HALITE_SEED", defaultSeed), seeds.Number(t, "HALITE_SEEDS", unlessShort(2, 1))
 	var functions []string
@@ -77,7 +77,7 @@ func counterOf(t *testing.T, r *prometheus.Registry, name string) float64 {
 	return 0
 }
 
-// TestKeptStatesMissNoSample writes late samples, flushes them and computes states during queries. Each answer counts
+// TestKeptStatesMissNoSample writes late samples, flushes them and computes states during queries. Each result counts
 // all samples written before the query.
 func TestKeptStatesMissNoSample(t *testing.T) {
 	const days, rounds, series = 5, 40, 3
@@ -110,7 +110,7 @@ func TestKeptStatesMissNoSample(t *testing.T) {
 				least := written.Load()
 				res, err := runQuery(e, "sum(count_over_time(c_total[5d]))", end, end, time.Second, query.Params{Tiers: query.On})
 				if err != nil {
-					t.Errorf("ask: %v", err)
+					t.Errorf("query: %v", err)
 					return
 				}
 				if got := res.Value.(promengine.Matrix)[0].Floats[0].F; got < float64(least) {

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"halite/query/read"
 )
 
-// Work is a query in a language other than PromQL. Its front end reads samples and computes the answer.
+// Work is a query in a language other than PromQL. Its front end reads samples and computes the result.
 type Work struct {
 	// Kind is the language, for metrics and lists. Text is the query.
 	Kind, Text string
@@ -46,9 +47,9 @@ const sampleBytes = 16
 var errNoReader = errors.New("the store has no columns to read")
 
 // Do does work within the limits of queries: rules, time, concurrency, slots, samples and memory. It lists, counts and logs
-// the work like other queries. compute returns the size of its answer in bytes. The Result has no Value; the caller closes
-// it once the answer is written. The error is an *Error.
-func (e *Engine) Do(ctx context.Context, w Work, compute func(context.Context, *Reading) (answerBytes int64, err error)) (
+// the work like other queries. compute returns the size of its result in bytes. The Result has no Value; the caller closes
+// it once the response is written. The error is an *Error.
+func (e *Engine) Do(ctx context.Context, w Work, compute func(context.Context, *Reading) (responseBytes int64, err error)) (
 	*Result, error,
 ) {
 	began := e.opts.Now()
@@ -66,7 +67,7 @@ func (e *Engine) Do(ctx context.Context, w Work, compute func(context.Context, *
 	return &Result{held: b}, nil
 }
 
-// work waits for a slot and runs a computation. The returned budget accounts for the answer. The error is an *Error.
+// work waits for a slot and runs a computation. The returned budget accounts for the result. The error is an *Error.
 func (ev *evaluation) work(
 	ctx context.Context, w Work, compute func(context.Context, *Reading) (int64, error),
 ) (*budget.Budget, error) {
@@ -94,7 +95,7 @@ func (ev *evaluation) work(
 	return b, nil
 }
 
-// compute runs a computation. It returns the budget that accounts for the answer.
+// compute runs a computation. It returns the budget that accounts for the result.
 func (ev *evaluation) compute(
 	ctx context.Context, reader *read.Reader, compute func(context.Context, *Reading) (int64, error),
 ) (*budget.Budget, error) {
@@ -105,17 +106,15 @@ func (ev *evaluation) compute(
 	if ev.single {
 		session.UseOneCPU(ev.cpu.Yield)
 	}
-	answerBytes, err := compute(ctx, &Reading{Session: session, samplesMax: ev.engine.opts.SamplesMax})
+	responseBytes, err := compute(ctx, &Reading{Session: session, samplesMax: ev.engine.opts.SamplesMax})
 	figures := session.Figures()
 	ev.consumed.samples, ev.consumed.peakBytes = figures.Samples, figures.BytesPeak
 	ev.engine.metrics.samples.Add(float64(figures.Samples))
-	if err == nil {
-		err = ctx.Err()
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		b.Close()
+		return nil, err
 	}
-	if err == nil {
-		err = b.Reset(answerBytes)
-	}
-	if err != nil {
+	if err := b.Reset(responseBytes); err != nil {
 		b.Close()
 		return nil, err
 	}

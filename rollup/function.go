@@ -114,12 +114,8 @@ func (f Func) Eval(s *State, startMs, endMs int64) (v float64, has, exact bool) 
 		return math.Sqrt(s.Variance()), true, true
 	case StdvarOverTime:
 		return s.Variance(), true, true
-	case Rate:
-		return s.extrapolate(startMs, endMs, true, true)
-	case Increase:
-		return s.extrapolate(startMs, endMs, true, false)
-	case Delta:
-		return s.extrapolate(startMs, endMs, false, false)
+	case Rate, Increase, Delta:
+		return f.extrapolate(s, startMs, endMs)
 	case Resets:
 		return float64(s.Resets), true, true
 	case Changes:
@@ -129,11 +125,13 @@ func (f Func) Eval(s *State, startMs, endMs int64) (v float64, has, exact bool) 
 	}
 }
 
-// extrapolate extends the difference between the first and the last sample to the window, as Prometheus does.
-func (s *State) extrapolate(startMs, endMs int64, counter, perSecond bool) (v float64, has, exact bool) {
+// extrapolate evaluates Rate, Increase or Delta. It extends the difference between the first and the last sample to the
+// window, as Prometheus does.
+func (f Func) extrapolate(s *State, startMs, endMs int64) (v float64, has, exact bool) {
 	if s.Count < 2 {
 		return 0, false, true
 	}
+	counter := f != Delta
 	diff := s.Last - s.First
 	if counter {
 		diff += s.Correction
@@ -155,7 +153,7 @@ func (s *State) extrapolate(startMs, endMs int64, counter, perSecond bool) (v fl
 		toEnd = between / 2
 	}
 	factor := (sampled + toStart + toEnd) / sampled
-	if perSecond {
+	if f == Rate {
 		factor /= (time.Duration(endMs-startMs) * time.Millisecond).Seconds()
 	}
 	return diff * factor, true, true

@@ -204,7 +204,7 @@ func TestBadFiles(t *testing.T) {
 	require.ErrorContains(t, err, "option PasswordChecksMax")
 }
 
-// TestReload: a good file replaces the former one, and a bad one does not.
+// TestReload: a good file replaces the previous one, and a bad one does not.
 func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	token := func(secret string) string { return "tokens: [{name: a, scopes: [read], sha256: " + sum(secret) + "}]" }

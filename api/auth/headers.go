@@ -12,10 +12,10 @@ import (
 const contentPolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; form-action 'none'; " +
 	"base-uri 'none'; frame-ancestors 'none'"
 
-// Headers sets headers that restrict what a browser does with an answer. The headers of the web configuration replace
+// Headers sets headers that restrict what a browser does with a response. The headers of the web configuration replace
 // them.
 func (a *Authenticator) Headers(next http.Handler) http.Handler {
-	// All answers share these values. Set replaces a value and never writes to it.
+	// All responses share these values. Set replaces a value and never writes to it.
 	options, frames, referrer, content := []string{"nosniff"}, []string{"DENY"}, []string{"same-origin"}, []string{contentPolicy}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -38,14 +38,14 @@ func (a *Authenticator) Require(scopes principal.Scopes, next http.Handler) http
 		case err != nil:
 			refuse(w, r, err)
 		case !p.Scopes.Has(scopes) || p.Restricted() || len(p.Tenants) > 0:
-			answer(w, http.StatusForbidden, TypeForbidden, "this request needs the scope "+scopes.String()+", without restrictions")
+			writeError(w, http.StatusForbidden, TypeForbidden, "this request needs the scope "+scopes.String()+", without restrictions")
 		default:
 			next.ServeHTTP(w, r)
 		}
 	})
 }
 
-// Types of errors in answers, in addition to the types of Prometheus.
+// Types of errors in responses, in addition to the types of Prometheus.
 const (
 	TypeUnauthorized = "unauthorized"
 	TypeForbidden    = "forbidden"
@@ -84,15 +84,15 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := new(Refusal)
 	if errors.As(err, &refusal) && refusal.Status() == http.StatusServiceUnavailable {
 		w.Header().Set("Retry-After", "1")
-		answer(w, http.StatusServiceUnavailable, typeUnavailable, err.Error())
+		writeError(w, http.StatusServiceUnavailable, typeUnavailable, err.Error())
 		return
 	}
 	refusal.Challenge(w.Header(), r)
-	answer(w, http.StatusUnauthorized, TypeUnauthorized, err.Error())
+	writeError(w, http.StatusUnauthorized, TypeUnauthorized, err.Error())
 }
 
-// answer writes an error as Prometheus does.
-func answer(w http.ResponseWriter, code int, kind, message string) {
+// writeError writes an error as Prometheus does.
+func writeError(w http.ResponseWriter, code int, kind, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	// A failed write means that the client is gone.

@@ -142,6 +142,8 @@ func storageFaults() []fault {
 		{"rollups late", "rollup-lag", Warn, func(f *Facts) { f.Values[rollupAge] = 13 * 3600 }, "13 h ago", "", ""},
 		{"rollups very late", "rollup-lag", Critical, func(f *Facts) { f.Values[rollupAge] = 4 * 86400 }, "4 d ago", "", ""},
 		{"no sweep", "sweep-lag", Warn, func(f *Facts) { f.Values[sweepTime] = 0 }, "No sweep has ended", "hidden", ""},
+		{"clock ahead", "clock-jump", Warn, func(f *Facts) { f.Values[clockAhead] = 86400 * 3650 },
+			"jumped ahead by 3650 d", "set it back", "timedatectl"},
 		{"failed sweep", "sweep-lag", Warn, func(f *Facts) { f.Increases[sweepFailures] = 1 }, "1 sweeps failed", "", ""},
 	}
 }

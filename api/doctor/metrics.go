@@ -33,6 +33,7 @@ const (
 	rollupFailures = "tsdb_rollup_failures_total"
 	sweepTime      = "tsdb_retention_last_sweep_timestamp_seconds"
 	sweepFailures  = "tsdb_retention_failures_total"
+	clockAhead     = "tsdb_retention_clock_ahead_seconds"
 	tombstones     = "tsdb_tombstones"
 	tombstonesMax  = "tsdb_tombstones_max"
 	queryBytes     = "tsdb_query_memory_bytes"
@@ -45,7 +46,7 @@ const (
 func Gauges() []string {
 	return []string{
 		headRows, headBytes, logBytes, logLosses, storeBytes, compactionDebt, readRuns, damagedDays, rollupAge, rollupDays, rollupLease,
-		sweepTime, tombstones, tombstonesMax, queryBytes, queryBytesMax, connections, connectionsMax,
+		sweepTime, clockAhead, tombstones, tombstonesMax, queryBytes, queryBytesMax, connections, connectionsMax,
 	}
 }
 

@@ -206,3 +206,19 @@ func sweepLag(f *Facts, o *Options) []Verdict {
 		Command: "journalctl -u halite -g sweep",
 	}}
 }
+
+// clockJump says whether a jump of the server's clock keeps expired data from being dropped.
+func clockJump(f *Facts, _ *Options) []Verdict {
+	ahead := time.Duration(f.Values[clockAhead] * float64(time.Second))
+	if ahead <= 0 {
+		return ok("The clock has not jumped ahead.")
+	}
+	return []Verdict{{
+		Level: Warn,
+		Evidence: fmt.Sprintf("The clock jumped ahead by %s, or the server was stopped for that long. It drops no expired data.",
+			span(ahead)),
+		Advice: "If the clock is wrong, set it back within the time of --storage.retention.clock-jump. If it is right, do nothing: " +
+			"the server drops expired data after it has run for that time.",
+		Command: "timedatectl",
+	}}
+}

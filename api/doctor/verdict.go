@@ -39,7 +39,7 @@ type Verdict struct {
 	Docs string `json:"docs"`
 }
 
-// Report is the state of a server. Its JSON is the answer of /api/v1/status/doctor.
+// Report is the state of a server. Its JSON is the response of /api/v1/status/doctor.
 type Report struct {
 	Ready bool `json:"ready"`
 	// CheckedMs is the time of the facts, milliseconds since 1970.
@@ -81,6 +81,7 @@ func checks() []check {
 		{"compaction-lag", "compactions", compactionLag},
 		{"rollup-lag", "rollups", rollupLag},
 		{"sweep-lag", "sweeps of expired data", sweepLag},
+		{"clock-jump", "the clock of the server", clockJump},
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 // rulesBytesMax bounds the rules of a request.
 const rulesBytesMax = 64 << 10
 
-// Comparison is the answer to /api/v1/keyviz/compare: the recorded load with the keys that it had, and with other keys.
+// Comparison is the response to /api/v1/keyviz/compare: the recorded load with the keys that it had, and with other keys.
 type Comparison struct {
 	// Keys is the number of sampled keys that stand for all.
 	Keys   int  `json:"keys"`

@@ -1,6 +1,7 @@
 package keyviz
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/binary"
@@ -21,7 +22,7 @@ import (
 )
 
 const (
-	// topDefault and topMax bound the answer of Ranges.
+	// topDefault and topMax bound the response of Ranges.
 	topDefault = 20
 	topMax     = 1000
 	// quantile is the figure p99.
@@ -46,14 +47,14 @@ type Options struct {
 	ParseTime func(text string) (time.Time, error)
 }
 
-// Handler answers requests. The form of each request is parsed. Answers are documents for encoding/json. Errors wrap
+// Handler answers requests. The form of each request is parsed. Responses are documents for encoding/json. Errors wrap
 // ErrBadRequest or ErrOff if the server is not at fault.
 type Handler struct{ opts Options }
 
 // New returns a Handler.
 func New(o Options) *Handler { return &Handler{o} }
 
-// Heatmap is the answer to /api/v1/keyviz/heatmap. Times are in seconds since 1970.
+// Heatmap is the response to /api/v1/keyviz/heatmap. Times are in seconds since 1970.
 type Heatmap struct {
 	Metric string `json:"metric"`
 	Unit   string `json:"unit"`
@@ -63,7 +64,7 @@ type Heatmap struct {
 	Missing []int  `json:"missing"`
 	Rows    []Row  `json:"rows"`
 	Values  Values `json:"values"`
-	// Tablets are the tablets of the data table at the time of the answer.
+	// Tablets are the tablets of the data table at the time of the response.
 	Tablets []Tablet `json:"tablets"`
 	// RowTotals and ColTotals add up counts, not rates. For maxima they hold the largest count.
 	RowTotals []float64 `json:"rowTotals"`
@@ -353,7 +354,7 @@ func (h *Handler) tablets(ctx context.Context) ([]Tablet, error) {
 	return out, nil
 }
 
-// Range is a row of the answer to /api/v1/keyviz/ranges.
+// Range is a row of the response to /api/v1/keyviz/ranges.
 type Range struct {
 	Row
 	End string `json:"end"`
@@ -405,21 +406,11 @@ func (h *Handler) Ranges(r *http.Request) (any, error) {
 			list[i].Share = list[i].Total / all
 		}
 	}
-	slices.SortStableFunc(list, func(a, b Range) int { return -compare(a.Total, b.Total) })
+	slices.SortStableFunc(list, func(a, b Range) int { return cmp.Compare(b.Total, a.Total) })
 	return map[string]any{
 		"metric": m.Metric.String(), "unit": m.Metric.Unit(), "start": seconds(times[0]), "end": seconds(times[len(times)-1]),
 		"ranges": list[:min(top, len(list))],
 	}, nil
-}
-
-func compare(a, b float64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // Cell answers /api/v1/keyviz/cell: all counts of the range that holds a key, at a time.

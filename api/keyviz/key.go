@@ -35,7 +35,7 @@ func keyText(key string) string {
 }
 
 // labelsOf explains the start of a row, which may end within a key: "tenant:…", "metric:…", "salt:…", "tag:name=value" and
-// "hour:…". Fields that are no part of any key stay as they are.
+// "base:…". Fields outside of all keys stay as they are.
 func labelsOf(start string) []string {
 	labels := []string{}
 	metric, rest, _ := strings.Cut(start, "#")

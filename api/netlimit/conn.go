@@ -14,22 +14,22 @@ import (
 
 type connKey struct{}
 
-// Answer is the transfer of an answer: a *Conn for HTTP/1, and a stream for HTTP/2.
-type Answer interface {
-	// Slow reports whether the client has taken longer than Options.SlowAfter for a part of the answer.
+// Response is the transfer of a response: a *Conn for HTTP/1, and a stream for HTTP/2.
+type Response interface {
+	// Slow reports whether the client has taken longer than Options.SlowAfter for a part of the response.
 	Slow() bool
 	// End makes the current write, and all later ones, fail.
 	End()
 }
 
-// AnswerOf returns the transfer of the answer to a request. It is nil if a Limiter did not accept the connection.
-func AnswerOf(ctx context.Context) Answer {
-	answer, _ := ctx.Value(connKey{}).(Answer)
-	return answer
+// ResponseOf returns the transfer of the response to a request. It is nil if a Limiter did not accept the connection.
+func ResponseOf(ctx context.Context) Response {
+	response, _ := ctx.Value(connKey{}).(Response)
+	return response
 }
 
 // Conn is a connection that fails if its client does not read what the server sends. Queries that need memory use Slow and End to
-// find and end the answer of a slow client.
+// find and end the response of a slow client.
 type Conn struct {
 	net.Conn
 	limiter   *Limiter
@@ -41,7 +41,7 @@ type Conn struct {
 	unread    []byte
 }
 
-// Unread makes the next reads return p first. It must not run beside a read.
+// Unread makes the next reads return p first. It must not run during a read.
 func (c *Conn) Unread(p []byte) { c.unread = append(c.unread, p...) }
 
 // Read implements net.Conn.
@@ -67,7 +67,7 @@ func (c *Conn) setState(s http.ConnState) {
 	}
 }
 
-// Slow reports whether the client has taken longer than Options.SlowAfter for a part of an answer.
+// Slow reports whether the client has taken longer than Options.SlowAfter for a part of a response.
 func (c *Conn) Slow() bool {
 	return slowSince(c.writing.Load(), c.limiter.opts.SlowAfter)
 }
@@ -78,11 +78,13 @@ func slowSince(began int64, limit time.Duration) bool {
 }
 
 // End makes the current write, and all later ones, fail.
-func (c *Conn) End() {
+func (c *Conn) End() { c.end(endedMemory) }
+
+func (c *Conn) end(reason string) {
 	if c.ended.Swap(true) {
 		return
 	}
-	c.limiter.metrics.ended.WithLabelValues(endedMemory).Inc()
+	c.limiter.metrics.ended.WithLabelValues(reason).Inc()
 	c.discardUnsent()
 	// An error means that the connection is closed already.
 	_ = c.SetWriteDeadline(time.Unix(1, 0))
@@ -96,12 +98,12 @@ func (c *Conn) discardUnsent() {
 }
 
 // errEnded is the error of writes after End.
-var errEnded = errors.New("connection ended: the client is slow and other queries need the memory of the answer")
+var errEnded = errors.New("connection ended: the client is slow, and others need its connection or the memory of the response")
 
 // errStalled is the error of a write after the client read nothing within the send timeout.
-var errStalled = errors.New("connection ended: the client does not read the answer")
+var errStalled = errors.New("connection ended: the client does not read the response")
 
-// sliceBytes bounds the part of an answer that Slow measures.
+// sliceBytes bounds the part of a response that Slow measures.
 const sliceBytes = 64 << 10
 
 // Write implements net.Conn.
@@ -152,7 +154,7 @@ func (c *Conn) writeSlice(p []byte) (n int, err error) {
 	}
 }
 
-// CloseWrite ends the answer but not the connection. net/http calls it.
+// CloseWrite ends the response but not the connection. net/http calls it.
 func (c *Conn) CloseWrite() error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		return tcp.CloseWrite()

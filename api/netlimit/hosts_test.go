@@ -86,7 +86,7 @@ func TestHostsElsewhere(t *testing.T) {
 	}
 }
 
-// TestHostList checks what a list may hold, and the answer to a host that is not in it.
+// TestHostList checks what a list may hold, and the response to a host that is not in it.
 func TestHostList(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	c, err := NewHostCheck([]string{"Halite", ".Example.com", "10.0.0.0/8", "fd00::1", "[fd00::2]"}, registry)

@@ -17,14 +17,20 @@ type Options struct {
 	// ConnectionsMax bounds the open connections of all listeners together. Default 512, as in Prometheus. The next
 	// client waits until one is closed.
 	ConnectionsMax int
-	// SendTimeout ends a connection if its client reads nothing of an answer for that time. Default 30 s.
+	// StreamsMax bounds the concurrent requests of one connection of HTTP/2. Default 32. For more requests, clients wait or open
+	// another connection.
+	StreamsMax int
+	// SendTimeout ends a connection if its client reads nothing of a response for that time. Default 30 s.
 	SendTimeout time.Duration
-	// SlowAfter is the time that a client may take for 64 KiB of an answer. After that, a query that needs memory may end the
-	// answer. Default 1 s.
+	// SlowAfter is the time that a client may take for 64 KiB of a response. After that, a query that needs memory may end the
+	// response. Default 1 s.
 	SlowAfter time.Duration
 	// IdleAfter is the time that a connection may have no request. After that, the server may close it for a client that waits
 	// for a connection. Default 1 s.
 	IdleAfter time.Duration
+	// BodyRateMin is the rate in bytes a second at which a client sends a body. If others wait for a connection or for memory, the
+	// server may end the body of a slower client. Default 256 KiB.
+	BodyRateMin int
 	// HeaderBytesMax bounds the header of a request, its URL included. Default 1 MiB, so that queries of 100 KB in a URL fit.
 	HeaderBytesMax int
 	// Registerer registers the metrics; nil means they are counted but not registered.
@@ -36,9 +42,11 @@ type Options struct {
 // Default values of Options.
 const (
 	DefaultConnectionsMax = 512
+	DefaultStreamsMax     = 32
 	DefaultSendTimeout    = 30 * time.Second
 	DefaultSlowAfter      = time.Second
 	DefaultIdleAfter      = time.Second
+	DefaultBodyRateMin    = 256 << 10
 	DefaultHeaderBytesMax = 1 << 20
 )
 
@@ -46,9 +54,11 @@ const (
 func (o *Options) Validate() error {
 	var faults []error
 	setPositive(&o.ConnectionsMax, DefaultConnectionsMax, "ConnectionsMax", &faults)
+	setPositive(&o.StreamsMax, DefaultStreamsMax, "StreamsMax", &faults)
 	setPositive(&o.SendTimeout, DefaultSendTimeout, "SendTimeout", &faults)
 	setPositive(&o.SlowAfter, DefaultSlowAfter, "SlowAfter", &faults)
 	setPositive(&o.IdleAfter, DefaultIdleAfter, "IdleAfter", &faults)
+	setPositive(&o.BodyRateMin, DefaultBodyRateMin, "BodyRateMin", &faults)
 	setPositive(&o.HeaderBytesMax, DefaultHeaderBytesMax, "HeaderBytesMax", &faults)
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -59,14 +69,16 @@ func (o *Options) Validate() error {
 // Limiter bounds the connections of a process: their number, and how long a client may keep one waiting.
 //
 // If a client waits for a connection, the limiter closes the connection that has had no request for the longest time. So
-// clients that send nothing, or a header byte by byte, do not keep others out.
+// clients that send nothing, or a header byte by byte, do not keep others out. If none is without a request, it ends the slowest
+// body, or the slowest response of HTTP/1.
 type Limiter struct {
 	opts    Options
 	slots   chan struct{}
 	metrics metricSet
 
-	mu   sync.Mutex
-	open map[*Conn]struct{}
+	mu      sync.Mutex
+	open    map[*Conn]struct{}
+	reading map[*Body]time.Time // bodies that wait for their client, and when that much was due
 }
 
 type metricSet struct {
@@ -76,9 +88,11 @@ type metricSet struct {
 
 // Reasons of tsdb_http_connections_ended_total.
 const (
-	endedIdle   = "idle"
-	endedStall  = "send_timeout"
-	endedMemory = "memory"
+	endedIdle     = "idle"
+	endedStall    = "send_timeout"
+	endedMemory   = "memory"
+	endedSlowBody = "slow_body"
+	endedResponse = "slow_answer"
 )
 
 // New checks opts and registers the metrics.
@@ -86,18 +100,19 @@ func New(opts Options) (*Limiter, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Limiter{opts: opts, slots: make(chan struct{}, opts.ConnectionsMax), open: map[*Conn]struct{}{}}
+	c := &Limiter{opts: opts, slots: make(chan struct{}, opts.ConnectionsMax), open: map[*Conn]struct{}{},
+		reading: map[*Body]time.Time{}}
 	c.metrics = metricSet{
 		ended: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsdb_http_connections_ended_total",
-			Help: "Connections that the server closed. They were idle while another client waited, made no progress " +
-				"within the send timeout, or were slow while queries needed memory.",
+			Help: "Connections that the server closed. They were idle or slow while another client waited, made no progress within " +
+				"the send timeout, or were slow while queries needed memory.",
 		}, []string{"reason"}),
 		acceptErrors: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsdb_http_accept_errors_total", Help: "Failures to accept a connection. The server tries again.",
 		}),
 	}
-	for _, reason := range []string{endedIdle, endedStall, endedMemory} {
+	for _, reason := range []string{endedIdle, endedStall, endedMemory, endedSlowBody, endedResponse} {
 		c.metrics.ended.WithLabelValues(reason)
 	}
 	if opts.Registerer == nil {
@@ -127,21 +142,50 @@ func (c *Limiter) Listener(l net.Listener) net.Listener {
 	return &listener{Listener: l, limiter: c, closed: make(chan struct{})}
 }
 
-// closeIdle closes the connection that has had no request for the longest time, if that is longer than IdleAfter.
-func (c *Limiter) closeIdle() {
+// closeIdle closes the connection that has had no request for the longest time, if that is longer than IdleAfter. It returns
+// false if there is none.
+func (c *Limiter) closeIdle() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var longest *Conn
-	since := time.Now().Add(-c.opts.IdleAfter).UnixNano()
-	for conn := range c.open {
-		if at := conn.idleSince.Load(); at != 0 && at < since {
-			longest, since = conn, at
-		}
+	longest := c.longest(c.opts.IdleAfter, func(conn *Conn) int64 { return conn.idleSince.Load() })
+	if longest == nil {
+		return false
 	}
-	if longest != nil && !longest.closing.Swap(true) {
+	if !longest.closing.Swap(true) {
 		c.metrics.ended.WithLabelValues(endedIdle).Inc()
 		go longest.Close()
 	}
+	return true
+}
+
+// endSlowResponse ends the response of HTTP/1 whose client takes the longest time for a part of it. It returns false if none is
+// slow.
+func (c *Limiter) endSlowResponse() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	slowest := c.longest(c.opts.SlowAfter, func(conn *Conn) int64 {
+		if conn.ended.Load() {
+			return 0
+		}
+		return conn.writing.Load()
+	})
+	if slowest == nil {
+		return false
+	}
+	slowest.end(endedResponse)
+	return true
+}
+
+// longest returns the connection that has been in a state for the longest time, or nil if none has been for limit. since returns
+// when the state of a connection began, in nanoseconds since 1970, and 0 for a connection in another state. The caller holds mu.
+func (c *Limiter) longest(limit time.Duration, since func(conn *Conn) int64) (longest *Conn) {
+	first := time.Now().Add(-limit).UnixNano()
+	for conn := range c.open {
+		if at := since(conn); at != 0 && at < first {
+			longest, first = conn, at
+		}
+	}
+	return longest
 }
 
 func (c *Limiter) add(nc net.Conn) *Conn {

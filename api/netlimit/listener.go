@@ -52,7 +52,7 @@ func (l *listener) admit(nc net.Conn) (net.Conn, error) {
 		case c.slots <- struct{}{}:
 			return c.add(nc), nil
 		default:
-			c.closeIdle()
+			_ = c.closeIdle() || c.endSlowBody() || c.endSlowResponse()
 		}
 		select {
 		case c.slots <- struct{}{}:

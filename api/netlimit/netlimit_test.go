@@ -2,12 +2,16 @@ package netlimit
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -86,7 +90,7 @@ func ended(c *Limiter, reason string) float64 {
 	return testutil.ToFloat64(c.metrics.ended.WithLabelValues(reason))
 }
 
-// TestSendTimeout checks that the server ends an answer if the client reads nothing. It does not end an answer that makes
+// TestSendTimeout checks that the server ends a response if the client reads nothing. It does not end a response that makes
 // progress, however long that takes.
 func TestSendTimeout(t *testing.T) {
 	const timeout, sizeBytes = 400 * time.Millisecond, 2 << 20
@@ -102,7 +106,7 @@ func TestSendTimeout(t *testing.T) {
 		require.ErrorIs(t, err, errStalled)
 		require.ErrorContains(t, err, "web.send-timeout")
 	case <-time.After(patience):
-		t.Fatal("a stalled answer goes on")
+		t.Fatal("a stalled response goes on")
 	}
 	require.Equal(t, 1., ended(conns, endedStall))
 	_, err := io.Copy(io.Discard, c)
@@ -175,6 +179,96 @@ func TestSlowHeaders(t *testing.T) {
 	require.GreaterOrEqual(t, ended(conns, endedIdle), 1000.-64)
 }
 
+// TestSlowBodies: clients that stop in their bodies hold all connections. Another client gets one of them, and its slow client an
+// error that permits another try.
+func TestSlowBodies(t *testing.T) {
+	failures := make(chan error, 4)
+	conns, addr := serveConns(t, Options{ConnectionsMax: 4, SlowAfter: 10 * time.Millisecond},
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				body := MakeBody(w, r, time.Hour)
+				_, err := io.ReadAll(&body)
+				failures <- err
+			}
+		}))
+	for range 4 {
+		send(t, addr, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+	}
+	code, err := get(addr, "/")
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, code)
+	require.GreaterOrEqual(t, ended(conns, endedSlowBody), 1.)
+	err = <-failures
+	require.ErrorIs(t, err, errSlowBody)
+	var network net.Error
+	require.ErrorAs(t, err, &network)
+	require.True(t, network.Timeout())
+}
+
+// TestUnreadBodiesAndResponses: clients hold all connections. They do not send a body that the handler does not read, or do not
+// read a response. Another client gets a connection.
+func TestUnreadBodiesAndResponses(t *testing.T) {
+	for request, reason := range map[string]string{
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc": endedIdle,
+		"GET /large HTTP/1.1\r\nHost: x\r\n\r\n":                        endedResponse,
+	} {
+		conns, addr := serveConns(t, Options{ConnectionsMax: 4, SlowAfter: 10 * time.Millisecond},
+			http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/large" {
+					_, _ = w.Write(make([]byte, 4<<20))
+				}
+			}))
+		for range 4 {
+			send(t, addr, request)
+		}
+		code, err := get(addr, "/")
+		require.NoError(t, err, reason)
+		require.Equal(t, http.StatusOK, code)
+		require.GreaterOrEqual(t, ended(conns, reason), 1., reason)
+	}
+}
+
+// TestSlowBodiesOfStreams: a request that waits for memory ends the body of a slow stream, and no body that has arrived.
+func TestSlowBodiesOfStreams(t *testing.T) {
+	failures, read := make(chan error, 2), make(chan struct{})
+	_, client, at := serveStreams(t, Options{SlowAfter: time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
+		body := MakeBody(w, r, time.Hour)
+		switch r.URL.Path {
+		case "/waits":
+			ctx, stop := context.WithCancel(r.Context())
+			defer stop()
+			go EndSlowBodies(ctx)
+			failures <- <-failures // until a body ends
+		case "/slow":
+			close(read)
+			fallthrough
+		default:
+			_, err := io.ReadAll(&body)
+			failures <- err
+		}
+	})
+	unsent, sender := io.Pipe()
+	defer sender.Close()
+	slow := make(chan error, 1)
+	go func() {
+		resp, err := client.Post(at+"/slow", "", unsent)
+		if err == nil {
+			err = resp.Body.Close()
+		}
+		slow <- err
+	}()
+	<-read
+	resp, err := client.Get(at + "/waits")
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.ErrorIs(t, <-failures, errSlowBody)
+	require.NoError(t, <-slow)
+	resp, err = client.Post(at+"/fast", "", strings.NewReader("abc"))
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.NoError(t, <-failures)
+}
+
 // failingListener fails some times before it accepts.
 type failingListener struct {
 	net.Listener
@@ -219,7 +313,7 @@ tsdb_http_connections_max 512
 	require.ErrorContains(t, err, "ConnectionsMax")
 }
 
-// TestHTTPServer: the server has time limits for slow clients, but none that would end a long answer.
+// TestHTTPServer: the server has time limits for slow clients, but none that would end a long response.
 func TestHTTPServer(t *testing.T) {
 	limiter, err := New(Options{})
 	require.NoError(t, err)
@@ -244,7 +338,38 @@ func serveStreams(t *testing.T, o Options, h http.HandlerFunc) (*Limiter, *http.
 	return conns, server.Client(), server.URL
 }
 
-// TestStalledStream: an answer of HTTP/2 ends if its client reads the connection, but not the answer.
+// TestStreamsMax: a connection of HTTP/2 has a limit of requests. A client with more requests opens another connection.
+func TestStreamsMax(t *testing.T) {
+	arrived, leave := make(chan string), make(chan struct{})
+	_, client, at := serveStreams(t, Options{StreamsMax: 2}, func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			arrived <- r.RemoteAddr
+			<-leave
+		}
+	})
+	get := func(path string) {
+		response, err := client.Get(at + path)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	get("/") // the client knows the limit afterwards
+	var requests sync.WaitGroup
+	for range 3 {
+		requests.Go(func() { get("/wait") })
+	}
+	byConnection := map[string]int{<-arrived: 1}
+	byConnection[<-arrived]++
+	byConnection[<-arrived]++
+	close(leave)
+	requests.Wait()
+	require.ElementsMatch(t, []int{1, 2}, slices.Collect(maps.Values(byConnection)))
+}
+
+// TestStalledStream: a response of HTTP/2 ends if its client reads the connection, but not the response.
 func TestStalledStream(t *testing.T) {
 	failures := make(chan error, 1)
 	conns, client, at := serveStreams(t, Options{SendTimeout: 50 * time.Millisecond}, func(w http.ResponseWriter, r *http.Request) {
@@ -271,11 +396,11 @@ func TestStalledStream(t *testing.T) {
 	require.Equal(t, http.StatusOK, short.StatusCode)
 }
 
-// TestEndStream: a query that needs memory ends the slow answer of a stream.
+// TestEndStream: a query that needs memory ends the slow response of a stream.
 func TestEndStream(t *testing.T) {
-	answers, failures := make(chan Answer, 1), make(chan error, 1)
+	responses, failures := make(chan Response, 1), make(chan error, 1)
 	_, client, at := serveStreams(t, Options{SlowAfter: time.Nanosecond}, func(w http.ResponseWriter, r *http.Request) {
-		answers <- AnswerOf(r.Context())
+		responses <- ResponseOf(r.Context())
 		var err error
 		for part := make([]byte, 1<<20); err == nil; {
 			_, err = w.Write(part)
@@ -285,7 +410,7 @@ func TestEndStream(t *testing.T) {
 	unread, err := client.Get(at)
 	require.NoError(t, err)
 	defer unread.Body.Close()
-	slow := <-answers
+	slow := <-responses
 	require.Eventually(t, slow.Slow, 10*time.Second, time.Millisecond)
 	slow.End()
 	require.ErrorIs(t, <-failures, errEnded)

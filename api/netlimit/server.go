@@ -19,10 +19,11 @@ const (
 )
 
 // HTTPServer returns a server for the Listeners of c. Its time limits keep slow clients from holding connections. It has no
-// WriteTimeout: an answer may take as long as its client makes progress. The caller may set ErrorLog before serving.
+// WriteTimeout: a response may take as long as its client makes progress. The caller may set ErrorLog before serving.
 func (c *Limiter) HTTPServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           c.limitStreams(h),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: c.opts.StreamsMax},
 		ReadHeaderTimeout: HeaderReadTimeout,
 		ReadTimeout:       BodyReadTimeout,
 		IdleTimeout:       IdleTimeout,

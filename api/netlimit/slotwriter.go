@@ -6,10 +6,10 @@ import (
 	"halite/storage/principal"
 )
 
-// sendBytes is the size of the pieces of an answer that a SlotWriter sends.
+// sendBytes is the size of the pieces of a response that a SlotWriter sends.
 const sendBytes = 32 << 10
 
-// SlotWriter buffers an answer while a request holds a CPU slot of its tenant. It releases the slot while it sends, because a
+// SlotWriter buffers a response while a request holds a CPU slot of its tenant. It releases the slot while it sends, because a
 // client may be slow. A nil SlotWriter has nothing to send.
 type SlotWriter struct {
 	slot   *principal.CPUSlot
@@ -27,7 +27,7 @@ func NewSlotWriter(ctx context.Context, send func(p []byte) (int, error)) *SlotW
 	return &SlotWriter{slot: slot, ctx: ctx, send: send}
 }
 
-// Write adds to the answer, and sends the buffer once it has sendBytes.
+// Write adds to the response, and sends the buffer once it has sendBytes.
 func (w *SlotWriter) Write(p []byte) (int, error) {
 	w.unsent = append(w.unsent, p...)
 	if len(w.unsent) < sendBytes {

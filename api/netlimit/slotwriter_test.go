@@ -13,7 +13,7 @@ import (
 	"halite/storage/principal"
 )
 
-// TestSlotWriter: an answer arrives whole, and its pieces are sent while another request of the tenant can have the slot.
+// TestSlotWriter: a response arrives whole, and its pieces are sent while another request of the tenant can have the slot.
 func TestSlotWriter(t *testing.T) {
 	activity := principal.NewActivity(time.Now, 1)
 	who := activity.For(&principal.Principal{Tenants: []string{"acme"}})
@@ -21,7 +21,7 @@ func TestSlotWriter(t *testing.T) {
 	var got bytes.Buffer
 	pieces := 0
 	send := func(p []byte) (int, error) {
-		slot, err := who.AcquireCPU(ctx) // hangs if the answer holds the only slot
+		slot, err := who.AcquireCPU(ctx) // hangs if the response holds the only slot
 		require.NoError(t, err)
 		slot.Release()
 		pieces++
@@ -31,13 +31,13 @@ func TestSlotWriter(t *testing.T) {
 	activity.For(&principal.Principal{Tenants: []string{"beta"}})
 	who = activity.For(who)
 
-	answer := strings.Repeat("0123456789", 20_000)
+	response := strings.Repeat("0123456789", 20_000)
 	w := NewSlotWriter(ctx, send)
 	require.NotNil(t, w)
-	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{strings.NewReader(answer)}, make([]byte, 1000))
+	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{strings.NewReader(response)}, make([]byte, 1000))
 	require.NoError(t, err)
 	require.NoError(t, w.Close())
-	require.Equal(t, answer, got.String())
+	require.Equal(t, response, got.String())
 	require.Equal(t, 7, pieces)
 
 	gone := errors.New("the client is gone")

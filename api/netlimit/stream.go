@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// streamSliceBytes bounds the part of an answer that a client of HTTP/2 must read within the send timeout.
+// streamSliceBytes bounds the part of a response that a client of HTTP/2 must read within the send timeout.
 const streamSliceBytes = 16 << 10
 
-// stream is an answer of HTTP/2. A client may leave it unread by flow control and still read the connection. So each answer has
-// deadlines of its own.
+// stream is a response of HTTP/2. A client may leave it unread by flow control and still read the connection. So each response
+// has deadlines of its own.
 type stream struct {
 	http.ResponseWriter
 	limiter *Limiter
@@ -27,11 +27,15 @@ type stream struct {
 	done    bool // the handler has returned
 }
 
-// limitStreams gives each answer of HTTP/2 its deadlines.
+// limitStreams gives each response of HTTP/2 its deadlines. A connection of HTTP/1 counts as idle from the end of its handler on.
+// Then net/http waits for the rest of the body, if the handler has not read all of it.
 func (c *Limiter) limitStreams(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor < 2 {
 			next.ServeHTTP(w, r)
+			if conn, ok := r.Context().Value(connKey{}).(*Conn); ok {
+				conn.setState(http.StateIdle)
+			}
 			return
 		}
 		s := &stream{ResponseWriter: w, limiter: c, control: http.NewResponseController(w)}
@@ -43,7 +47,7 @@ func (c *Limiter) limitStreams(next http.Handler) http.Handler {
 // Unwrap lets http.ResponseController set the deadlines of reads.
 func (s *stream) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// Slow reports whether the client has taken longer than Options.SlowAfter for a part of the answer.
+// Slow reports whether the client has taken longer than Options.SlowAfter for a part of the response.
 func (s *stream) Slow() bool { return slowSince(s.writing.Load(), s.limiter.opts.SlowAfter) }
 
 // End makes the current write, and all later ones, fail.
@@ -102,13 +106,13 @@ func (s *stream) within(write func() error) error {
 	return err
 }
 
-// pause removes the deadline while the handler prepares the next part of the answer.
+// pause removes the deadline while the handler prepares the next part of the response.
 func (s *stream) pause() {
 	s.writing.Store(0)
 	s.setDeadline(time.Time{})
 }
 
-// finish sets the deadline for the end of the answer, which net/http sends after the handler.
+// finish sets the deadline for the end of the response, which net/http sends after the handler.
 func (s *stream) finish() {
 	s.setDeadline(time.Now().Add(s.limiter.opts.SendTimeout))
 	s.mu.Lock()
@@ -116,7 +120,7 @@ func (s *stream) finish() {
 	s.done = true
 }
 
-// setDeadline sets the deadline of the answer unless End has ended it.
+// setDeadline sets the deadline of the response unless End has ended it.
 func (s *stream) setDeadline(at time.Time) (ended bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

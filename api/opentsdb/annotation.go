@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"halite/storage/notes"
 )
 
-// AnnotationsMax bounds the annotations of a request, the global annotations of an answer, and its annotations of each series.
+// AnnotationsMax bounds the annotations of a request, the global annotations of a response, and its annotations of each series.
 const AnnotationsMax = 10_000
 
 // annotation is an annotation in a request. Nil fields of a POST do not change.
@@ -24,7 +25,7 @@ type annotation struct {
 	change
 }
 
-// storedAnnotation is an annotation in an answer.
+// storedAnnotation is an annotation in a response.
 type storedAnnotation struct {
 	TSUID       string            `json:"tsuid"`
 	StartTime   int64             `json:"startTime"`
@@ -45,7 +46,7 @@ func shownAnnotation(a *notes.Annotation) storedAnnotation {
 	return out
 }
 
-// ShownAnnotations returns annotations in the form of answers, for encoding/json.
+// ShownAnnotations returns annotations in the form of responses, for encoding/json.
 func ShownAnnotations(list []notes.Annotation) any { return shownAnnotations(list) }
 
 func shownAnnotations(list []notes.Annotation) []storedAnnotation {
@@ -67,23 +68,57 @@ func (h *Handlers) timeOf(text string) (ms int64, seconds bool, err error) {
 	return ms, request.InSeconds(text), nil
 }
 
-// place returns the series and the start of an annotation.
-func (h *Handlers) place(a *annotation) (series string, startMs int64, seconds bool, err error) {
+// place is where an annotation is.
+type place struct {
+	// series is a tsuid, "" for a global annotation.
+	series  string
+	startMs int64
+	// inSeconds says that the annotation names its start in seconds.
+	inSeconds bool
+}
+
+// placeOf returns the place of an annotation.
+func (h *Handlers) placeOf(a *annotation) (p place, err error) {
 	if a.TSUID != nil && *a.TSUID != "" {
-		series = strings.ToUpper(string(*a.TSUID))
-		if _, err := tsuid.ParseSeries(series); err != nil {
-			return "", 0, false, badRequest("%s", err)
+		p.series = strings.ToUpper(string(*a.TSUID))
+		if _, err := tsuid.ParseSeries(p.series); err != nil {
+			return place{}, badRequest("%s", err)
 		}
 	}
 	if a.StartTime != nil {
-		if startMs, seconds, err = h.timeOf(string(*a.StartTime)); err != nil {
-			return "", 0, false, err
+		if p.startMs, p.inSeconds, err = h.timeOf(string(*a.StartTime)); err != nil {
+			return place{}, err
 		}
 	}
-	if startMs == 0 {
-		return "", 0, false, badRequest("The start timestamp has not been set")
+	if p.startMs == 0 {
+		return place{}, badRequest("The start timestamp has not been set")
 	}
-	return series, startMs, seconds, nil
+	return p, nil
+}
+
+// unchangedEnd means that an annotation names no end.
+const unchangedEnd = -1
+
+// newAnnotation is an annotation that a request stores. endMs may be unchangedEnd, or 0 for no end.
+type newAnnotation struct {
+	*annotation
+	place
+	endMs int64
+}
+
+// check returns the annotation to store, or an error if its times or its series are invalid.
+func (h *Handlers) check(a *annotation) (n newAnnotation, err error) {
+	n = newAnnotation{annotation: a, endMs: unchangedEnd}
+	if n.place, err = h.placeOf(a); err != nil || a.EndTime == nil {
+		return n, err
+	}
+	if n.endMs, _, err = h.timeOf(string(*a.EndTime)); err != nil {
+		return n, err
+	}
+	if n.endMs > 0 && n.endMs < n.startMs {
+		return n, badRequest("The end timestamp cannot be less than the start timestamp")
+	}
+	return n, nil
 }
 
 // annotationOf reads an annotation from the body, or from the URL.
@@ -113,11 +148,11 @@ func (h *Handlers) annotation(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	series, startMs, _, err := h.place(a)
+	p, err := h.placeOf(a)
 	if err != nil {
 		return err
 	}
-	stored, found, err := h.notes(r.Context()).Annotation(r.Context(), series, startMs)
+	stored, found, err := h.notes(r.Context()).Annotation(r.Context(), p.series, p.startMs)
 	if err == nil && !found {
 		err = notFound("Unable to locate annotation in storage")
 	}
@@ -134,7 +169,7 @@ func (h *Handlers) annotations(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a.TSUID = nil
-	_, fromMs, _, err := h.place(a)
+	p, err := h.placeOf(a)
 	if err != nil {
 		return err
 	}
@@ -144,10 +179,10 @@ func (h *Handlers) annotations(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if toMs < fromMs {
+	if toMs < p.startMs {
 		return badRequest("The end timestamp cannot be less than the start timestamp")
 	}
-	list, err := h.notes(r.Context()).Annotations(r.Context(), "", fromMs, toMs, AnnotationsMax)
+	list, err := h.notes(r.Context()).Annotations(r.Context(), "", p.startMs, toMs, AnnotationsMax)
 	if err != nil {
 		return annotationFailure(err)
 	}
@@ -161,14 +196,18 @@ func (h *Handlers) changeAnnotation(w http.ResponseWriter, r *http.Request) erro
 		return err
 	}
 	if r.Method == http.MethodDelete {
-		series, startMs, _, err := h.place(a)
+		p, err := h.placeOf(a)
 		if err != nil {
 			return err
 		}
-		_, err = h.notes(r.Context()).Delete(r.Context(), series, startMs, startMs)
+		_, err = h.notes(r.Context()).Delete(r.Context(), p.series, p.startMs, p.startMs)
 		return h.removed(w, err)
 	}
-	stored, err := h.storeAnnotation(r, a)
+	checked, err := h.check(a)
+	if err != nil {
+		return err
+	}
+	stored, err := h.storeAnnotation(r, checked)
 	if err != nil {
 		return h.unchanged(w, err)
 	}
@@ -176,36 +215,23 @@ func (h *Handlers) changeAnnotation(w http.ResponseWriter, r *http.Request) erro
 }
 
 // storeAnnotation stores a new annotation, or changes the one at the same place. PUT replaces it.
-func (h *Handlers) storeAnnotation(r *http.Request, a *annotation) (stored notes.Annotation, err error) {
-	series, startMs, seconds, err := h.place(a)
-	if err != nil {
-		return stored, err
-	}
-	endMs := int64(-1)
-	if a.EndTime != nil {
-		if endMs, _, err = h.timeOf(string(*a.EndTime)); err != nil {
-			return stored, err
-		}
-		if endMs > 0 && endMs < startMs {
-			return stored, badRequest("The end timestamp cannot be less than the start timestamp")
-		}
-	}
+func (h *Handlers) storeAnnotation(r *http.Request, a newAnnotation) (notes.Annotation, error) {
 	replace := r.Method == http.MethodPut
 	change := func(old notes.Annotation, found bool) (notes.Annotation, error) {
 		text := description{Description: old.Description, Notes: old.Notes, Custom: old.Custom}
 		changed := a.apply(&text, replace)
 		out := notes.Annotation{
-			Seconds: seconds, EndMs: old.EndMs, Description: text.Description, Notes: text.Notes, Custom: text.Custom,
+			Seconds: a.inSeconds, EndMs: old.EndMs, Description: text.Description, Notes: text.Notes, Custom: text.Custom,
 		}
-		if endMs >= 0 || replace {
-			out.EndMs = max(endMs, 0)
+		if a.endMs != unchangedEnd || replace {
+			out.EndMs = max(a.endMs, 0)
 		}
 		if found && !changed && out.EndMs == old.EndMs {
 			return old, errUnchanged
 		}
 		return out, nil
 	}
-	stored, err = h.notes(r.Context()).Change(r.Context(), series, startMs, change)
+	stored, err := h.notes(r.Context()).Change(r.Context(), a.series, a.startMs, change)
 	return stored, annotationFailure(err)
 }
 
@@ -230,14 +256,16 @@ func (h *Handlers) storeAnnotations(w http.ResponseWriter, r *http.Request) erro
 			message: fmt.Sprintf("%d annotations in one request, at most %d are allowed", len(list), AnnotationsMax),
 		}
 	}
-	for n := range list { // store all of them or none
-		if _, _, _, err := h.place(&list[n]); err != nil {
+	checked := make([]newAnnotation, len(list))
+	for n := range list { // an invalid annotation refuses all of them
+		var err error
+		if checked[n], err = h.check(&list[n]); err != nil {
 			return err
 		}
 	}
 	out := []storedAnnotation{}
-	for n := range list {
-		stored, err := h.storeAnnotation(r, &list[n])
+	for _, a := range checked {
+		stored, err := h.storeAnnotation(r, a)
 		if err != nil && !errors.Is(err, errUnchanged) {
 			return err
 		}
@@ -253,7 +281,7 @@ type bulkDeletion struct {
 	StartTime, EndTime word
 }
 
-// bulkDeleted is the answer to a bulkDeletion. Times are in milliseconds.
+// bulkDeleted is the response to a bulkDeletion. Times are in milliseconds.
 type bulkDeleted struct {
 	TSUIDs       []string `json:"tsuids"`
 	Global       bool     `json:"global"`
@@ -284,16 +312,18 @@ func (h *Handlers) deleteAnnotations(w http.ResponseWriter, r *http.Request) err
 			return err
 		}
 	}
-	series := d.TSUIDs
+	series := slices.Clone(d.TSUIDs)
 	if d.Global {
 		series = append([]string{""}, series...)
 	}
 	out := bulkDeleted{TSUIDs: d.TSUIDs, Global: d.Global, StartTime: fromMs, EndTime: toMs}
-	for _, one := range series {
-		one = strings.ToUpper(one)
-		if _, err := tsuid.ParseSeries(one); one != "" && err != nil {
+	for n, text := range series { // an invalid tsuid refuses all deletions
+		series[n] = strings.ToUpper(text)
+		if _, err := tsuid.ParseSeries(series[n]); text != "" && err != nil {
 			return badRequest("%s", err)
 		}
+	}
+	for _, one := range series {
 		n, err := h.notes(r.Context()).Delete(r.Context(), one, fromMs, toMs)
 		if err != nil {
 			return err

@@ -68,7 +68,7 @@ type Options struct {
 // Build describes the program for /api/version.
 type Build struct{ Version, Revision, Branch, User, Date string }
 
-// Text is the answer to version without /api/, and by telnet.
+// Text is the response to version without /api/, and by telnet.
 func (b *Build) Text() string {
 	return fmt.Sprintf("Halite %s built at revision %s\nBuilt on %s with %s\n", b.Version, b.Revision, b.Date, runtime.Version())
 }
@@ -109,7 +109,7 @@ func (h *Handlers) Endpoints() []Endpoint {
 		path = strings.TrimSuffix(path, "/")
 		list = append(list, Endpoint{
 			Path: path, Below: below, Name: path, Methods: methods, Scopes: principal.Read, Restricted: restricted, Tenants: !whole,
-			Handle: h.answering(handle),
+			Handle: h.handlerFunc(handle),
 		})
 	}
 	writes := func(path string, handle handler, methods ...string) {
@@ -117,7 +117,7 @@ func (h *Handlers) Endpoints() []Endpoint {
 		path = strings.TrimSuffix(path, "/")
 		list = append(list, Endpoint{
 			Path: path, Below: below, Name: path + " " + strings.Join(methods, " "), Methods: methods, Scopes: principal.Write,
-			Changes: true, Tenants: true, Handle: h.answering(handle),
+			Changes: true, Tenants: true, Handle: h.handlerFunc(handle),
 		})
 	}
 	reads("/api/suggest", true, h.suggest, get, post)
@@ -133,7 +133,7 @@ func (h *Handlers) Endpoints() []Endpoint {
 	writes("/api/uid/assign", h.assign, get, post)
 	list = append(list, Endpoint{
 		Path: "/api/uid/rename", Name: "/api/uid/rename", Methods: []string{get, post}, Scopes: principal.Admin, Changes: true,
-		Tenants: true, Handle: h.answering(h.rename),
+		Tenants: true, Handle: h.handlerFunc(h.rename),
 	})
 	reads("/api/annotation", false, h.noted(h.annotation), get)
 	writes("/api/annotation", h.noted(h.changeAnnotation), post, put, remove)
@@ -153,8 +153,8 @@ func (h *Handlers) Endpoints() []Endpoint {
 // handler answers a request, or returns an error.
 type handler func(w http.ResponseWriter, r *http.Request) error
 
-// answering turns errors into answers.
-func (h *Handlers) answering(handle handler) http.HandlerFunc {
+// handlerFunc turns errors into responses.
+func (h *Handlers) handlerFunc(handle handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := handle(w, r); err != nil {
 			h.fail(w, err)

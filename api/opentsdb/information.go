@@ -136,8 +136,8 @@ func bareStats(w http.ResponseWriter, r *http.Request, source *stats.Source) err
 
 // respondText answers with text.
 func respondText(w http.ResponseWriter, text string) error {
-	answer := receiver.Text(http.StatusOK, strings.TrimSuffix(text, "\n"))
-	answer.Write(w)
+	response := receiver.Text(http.StatusOK, strings.TrimSuffix(text, "\n"))
+	response.Write(w)
 	return nil
 }
 

@@ -145,7 +145,7 @@ type pair struct {
 	Value string `json:"value"`
 }
 
-// query is a search. The answer repeats it.
+// query is a search. The response repeats it.
 type query struct {
 	Type         string   `json:"type"`
 	Metric       string   `json:"metric,omitempty"`

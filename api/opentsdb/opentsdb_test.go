@@ -1,6 +1,7 @@
 package opentsdb
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -11,6 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"halite/api/opentsdb/stats"
+	"halite/storage"
+	"halite/storage/notes"
+	"halite/storage/storagetest"
 )
 
 // FuzzSearch: a search that parses has tags with a key or a value, and as many as its text has commas at most.
@@ -67,6 +71,35 @@ func TestTimesOfAnnotations(t *testing.T) {
 	}
 }
 
+// TestBulkIsWhole: one invalid annotation or tsuid refuses the whole request, and nothing is stored or deleted.
+func TestBulkIsWhole(t *testing.T) {
+	t.Parallel()
+	meta, err := storagetest.NewModel(time.Now).EnsureTable(t.Context(), storage.MetaSchema())
+	require.NoError(t, err)
+	stored := notes.New(meta, func(context.Context) error { return nil })
+	h := New(Options{Now: func() time.Time { return time.Unix(1_600_000_000, 0) }, Notes: stored, BodyBytesMax: 1 << 20})
+	send := func(method, body string, handle handler) int {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest(method, "/api/annotation/bulk", strings.NewReader(body))
+		Port(h.handlerFunc(handle)).ServeHTTP(w, r)
+		return w.Code
+	}
+	count := func() int {
+		list, err := stored.Annotations(t.Context(), "", 0, 2e12, 10)
+		require.NoError(t, err)
+		return len(list)
+	}
+	const good = `[{"startTime":1500000000,"description":"a"}`
+	for _, bad := range []string{`{"startTime":1500000100,"endTime":1500000000}`, `{"startTime":1500000100,"endTime":"x"}`, `{}`} {
+		require.Equal(t, http.StatusBadRequest, send(http.MethodPost, good+","+bad+"]", h.storeAnnotations), bad)
+		require.Zero(t, count(), bad)
+	}
+	require.Equal(t, http.StatusOK, send(http.MethodPost, good+"]", h.storeAnnotations))
+	const deletion = `{"global":true,"startTime":1400000000,"tsuids":["x"]}`
+	require.Equal(t, http.StatusBadRequest, send(http.MethodDelete, deletion, h.deleteAnnotations))
+	require.Equal(t, 1, count())
+}
+
 // TestBareStats: without /api/ stats are lines, or with json an array of lines.
 func TestBareStats(t *testing.T) {
 	t.Parallel()
@@ -81,7 +114,7 @@ func TestBareStats(t *testing.T) {
 		"/api/stats/else": `[{"metric":"tsd.tsdb.reads.total","timestamp":7,"value":"0","tags":{"host":"h"}},`,
 	} {
 		w := httptest.NewRecorder()
-		Port(h.answering(h.stats)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		Port(h.handlerFunc(h.stats)).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
 		require.Equal(t, http.StatusOK, w.Code, path)
 		require.Equal(t, want, w.Body.String()[:min(len(want), w.Body.Len())], path)
 	}

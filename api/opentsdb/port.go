@@ -48,8 +48,8 @@ func Port(main http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, err := target(r.URL)
 		if refused := new(failure); errors.As(err, &refused) {
-			answer := opentsdb.Failure(refused.status, refused.message, refused.details)
-			answer.Write(w)
+			response := opentsdb.Failure(refused.status, refused.message, refused.details)
+			response.Write(w)
 			return
 		}
 		bare := !strings.EqualFold(firstSegment(r.URL.Path), "api")
@@ -166,8 +166,8 @@ func checkVersion(text string) error {
 
 // NotFound answers 404 in OpenTSDB's JSON.
 func NotFound(w http.ResponseWriter, _ *http.Request) {
-	answer := opentsdb.Failure(http.StatusNotFound, "Endpoint not found", "")
-	answer.Write(w)
+	response := opentsdb.Failure(http.StatusNotFound, "Endpoint not found", "")
+	response.Write(w)
 }
 
 // WriteError answers an error in OpenTSDB's JSON.
@@ -177,6 +177,6 @@ func WriteError(w http.ResponseWriter, r *http.Request, status int, message stri
 		message = "Method not allowed"
 		details = fmt.Sprintf("The HTTP method [%s] is not permitted for this endpoint", opentsdb.Shown(r.Method))
 	}
-	answer := opentsdb.Failure(status, message, details)
-	answer.Write(w)
+	response := opentsdb.Failure(status, message, details)
+	response.Write(w)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"halite/api/receiver/opentsdb"
+	"halite/query/budget"
 )
 
 // failure is an error with its status, in OpenTSDB's words.
@@ -20,7 +21,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.message }
 
-// NewError returns an error with the status of its answer.
+// NewError returns an error with the status of its response.
 func NewError(status int, message string) error { return &failure{status: status, message: message} }
 
 func badRequest(format string, args ...any) error {
@@ -37,14 +38,14 @@ func (h *Handlers) fail(w http.ResponseWriter, err error) {
 	if !errors.As(err, &own) {
 		own = &failure{status: h.opts.Status(err), message: err.Error()}
 	}
-	answer := opentsdb.Failure(own.status, own.message, own.details)
-	answer.Write(w)
+	response := opentsdb.Failure(own.status, own.message, own.details)
+	response.Write(w)
 }
 
 // respond answers with a document.
 func respond(w http.ResponseWriter, status int, document any) error {
-	answer := opentsdb.JSON(status, document)
-	answer.Write(w)
+	response := opentsdb.JSON(status, document)
+	response.Write(w)
 	return nil
 }
 
@@ -94,6 +95,8 @@ func (h *Handlers) body(w http.ResponseWriter, r *http.Request, into any) (bool,
 		return false, &failure{
 			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("request body exceeds the %d bytes limit", h.opts.BodyBytesMax),
 		}
+	case budget.IsPoolExhausted(err):
+		return false, &failure{status: http.StatusServiceUnavailable, message: err.Error()}
 	case err != nil:
 		return false, &failure{status: http.StatusBadRequest, message: "reading the request body: " + err.Error()}
 	case strings.TrimSpace(string(text)) == "":

@@ -15,8 +15,8 @@ type Routes map[string]http.Handler
 func (routes Routes) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	method, err := Method(r)
 	if err != nil {
-		answer := opentsdb.Failure(http.StatusMethodNotAllowed, err.Error(), "")
-		answer.Write(w)
+		response := opentsdb.Failure(http.StatusMethodNotAllowed, err.Error(), "")
+		response.Write(w)
 		return
 	}
 	if method != r.Method {

@@ -98,29 +98,39 @@ func (h *Handlers) assignKind(
 
 // nameOf returns the name with a UID.
 func (l *lookup) nameOf(kind tsuid.Kind, id tsuid.UID) (name string, found bool, err error) {
-	find := func(names []string) bool {
-		at := slices.IndexFunc(names, func(name string) bool { return tsuid.Derive(kind, name) == id })
-		if at >= 0 {
-			name = names[at]
-		}
-		return at >= 0
-	}
 	switch kind {
 	case tsuid.Metric:
-		names, err := l.values(model.MetricNameLabel, 0)
-		return name, find(names), err
+		metrics, err := l.values(model.MetricNameLabel, 0)
+		name, found = nameWith(id, kind, metrics)
+		return name, found, err
 	case tsuid.Key:
-		names, err := l.keys()
-		return name, find(names), err
+		keys, err := l.keys()
+		name, found = nameWith(id, kind, keys)
+		return name, found, err
 	}
 	keys, err := l.keys()
+	if err != nil {
+		return "", false, err
+	}
 	for _, key := range keys {
 		values, err := l.values(key, 0)
-		if err != nil || find(values) {
-			return name, err == nil, err
+		if err != nil {
+			return "", false, err
+		}
+		if name, found := nameWith(id, kind, values); found {
+			return name, true, nil
 		}
 	}
-	return "", false, err
+	return "", false, nil
+}
+
+// nameWith returns the one of names whose UID is id.
+func nameWith(id tsuid.UID, kind tsuid.Kind, names []string) (name string, found bool) {
+	at := slices.IndexFunc(names, func(name string) bool { return tsuid.Derive(kind, name) == id })
+	if at < 0 {
+		return "", false
+	}
+	return names[at], true
 }
 
 // anyNameOf returns the current name for a UID. The UID may belong to a name that an alias has replaced.
@@ -229,11 +239,11 @@ func (h *Handlers) uidMetaOf(ctx context.Context, kind tsuid.Kind, name string) 
 
 // uidMeta answers GET /api/uid/uidmeta.
 func (h *Handlers) uidMeta(w http.ResponseWriter, r *http.Request) error {
-	kind, _, name, err := h.uidOf(r, uidDocument{})
+	u, err := h.uidOf(r, uidDocument{})
 	if err != nil {
 		return err
 	}
-	m, err := h.uidMetaOf(r.Context(), kind, name)
+	m, err := h.uidMetaOf(r.Context(), u.kind, u.name)
 	if err != nil {
 		return err
 	}
@@ -285,8 +295,15 @@ func (c *change) apply(to *description, replace bool) bool {
 		!maps.Equal(to.Custom, before.Custom)
 }
 
+// namedUID is a name with its UID.
+type namedUID struct {
+	kind tsuid.Kind
+	id   tsuid.UID
+	name string
+}
+
 // uidOf returns the name whose UID is in a document or in the URL.
-func (h *Handlers) uidOf(r *http.Request, d uidDocument) (kind tsuid.Kind, id tsuid.UID, name string, err error) {
+func (h *Handlers) uidOf(r *http.Request, d uidDocument) (u namedUID, err error) {
 	var text, word string
 	if d.UID != nil && d.Type != nil {
 		text, word = *d.UID, *d.Type
@@ -294,24 +311,29 @@ func (h *Handlers) uidOf(r *http.Request, d uidDocument) (kind tsuid.Kind, id ts
 		word, err = required(r, "type")
 	}
 	if err != nil {
-		return 0, id, "", err
+		return u, err
 	}
-	if kind, err = kindOf(word); err != nil {
-		return 0, id, "", err
+	kind, err := kindOf(word)
+	if err != nil {
+		return u, err
 	}
-	if id, err = tsuid.Parse(text); err != nil {
-		return 0, id, "", badRequest("%s", err)
+	id, err := tsuid.Parse(text)
+	if err != nil {
+		return u, badRequest("%s", err)
 	}
 	l, err := h.begin(r)
 	if err != nil {
-		return 0, id, "", err
+		return u, err
 	}
 	defer l.End()
 	name, found, err := l.anyNameOf(kind, id)
-	if err == nil && !found {
-		err = notFound("Could not find the requested UID")
+	if err != nil {
+		return u, err
 	}
-	return kind, tsuid.Derive(kind, name), name, err
+	if !found {
+		return u, notFound("Could not find the requested UID")
+	}
+	return namedUID{kind, tsuid.Derive(kind, name), name}, nil // an alias may have replaced the name of id
 }
 
 // errUnchanged means that a change has no effect.
@@ -332,17 +354,17 @@ func (h *Handlers) changeUIDMeta(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	kind, id, name, err := h.uidOf(r, d)
+	u, err := h.uidOf(r, d)
 	if err != nil {
 		return err
 	}
 	if r.Method == http.MethodDelete {
-		return h.removed(w, h.notes(r.Context()).DeleteDescription(r.Context(), kind.String(), id.String()))
+		return h.removed(w, h.notes(r.Context()).DeleteDescription(r.Context(), u.kind.String(), u.id.String()))
 	}
-	if err := h.describe(r, kind.String(), id.String(), &d.change); err != nil {
+	if err := h.describe(r, u.kind.String(), u.id.String(), &d.change); err != nil {
 		return h.unchanged(w, err)
 	}
-	m, err := h.uidMetaOf(r.Context(), kind, name)
+	m, err := h.uidMetaOf(r.Context(), u.kind, u.name)
 	if err != nil {
 		return err
 	}
@@ -420,7 +442,7 @@ func (h *Handlers) tsMetaOf(ctx context.Context, series labels.Labels) (*tsMeta,
 	return m, nil
 }
 
-// tsMetasMax bounds the series of an answer of tsmeta.
+// tsMetasMax bounds the series of a response of tsmeta.
 const tsMetasMax = 1000
 
 // tsMeta answers GET /api/uid/tsmeta: one series by its tsuid, or all of m=metric{tags}.

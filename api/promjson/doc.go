@@ -5,5 +5,5 @@
 // return millions of points, so points are written without encoding/json: floattext.go writes the shortest text of a
 // float64, and timetext.go formats each time once for all series of a matrix.
 //
-// A Writer serves one answer and one goroutine.
+// A Writer serves one response and one goroutine.
 package promjson

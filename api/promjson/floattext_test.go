@@ -44,7 +44,7 @@ func drawnFloat(rng *rand.Rand) float64 {
 		return float64(rng.Uint64() >> rng.IntN(64))
 	case 6: // subnormal
 		return math.Float64frombits(rng.Uint64() & mantissaMask >> rng.IntN(52))
-	default: // beside a power of two or ten
+	default: // next to a power of two or ten
 		v := []float64{math.Ldexp(1, rng.IntN(76)-21), math.Pow10(rng.IntN(30) - 8)}[rng.IntN(2)]
 		return math.Float64frombits(math.Float64bits(v) + uint64(rng.IntN(7)) - 3)
 	}

@@ -9,7 +9,7 @@ import (
 
 const hexDigits = "0123456789abcdef"
 
-// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the answer stays JSON. It
+// AppendString appends s as a JSON string. Bytes that are not UTF-8 become U+FFFD, so that the response stays JSON. It
 // also escapes the characters < > & and U+2028, U+2029, as Prometheus does everywhere except in labels.
 func AppendString(dst []byte, s string) []byte { return appendText(dst, s, true) }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 )
 
-// SpillBytes is the buffered size from which a Writer passes on its buffer. So a large answer is not in memory twice.
+// SpillBytes is the buffered size from which a Writer passes on its buffer. So a large response is not in memory twice.
 const SpillBytes = 64 << 10
 
 // Writer appends JSON to a buffer, and writes the buffer to w whenever it is large.
@@ -53,7 +53,7 @@ func (j *Writer) List(n int, item func(i int)) {
 	j.buf = append(j.buf, ']')
 }
 
-// Marshal appends v by its struct tags, for answers whose speed does not matter.
+// Marshal appends v by its struct tags, for responses whose speed does not matter.
 func (j *Writer) Marshal(v any) { j.buf = append(j.buf, Marshal(v)...) }
 
 // Marshal encodes v by its struct tags. It panics if encoding/json does not support the type, which is a fault of the program.
@@ -74,13 +74,13 @@ func (j *Writer) Flush() {
 	j.buf = j.buf[:0]
 }
 
-// Whole returns the length of the answer so far. ok is false if a part of it was already written to w.
+// Whole returns the length of the response so far. ok is false if a part of it was already written to w.
 func (j *Writer) Whole() (bytes int, ok bool) { return len(j.buf), !j.spilled }
 
 // Buffer returns the buffer for reuse. The Writer must not be used afterwards.
 func (j *Writer) Buffer() []byte { return j.buf }
 
-// AppendError appends the answer of a failed request. typ is one of Prometheus's error types.
+// AppendError appends the response of a failed request. typ is one of Prometheus's error types.
 func AppendError(dst []byte, typ, message string) []byte {
 	dst = append(dst, `{"status":"error","errorType":"`...)
 	dst = append(dst, typ...)

@@ -11,7 +11,7 @@ import (
 	"halite/ingest/batch"
 )
 
-// badLinesShown bounds the bad lines in an answer.
+// badLinesShown bounds the bad lines in a response.
 const badLinesShown = 10
 
 // BadLines counts the lines of a body, and collects the lines that a parser leaves out.
@@ -41,10 +41,10 @@ func (l *BadLines) Reject(b *batch.Batch, fault string) {
 	b.Reject(batch.Rejection{Count: 1, Reason: ingest.ReasonMalformedLine, Detail: detail})
 }
 
-// Answer is 204, or 400 with the lines and samples that were left out. Everything else is stored.
-func (l *BadLines) Answer(result *ingest.Result) Answer {
+// Respond is 204, or 400 with the lines and samples that were left out. Everything else is stored.
+func (l *BadLines) Respond(result *ingest.Result) Response {
 	if result.Rejected == 0 {
-		return Answer{Status: http.StatusNoContent}
+		return Response{Status: http.StatusNoContent}
 	}
 	text := result.Summary()
 	if len(l.shown) > 1 {

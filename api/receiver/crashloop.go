@@ -13,7 +13,7 @@ const (
 	crashLoopsMax = 128
 )
 
-// CrashLoops counts the panics that each write request has caused. A sender repeats a request with the answer 500 forever, and
+// CrashLoops counts the panics that each write request has caused. A sender repeats a request with the response 500 forever, and
 // its other requests wait. After some repetitions it is better to drop that one request.
 type CrashLoops struct {
 	mu     sync.Mutex

@@ -19,27 +19,27 @@ type Request interface {
 	// Parse adds the series of a decoded body to a batch. The body is valid until the batch is reset. An error refuses the whole
 	// request.
 	Parse(body []byte, b *batch.Batch) error
-	// Answer is the answer to a request that was stored, perhaps in part.
-	Answer(result *ingest.Result) Answer
-	// Refuse is the answer to a request that was refused as a whole, with an HTTP status from 400 on.
-	Refuse(status int, err error) Answer
+	// Respond is the response to a request that was stored, perhaps in part.
+	Respond(result *ingest.Result) Response
+	// Refuse is the response to a request that was refused as a whole, with an HTTP status from 400 on.
+	Refuse(status int, err error) Response
 }
 
-// Answer is an answer of a protocol. Header may be nil.
-type Answer struct {
+// Response is a response of a protocol. Header may be nil.
+type Response struct {
 	Status int
 	Type   string // content type; "" if there is no body
 	Body   []byte
 	Header map[string]string
 }
 
-// Text returns an answer in plain text.
-func Text(status int, text string) Answer {
-	return Answer{Status: status, Type: "text/plain; charset=utf-8", Body: []byte(text + "\n")}
+// Text returns a response in plain text.
+func Text(status int, text string) Response {
+	return Response{Status: status, Type: "text/plain; charset=utf-8", Body: []byte(text + "\n")}
 }
 
-// Write sends the answer.
-func (a *Answer) Write(w http.ResponseWriter) {
+// Write sends the response.
+func (a *Response) Write(w http.ResponseWriter) {
 	for name, value := range a.Header {
 		w.Header().Set(name, value)
 	}

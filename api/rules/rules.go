@@ -36,7 +36,7 @@ type Query struct {
 	Matchers [][]*labels.Matcher
 	// ExcludeAlerts leaves the active alerts out.
 	ExcludeAlerts bool
-	// GroupLimit is the largest number of groups; 0 is no limit. NextToken comes from the previous answer.
+	// GroupLimit is the largest number of groups; 0 means no limit. NextToken comes from the previous response.
 	GroupLimit int
 	NextToken  string
 }
@@ -189,7 +189,7 @@ func List(groups []*promrules.Group, q Query, m Manager) (Groups, error) {
 // selected reports whether a list has a name. An empty list has every name.
 func selected(list []string, name string) bool { return len(list) == 0 || slices.Contains(list, name) }
 
-// tokenOf is the token of an answer that begins with a group.
+// tokenOf is the token of a response that begins with a group.
 func tokenOf(g *promrules.Group) string {
 	sum := sha256.Sum256([]byte(promrules.GroupKey(g.File(), g.Name())))
 	return hex.EncodeToString(sum[:])

@@ -42,7 +42,7 @@ func groups(t *testing.T) (list []*promrules.Group) {
 	return list
 }
 
-// list returns file, group and number of rules of an answer.
+// list returns file, group and number of rules of a response.
 func list(t *testing.T, all []*promrules.Group, query string) (out []string, next string) {
 	form, err := url.ParseQuery(query)
 	require.NoError(t, err)

@@ -38,7 +38,8 @@ const (
 	inRemoteWrite = "prometheus.yml, below remote_write"
 	inVmagent     = "the command line of vmagent"
 	inFlags       = "the command line of tsdb serve"
-	inConfig      = "the file of --config.file, below limits"
+	inConfig      = "the file of --config.file"
+	inLimits      = "the file of --config.file, below limits"
 )
 
 // Fix explains a refusal, and names the configuration that fixes it.
@@ -49,7 +50,7 @@ type Fix struct {
 	Line, Where string
 }
 
-// FixOf returns the fix for a reason. The configuration of a sender of remote write is no fix for other protocols.
+// FixOf returns the fix for a reason. The configuration of a sender of remote write does not help other protocols.
 func FixOf(reason, protocol string) Fix {
 	f := fixOf(reason)
 	if f.Where != inRemoteWrite && f.Where != inVmagent ||
@@ -140,7 +141,7 @@ func labelFix(reason string) (f Fix, ok bool) {
 			inConfig}, true
 	case ingest.ReasonMetricSeriesLimit:
 		return Fix{"the metric has reached its limit of active series", "series_per_metric: [{pattern: the_metric, max: 0}]",
-			inConfig}, true
+			inLimits}, true
 	case ingest.ReasonSeriesMemory:
 		return Fix{"the memory of active series is used up", "--storage.head-total-bytes=8GB", inFlags}, true
 	}

@@ -85,7 +85,7 @@ type Outcome struct {
 	Deduplicated Counts
 	// NewestMs is the start of the minute of the newest sample, milliseconds since 1970; 0 if it is unknown.
 	NewestMs int64
-	// Status is the status of the answer.
+	// Status is the status of the response.
 	Status int
 	// Reason says why the whole request was refused; "" if it was not.
 	Reason string

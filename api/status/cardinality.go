@@ -79,7 +79,7 @@ type ValueCounts struct {
 	Counts
 }
 
-// Cardinality is the answer to /api/v1/status/cardinality.
+// Cardinality is the response to /api/v1/status/cardinality.
 type Cardinality struct {
 	Day    string `json:"day"`
 	Metric string `json:"metric,omitempty"`
@@ -186,7 +186,7 @@ func (h *Handler) Cardinality(r *http.Request) (any, error) {
 	if err != nil && (r.Context().Err() != nil || !errors.Is(err, context.DeadlineExceeded)) {
 		return nil, err
 	}
-	out := s.answer()
+	out := s.result()
 	out.Complete = err == nil
 	return out, nil
 }

@@ -95,11 +95,11 @@ func cardinality(t *testing.T, h *Handler, params string) (*Cardinality, error) 
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, "/?"+params, nil)
 	require.NoError(t, r.ParseForm())
-	answer, err := h.Cardinality(r)
+	response, err := h.Cardinality(r)
 	if err != nil {
 		return nil, err
 	}
-	return answer.(*Cardinality), nil
+	return response.(*Cardinality), nil
 }
 
 func TestCardinality(t *testing.T) {
@@ -142,7 +142,7 @@ func TestCardinality(t *testing.T) {
 	require.Equal(t, []ValueCounts{{"", Counts{Series: 3, Gone: 1, Rows: 72}}, {"x", Counts{Series: 2, New: 2, Rows: 3}}}, c.Values)
 }
 
-// TestCardinalityLimits: each limit cuts the answer and says so.
+// TestCardinalityLimits: each limit cuts the response and says so.
 func TestCardinalityLimits(t *testing.T) {
 	w := newWorld()
 	h := handlerOf(w, func(o *Options) { o.Limits.CardinalityValuesMax = 2 })

@@ -26,7 +26,7 @@ type Keys struct {
 	ParseTime     func(text string) (time.Time, error)
 }
 
-// EncodedKey is the answer to /api/v1/status/encode_key.
+// EncodedKey is the response to /api/v1/status/encode_key.
 type EncodedKey struct {
 	Series string `json:"series"`
 	TimeMs int64  `json:"timeMs"`

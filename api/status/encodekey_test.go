@@ -38,11 +38,11 @@ func encodeKey(t testing.TB, h *Handler, params url.Values) (EncodedKey, error) 
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, "/?"+params.Encode(), nil)
 	require.NoError(t, r.ParseForm())
-	answer, err := h.EncodeKey(r)
+	response, err := h.EncodeKey(r)
 	if err != nil {
 		return EncodedKey{}, err
 	}
-	return answer.(EncodedKey), nil
+	return response.(EncodedKey), nil
 }
 
 // requireParts demands that the parts make up the key.

@@ -42,9 +42,9 @@ type Options struct {
 	Limits Limits
 }
 
-// Limits bound the cost of a request. A zero field means the default beside it.
+// Limits bound the cost of a request. A zero field means its documented default.
 type Limits struct {
-	// CardinalityTimeMax is the time for counting series; 10 s. Then the answer has the counts so far.
+	// CardinalityTimeMax is the time for counting series; 10 s. Then the response has the counts so far.
 	CardinalityTimeMax time.Duration
 	// CardinalityMetricsMax is the number of metrics that one request counts; 100,000.
 	CardinalityMetricsMax int
@@ -67,7 +67,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Handler answers requests. The form of each request is parsed. Answers are documents for encoding/json; nil means an answer
+// Handler answers requests. The form of each request is parsed. Responses are documents for encoding/json; nil means a response
 // without a body.
 type Handler struct{ opts Options }
 

@@ -10,7 +10,7 @@ import (
 	"halite/query/topqueries"
 )
 
-// TopQueries is the answer to /api/v1/status/top_queries.
+// TopQueries is the response to /api/v1/status/top_queries.
 type TopQueries struct {
 	By      topqueries.By      `json:"by"`
 	Queries []topqueries.Query `json:"queries"`
@@ -34,7 +34,7 @@ func (h *Handler) TopQueries(r *http.Request) (any, error) {
 	return out, nil
 }
 
-// Rule is the answer to an added query rule.
+// Rule is the response to an added query rule.
 type Rule struct {
 	ID string `json:"id"`
 }

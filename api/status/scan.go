@@ -202,7 +202,7 @@ func commonOf(a, b []string) (n int) {
 	return n
 }
 
-// measure sets the sizes of the metrics that the answer shows.
+// measure sets the sizes of the metrics that the response shows.
 func (s *scan) measure(ctx context.Context) error {
 	bytesOf := s.handler.opts.Index.MetricBytes
 	s.all = s.ranked()
@@ -219,7 +219,7 @@ func (s *scan) measure(ctx context.Context) error {
 	return nil
 }
 
-// ranked returns the metrics that the answer shows. Those that were too large to count come first.
+// ranked returns the metrics that the response shows. Those that were too large to count come first.
 func (s *scan) ranked() []MetricCounts {
 	order := func(a, b MetricCounts) int {
 		if a.TooLarge != b.TooLarge {
@@ -231,8 +231,8 @@ func (s *scan) ranked() []MetricCounts {
 	return s.all[:min(s.limit, len(s.all))]
 }
 
-// answer returns the counts so far.
-func (s *scan) answer() *Cardinality {
+// result returns the counts so far.
+func (s *scan) result() *Cardinality {
 	s.out.Metrics = append([]MetricCounts{}, s.ranked()...)
 	s.out.Values = []ValueCounts{}
 	for value, c := range s.values {

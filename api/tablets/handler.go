@@ -45,8 +45,8 @@ type Options struct {
 // SeriesMaxDefault is the default of Options.SeriesMax.
 const SeriesMaxDefault = 50
 
-// Answer is the answer. Keys are text.
-type Answer struct {
+// Response is the response. Keys are text.
+type Response struct {
 	// StartMs and EndMs bound load and history, milliseconds since 1970.
 	StartMs int64 `json:"startMs"`
 	EndMs   int64 `json:"endMs"`
@@ -94,7 +94,7 @@ type Tablet struct {
 	RowsRead     uint64 `json:"rowsRead"`
 	BytesWritten uint64 `json:"bytesWritten"`
 	BytesRead    uint64 `json:"bytesRead"`
-	// Load is the load within the time of the answer, of table data only.
+	// Load is the load within the time of the response, of table data only.
 	Load *Load `json:"load,omitempty"`
 	// Series is the load in each column, of the tablets with the most load.
 	Series *Series `json:"series,omitempty"`
@@ -140,9 +140,9 @@ func New(o Options) *Handler {
 	return &Handler{o}
 }
 
-// Answer answers a request with the parameters start and end. The form of the request is parsed. The error wraps
+// Respond answers a request with the parameters start and end. The form of the request is parsed. The error wraps
 // keyviz.ErrBadRequest if the parameters are invalid.
-func (h *Handler) Answer(r *http.Request) (any, error) {
+func (h *Handler) Respond(r *http.Request) (any, error) {
 	a, err := h.times(r)
 	if err != nil {
 		return nil, err
@@ -161,8 +161,8 @@ func (h *Handler) Answer(r *http.Request) (any, error) {
 	return a, nil
 }
 
-// addHotTablets adds the report of the service. Its failure leaves the rest of the answer useful.
-func (h *Handler) addHotTablets(ctx context.Context, a *Answer) {
+// addHotTablets adds the report of the service. Its failure leaves the rest of the response useful.
+func (h *Handler) addHotTablets(ctx context.Context, a *Response) {
 	if h.opts.HotTablets == nil {
 		return
 	}
@@ -179,10 +179,10 @@ func (h *Handler) addHotTablets(ctx context.Context, a *Answer) {
 	}
 }
 
-// times returns an answer with the times of a request.
-func (h *Handler) times(r *http.Request) (*Answer, error) {
+// times returns a response with the times of a request.
+func (h *Handler) times(r *http.Request) (*Response, error) {
 	end := h.opts.Now().Add(time.Millisecond)
-	a := &Answer{EndMs: end.UnixMilli(), TimesMs: []int64{}, Tables: []Table{}, Events: []Event{}}
+	a := &Response{EndMs: end.UnixMilli(), TimesMs: []int64{}, Tables: []Table{}, Events: []Event{}}
 	parse := func(name string, into *int64) error {
 		text := r.FormValue(name)
 		if text == "" {
@@ -211,7 +211,7 @@ func (h *Handler) times(r *http.Request) (*Answer, error) {
 	return a, nil
 }
 
-func (h *Handler) addTables(ctx context.Context, a *Answer) error {
+func (h *Handler) addTables(ctx context.Context, a *Response) error {
 	if h.opts.Source == nil {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (h *Handler) addTables(ctx context.Context, a *Answer) error {
 }
 
 // addLoad adds the load of the tablets.
-func (h *Handler) addLoad(ctx context.Context, a *Answer, tablets []storage.Tablet, list []Tablet) error {
+func (h *Handler) addLoad(ctx context.Context, a *Response, tablets []storage.Tablet, list []Tablet) error {
 	if h.opts.Keyviz == nil || len(tablets) == 0 {
 		return nil
 	}

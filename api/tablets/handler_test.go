@@ -45,7 +45,7 @@ func (dividedTable) Tablets(context.Context) (out []storage.Tablet, err error) {
 }
 
 // sum adds up the loads of table data. Other tables have none.
-func sum(t *testing.T, a *Answer) (rows, written float64) {
+func sum(t *testing.T, a *Response) (rows, written float64) {
 	for _, table := range a.Tables {
 		for _, tablet := range table.Tablets {
 			if table.Name != storage.TableData {
@@ -122,9 +122,9 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// TestAnswer: the loads of the tablets add up to the counts of the heat map, within the time of the request. The events of that
+// TestResponse: the loads of the tablets add up to the counts of the heat map, within the time of the request. The events of that
 // time come with their reasons.
-func TestAnswer(t *testing.T) {
+func TestResponse(t *testing.T) {
 	rig := newRig(t)
 	h, collector, events, data := rig.handler, rig.collector, rig.events, rig.data
 	began := rig.now
@@ -144,14 +144,14 @@ func TestAnswer(t *testing.T) {
 		collector.Tick(t.Context())
 		rig.now = rig.now.Add(time.Minute)
 	}
-	ask := func(query string) *Answer {
+	get := func(query string) *Response {
 		r := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
 		require.NoError(t, r.ParseForm())
-		a, err := h.Answer(r)
+		a, err := h.Respond(r)
 		require.NoError(t, err)
-		return a.(*Answer)
+		return a.(*Response)
 	}
-	a := ask("")
+	a := get("")
 	rows, written := sum(t, a)
 	require.InDelta(t, 5*40, rows, 1e-6)
 	m, err := collector.Map(t.Context(), keyviz.Request{Metric: heat.WriteBytes})
@@ -175,7 +175,7 @@ func TestAnswer(t *testing.T) {
 	require.Len(t, a.Events, 5)
 	require.Equal(t, Event{began.UnixMilli(), "split", "data", "a", "large"}, a.Events[0])
 	// The last minutes have ranges at the keys, so each tablet has its own load.
-	a = ask("start=" + strconv.FormatInt(began.Unix()+120, 10) + "&end=" + strconv.FormatInt(began.Unix()+180, 10))
+	a = get("start=" + strconv.FormatInt(began.Unix()+120, 10) + "&end=" + strconv.FormatInt(began.Unix()+180, 10))
 	require.Len(t, a.Events, 1)
 	require.Equal(t, "c", a.Events[0].Key)
 	rows, _ = sum(t, a)
@@ -185,24 +185,24 @@ func TestAnswer(t *testing.T) {
 	for _, query := range []string{"start=x", "end=0", "start=1763000000&end=1762000000"} {
 		r := httptest.NewRequest(http.MethodGet, "/?"+query, nil)
 		require.NoError(t, r.ParseForm())
-		_, err := h.Answer(r)
+		_, err := h.Respond(r)
 		require.True(t, errors.Is(err, keyviz.ErrBadRequest), "%s: %v", query, err)
 	}
 }
 
-// TestHotTablets: the answer has the hot tablets of its time, or the reason why there are none. It lacks them if the engine
+// TestHotTablets: the response has the hot tablets of its time, or the reason why there are none. It lacks them if the engine
 // reports none.
 func TestHotTablets(t *testing.T) {
 	rig := newRig(t)
-	ask := func() *Answer {
+	get := func() *Response {
 		r := httptest.NewRequest(http.MethodGet, "/?end=1763000000&start=1762990000", nil)
 		require.NoError(t, r.ParseForm())
-		a, err := rig.handler.Answer(r)
+		a, err := rig.handler.Respond(r)
 		require.NoError(t, err)
-		require.NotEmpty(t, a.(*Answer).Tables)
-		return a.(*Answer)
+		require.NotEmpty(t, a.(*Response).Tables)
+		return a.(*Response)
 	}
-	require.Nil(t, ask().HotTablets)
+	require.Nil(t, get().HotTablets)
 	var failure error
 	rig.handler.opts.HotTablets = func(_ context.Context, fromMs, toMs int64) ([]storage.HotTablet, error) {
 		require.Equal(t, []int64{1_762_990_000_000, 1_763_000_000_000}, []int64{fromMs, toMs})
@@ -214,7 +214,7 @@ func TestHotTablets(t *testing.T) {
 	}
 	require.Equal(t, &HotTablets{Tablets: []HotTablet{{
 		Table: "data", StartKey: "a", EndKey: "b", StartMs: 1_762_990_000_000, EndMs: 1_762_990_060_000, CPUPercent: 71.5,
-	}}}, ask().HotTablets)
+	}}}, get().HotTablets)
 	failure = errors.New("the account lacks a role")
-	require.Equal(t, &HotTablets{Tablets: []HotTablet{}, Error: "the account lacks a role"}, ask().HotTablets)
+	require.Equal(t, &HotTablets{Tablets: []HotTablet{}, Error: "the account lacks a role"}, get().HotTablets)
 }

@@ -58,7 +58,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Admin looks after tenants. Its methods may be called concurrently.
+// Admin manages tenants. Its methods may be called concurrently.
 type Admin struct {
 	opts   Options
 	jobs   periodic.Jobs

@@ -1,7 +1,6 @@
 package main_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,34 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/snappy"
-	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 )
 
 // readSeries returns the series that remote read finds for a metric, as text, sorted.
 func (s *tenantServer) readSeries(who, metric string) (series []string) {
 	s.t.Helper()
-	req := prompb.ReadRequest{Queries: []*prompb.Query{{
-		EndTimestampMs: time.Now().Add(time.Hour).UnixMilli(), Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: metric}},
-	}}}
-	body, err := req.Marshal()
-	require.NoError(s.t, err)
-	r, err := http.NewRequest(http.MethodPost, s.url+"/api/v1/read", bytes.NewReader(snappy.Encode(nil, body)))
-	require.NoError(s.t, err)
-	r.Header.Set("Authorization", "Bearer "+who)
-	r.Header.Set("Content-Type", "application/x-protobuf")
-	resp, err := http.DefaultClient.Do(r)
-	require.NoError(s.t, err)
-	defer resp.Body.Close()
-	packed, err := io.ReadAll(resp.Body)
-	require.NoError(s.t, err)
-	require.Equal(s.t, http.StatusOK, resp.StatusCode, "%s", packed)
-	raw, err := snappy.Decode(nil, packed)
-	require.NoError(s.t, err)
-	var answer prompb.ReadResponse
-	require.NoError(s.t, answer.Unmarshal(raw))
-	for _, found := range answer.Results[0].Timeseries {
+	for _, found := range s.remoteRead(who, metric) {
 		var text strings.Builder
 		for _, l := range found.Labels {
 			fmt.Fprintf(&text, "%s=%s ", l.Name, l.Value)
@@ -91,8 +69,8 @@ func TestAliasesOfTenant(t *testing.T) {
 		require.Equal(t, 3, strings.Count(federated, "renamed{"), federated)
 		require.Contains(t, federated, `index="2"`)
 		require.NotContains(t, federated, "m{")
-		answer := get("acme", "/api/query?start=1h-ago&m="+url.QueryEscape("none:"+name+"{index=1}"))
-		require.Contains(t, answer, fmt.Sprintf(`"tags":{"acme":"x","index":"1"},"aggregateTags":[],"dps":{"%d":111}`, now.Unix()))
+		response := get("acme", "/api/query?start=1h-ago&m="+url.QueryEscape("none:"+name+"{index=1}"))
+		require.Contains(t, response, fmt.Sprintf(`"tags":{"acme":"x","index":"1"},"aggregateTags":[],"dps":{"%d":111}`, now.Unix()))
 	}
 	require.Contains(t, get("acme", "/api/v1/admin/aliases"), `"new":"renamed"`)
 	require.Contains(t, get("acme", "/api/suggest?type=metrics"), `["renamed"]`)
@@ -165,7 +143,7 @@ func (s aliasedStore) left(host string) (out []string) {
 	s.t.Helper()
 	s.alias(http.MethodDelete)
 	for _, metric := range []string{"scan_old", "scan_new"} {
-		for _, sample := range s.remoteRead(metric)["__name__="+metric+",host="+host] {
+		for _, sample := range s.remoteSamples(metric)["__name__="+metric+",host="+host] {
 			out = append(out, fmt.Sprint(sample.Value))
 		}
 	}

@@ -10,13 +10,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAPIReference runs the examples of docs/reference/api.md. Each answer has the fields that the page shows, with values of
+// TestAPIReference runs the examples of docs/reference/api.md. Each response has the fields that the page shows, with values of
 // the same types.
 func TestAPIReference(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, t.TempDir(), "--web.enable-admin-api", "--web.enable-lifecycle")
 	text := documents(t)["docs/reference/api.md"]
-	var answer []byte
+	var response []byte
 	compared := 0
 	for _, block := range regexp.MustCompile("(?s)```(sh|json)\n(.*?)```").FindAllStringSubmatch(text, -1) {
 		if block[1] == "sh" {
@@ -24,12 +24,12 @@ func TestAPIReference(t *testing.T) {
 			script = strings.ReplaceAll(script, "curl ", "curl --silent --show-error --fail-with-body ")
 			out, err := exec.Command("sh", "-ec", script).Output()
 			require.NoError(t, err, "%s\n%s", block[2], out)
-			answer = out
+			response = out
 			continue
 		}
 		var shown, got any
 		require.NoError(t, json.Unmarshal([]byte(block[2]), &shown), block[2])
-		require.NoError(t, json.Unmarshal(answer, &got), "%s", answer)
+		require.NoError(t, json.Unmarshal(response, &got), "%s", response)
 		requireShape(t, "answer", shown, got)
 		compared++
 	}

@@ -168,7 +168,7 @@ func bcryptOf(t testing.TB, password string) string {
 }
 
 // TestLogIn runs a server with TLS, a user and tokens. It checks the rights of each, commands that log in, and that no
-// answer holds a secret.
+// response holds a secret.
 func TestLogIn(t *testing.T) {
 	t.Parallel()
 	a := newAuthority(t)
@@ -284,8 +284,8 @@ func TestExchangeUnderLoad(t *testing.T) {
 	a := newAuthority(t)
 	s := startSecure(t, a, "", "tokens:\n"+token("one", "scopes: [write]")+token("reader", "scopes: [read]"))
 	s.await(a.client(""))
-	var secret atomic.Value
-	secret.Store("one")
+	secret := "one"
+	var exchange sync.RWMutex // senders read the secret and hold the lock until the request ends
 	var sent, failed atomic.Int64
 	var senders sync.WaitGroup
 	var ended atomic.Bool
@@ -293,16 +293,15 @@ func TestExchangeUnderLoad(t *testing.T) {
 		c := a.client("")
 		c.Transport.(*http.Transport).DisableKeepAlives = i%2 == 0
 		senders.Go(func() {
-			for k := int64(0); ; k++ {
-				if ended.Load() {
-					return
-				}
+			for k := int64(0); !ended.Load(); k++ {
 				body := encodeWrite([]point{{"exchanged", fmt.Sprint(i), time.Now().UnixMilli(), float64(k)}})
 				req, _ := http.NewRequest(http.MethodPost, s.url+"/api/v1/write", bytes.NewReader(body))
 				req.Header.Set("Content-Type", "application/x-protobuf")
 				req.Header.Set("Content-Encoding", "snappy")
-				req.Header.Set("Authorization", "Bearer "+secret.Load().(string))
+				exchange.RLock()
+				req.Header.Set("Authorization", "Bearer "+secret)
 				resp, err := c.Do(req)
+				exchange.RUnlock()
 				if err != nil {
 					failed.Add(1)
 					t.Log(err)
@@ -332,10 +331,11 @@ func TestExchangeUnderLoad(t *testing.T) {
 	s.put("access.yml", "tokens:\n"+token("one", "scopes: [write]")+token("two", "scopes: [write]")+reader)
 	require.NoError(t, s.cmd.Process.Signal(syscall.SIGHUP))
 	require.Eventually(t, works("two", 204), time.Minute, 20*time.Millisecond)
-	secret.Store("two")
+	exchange.Lock() // no request has the previous token any more
+	secret = "two"
+	exchange.Unlock()
 	a.sign("server", &x509.Certificate{}) // certificate and key do not fit for a moment
 	require.Eventually(t, func() bool { return serial() != before }, time.Minute, 50*time.Millisecond, "found without a signal")
-	time.Sleep(200 * time.Millisecond) // requests with the previous token end
 	s.put("access.yml", "tokens:\n"+token("two", "scopes: [write]")+reader)
 	require.Eventually(t, works("one", 401), time.Minute, 20*time.Millisecond)
 	s.put("access.yml", "tokens: [")
@@ -416,8 +416,8 @@ func TestExposedServer(t *testing.T) {
 
 	s := startServerAt(t, t.TempDir(), "0.0.0.0:"+port, "--web.insecure", "--no-web.self-scrape")
 	require.Contains(t, s.log.String(), "(--web.insecure)")
-	status, answer := s.get("/api/v1/query", url.Values{"query": {"1"}})
-	require.Equal(t, http.StatusOK, status, answer.Error)
+	status, response := s.get("/api/v1/query", url.Values{"query": {"1"}})
+	require.Equal(t, http.StatusOK, status, response.Error)
 	require.NoError(t, s.end(syscall.SIGTERM))
 
 	out, err = command(t, "token", "create", "--name=a", "--scope=read").Output()

@@ -222,15 +222,15 @@ func TestEnginesAnswerAlike(t *testing.T) {
 	for _, query := range []string{"alike", "sum(rate(alike[5m]))", `max by (instance) (alike{instance=~"host-1.*"})`,
 		"alike - on (instance) other", "count_over_time(alike[20m])", "quantile_over_time(0.9, other[10m:1m])", "topk(3, alike)",
 		`alike{instance="host-3"} offset 1h`, "absent(nothing)", "sum(alike) / count(other)"} {
-		var answers []string
+		var responses []string
 		for _, s := range servers {
 			code, a := s.get("/api/v1/query_range", url.Values{"query": {query}, "step": {"47"},
 				"start": {fmt.Sprint(now.Add(-3 * time.Hour).Unix())}, "end": {fmt.Sprint(now.Unix())}})
 			require.Equal(t, http.StatusOK, code, a.Error)
-			answers = append(answers, string(a.Data))
+			responses = append(responses, string(a.Data))
 		}
-		require.Contains(t, answers[0], `"values"`, query)
-		require.Equal(t, answers[0], answers[1], query)
+		require.Contains(t, responses[0], `"values"`, query)
+		require.Equal(t, responses[0], responses[1], query)
 	}
 }
 

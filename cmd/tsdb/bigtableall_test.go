@@ -39,7 +39,7 @@ func TestBigtableRollups(t *testing.T) {
 	s := startServer(t, dir, onBigtable("--web.enable-admin-api")...)
 	s.write(first)
 	s.flush()
-	require.NotContains(t, s.metrics(), "tsdb_rollup_", "nobody has asked for rollups")
+	require.NotContains(t, s.metrics(), "tsdb_rollup_", "rollups are off")
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 
 	s = startServer(t, dir, onBigtable("--storage.rollups", "--storage.retention.hours=500d")...)

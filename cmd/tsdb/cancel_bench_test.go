@@ -29,18 +29,18 @@ func BenchmarkDisconnect(b *testing.B) {
 		`heavy_total`,
 	} {
 		b.Run(text, func(b *testing.B) {
-			ask := s.url + "/api/v1/query_range?" + url.Values{
+			target := s.url + "/api/v1/query_range?" + url.Values{
 				"query": {text}, "start": {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)},
 				"step": {"3"}, "nocache": {"1"},
 			}.Encode()
 			began := time.Now()
-			require.NoError(b, queryAndRead(b.Context(), ask))
+			require.NoError(b, queryAndRead(b.Context(), target))
 			whole := time.Since(began)
 			var longest time.Duration
 			for b.Loop() {
 				for range breaks {
 					ctx, goAway := context.WithTimeout(b.Context(), rand.N(whole))
-					err := queryAndRead(ctx, ask)
+					err := queryAndRead(ctx, target)
 					goAway()
 					if err != nil {
 						longest = max(longest, s.untilIdle(b))
@@ -53,8 +53,8 @@ func BenchmarkDisconnect(b *testing.B) {
 	}
 }
 
-func queryAndRead(ctx context.Context, ask string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, ask, nil)
+func queryAndRead(ctx context.Context, target string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/model"
 
+	"halite/api"
 	"halite/api/senders"
 	"halite/cmd/tsdb/internal/opentsdb"
 	"halite/cmd/tsdb/internal/program"
@@ -32,6 +33,7 @@ type serveConfig struct {
 	engine             string
 	storagePath        string
 	retentionRaw       model.Duration
+	clockJump          model.Duration
 	histogramRetention model.Duration
 	rollups            rollupConfig
 	configFile         string
@@ -69,6 +71,7 @@ type serveConfig struct {
 	decodedHistMax     int64
 	exemplarsMax       int
 	symbolsMax         int
+	badLinesMax        int
 	relabelledMax      int
 	sendersMax         int
 	seriesMax          int
@@ -164,6 +167,8 @@ func addServeFlags(cmd *kingpin.CmdClause) *serveConfig {
 func (c *serveConfig) addIngestFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("ingest.max-body-bytes", "Maximum size of a request body, both compressed and decoded.").Default("32MiB").
 		SetValue(program.Bytes(&c.bodyBytesMax))
+	cmd.Flag("ingest.max-bad-lines", "Number of malformed lines after which an import of JSON lines or CSV ends with 400, unless "+
+		"more samples are valid.").Default(fmt.Sprint(api.DefaultBadLinesMax)).IntVar(&c.badLinesMax)
 	cmd.Flag("ingest.max-labels", "Maximum number of labels of a series.").Default("512").IntVar(&c.labelsMax)
 	cmd.Flag("ingest.max-label-name-bytes", "Maximum length of a label name in bytes, up to 1024.").Default("1024").
 		Int64Var(&c.labelNameMax)
@@ -205,7 +210,7 @@ func (c *serveConfig) addQueryFlags(cmd *kingpin.CmdClause) {
 		IntVar(&c.querySamplesMax)
 	cmd.Flag("query.max-bytes", "Maximum memory of the samples of a query. 0 means a fifth of the memory limit of the heap, "+
 		"from 64MB to 2GB.").Default("0").SetValue(program.Bytes(&c.queryBytesMax))
-	cmd.Flag("query.max-total-bytes", "Maximum memory of all queries together, until the last byte of each answer is written. "+
+	cmd.Flag("query.max-total-bytes", "Maximum memory of all queries together, until the last byte of each response is written. "+
 		"An eighth of it is for queries below 1 MiB. 0 means two fifths of the memory limit of the heap, and at least five "+
 		"quarters of --query.max-bytes.").Default("0").SetValue(program.Bytes(&c.queryTotalBytesMax))
 	cmd.Flag("query.max-engine-samples", "Maximum number of samples in Prometheus's engine, which evaluates what the columnar "+
@@ -272,6 +277,7 @@ func (c *serveConfig) Validate() error {
 		"storage.index-bytes": c.indexBytes, "storage.head-bytes": c.headBytesMax,
 		"storage.wal-bytes": c.walBytesMax, "storage.tablet-bytes": c.tabletBytes, "storage.tablet-rows": c.tabletRows,
 		"ingest.max-body-bytes": c.bodyBytesMax, "ingest.max-labels": int64(c.labelsMax),
+		"ingest.max-bad-lines":        int64(c.badLinesMax),
 		"ingest.max-label-name-bytes": c.labelNameMax, "ingest.max-label-value-bytes": c.labelValueMax,
 		"ingest.max-metric-name-bytes": c.metricNameMax, "ingest.max-label-set-bytes": c.labelSetMax,
 		"ingest.max-exemplars": int64(c.exemplarsMax), "ingest.max-symbols": int64(c.symbolsMax),
@@ -304,6 +310,9 @@ func (c *serveConfig) Validate() error {
 	if r := time.Duration(c.retentionRaw); r != 0 && r < 24*time.Hour {
 		faults = append(faults, fmt.Errorf("--storage.retention.raw is %s; it must be 0, or at least 1d, the span of a partition",
 			c.retentionRaw))
+	}
+	if jump := time.Duration(c.clockJump); jump != 0 && jump < time.Hour {
+		faults = append(faults, fmt.Errorf("--storage.retention.clock-jump is %s; it must be 0, or at least 1h", c.clockJump))
 	}
 	if err := errors.Join(c.rollups.Validate(time.Duration(c.retentionRaw)), c.alerts.Validate()); err != nil {
 		faults = append(faults, err)
@@ -389,7 +398,21 @@ func durationText(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// flagValues lists every flag of cmd with its value in force, for /api/v1/status/flags.
+// shownFlags are the flags for /api/v1/status/flags. Tools that check rules, such as pint, read the retention under Prometheus's
+// name. Without it they assume 15 days, and warn of longer windows.
+func (c *serveConfig) shownFlags() map[string]string {
+	flags, retention := c.flagValues(), c.retentionRaw
+	if retention == 0 {
+		retention = foreverAtPrometheus
+	}
+	flags["storage.tsdb.retention.time"] = retention.String()
+	return flags
+}
+
+// foreverAtPrometheus stands for a retention without end, because Prometheus has none.
+const foreverAtPrometheus = model.Duration(100 * 365 * 24 * time.Hour)
+
+// flagValues lists every flag of cmd with its value in force.
 func flagValues(cmd *kingpin.CmdClause) map[string]string {
 	values := make(map[string]string)
 	for _, f := range cmd.Model().Flags {

@@ -86,7 +86,7 @@ func TestDamagedDay(t *testing.T) {
 	}
 	require.Error(t, s.end(syscall.SIGKILL), s.log)
 	_, whole := verifyStore(t, dir)
-	require.True(t, whole, "samples that are in the log only are no damage")
+	require.True(t, whole, "samples that only the log has are not damage")
 	s = startServer(t, dir, flags...)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 	r, whole := verifyStore(t, dir)

@@ -67,6 +67,7 @@ type database struct {
 	reader      *read.Reader
 	rowCache    *rowcache.Cache
 	retention   *keyschema.Retention
+	clock       *retention.Clock // by which old data is dropped
 	// changingSamples runs a change of what reads return for a range of times, between two new versions of its caches.
 	changingSamples func(fromMs, toMs int64, change func() error) error
 	sweeper         *retention.Sweeper

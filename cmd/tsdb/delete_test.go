@@ -73,7 +73,7 @@ func TestDeleteList(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
-// deleteAndKill deletes samples in memory, in tables and in cached results. It kills the server right after the answer,
+// deleteAndKill deletes samples in memory, in tables and in cached results. It kills the server right after the response,
 // and checks again after each kind of end.
 func deleteAndKill(t *testing.T, flags []string) {
 	dir := t.TempDir()

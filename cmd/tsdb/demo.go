@@ -86,7 +86,7 @@ func (c *demoConfig) Validate() error {
 }
 
 // runDemo starts a server, fills it with the samples of a simulated fleet and keeps writing.
-func runDemo(c *demoConfig, out io.Writer) (err error) {
+func runDemo(ctx context.Context, c *demoConfig, out io.Writer) (err error) {
 	if err := c.Validate(); err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func runDemo(c *demoConfig, out io.Writer) (err error) {
 		}
 		return d.run(ctx, url, out, log)
 	}
-	return serveUntilSignal(c.serve)
+	return runServer(ctx, c.serve)
 }
 
 // demo writes the samples of the fleet.

@@ -35,7 +35,7 @@ func startDemo(t *testing.T, flags ...string) *server {
 			return false
 		}
 		defer resp.Body.Close()
-		var a apiAnswer
+		var a apiResponse
 		return json.NewDecoder(resp.Body).Decode(&a) == nil && strings.Contains(string(a.Data), fmt.Sprintf(`"%d"`, demoTestHosts))
 	}, 5*time.Minute, 100*time.Millisecond, "%s", s.log) // the race detector makes it slow
 	return s

@@ -30,7 +30,7 @@ func (c *serveConfig) ingestLimits() ingest.Limits {
 }
 
 // sharedCPUs is the number of CPUs that a tenant uses while others are active; 0 is the default. With Bigtable, requests
-// wait for the network rather than for CPUs, so the default is no bound.
+// wait for the network rather than for CPUs, so there is no bound by default.
 func (c *serveConfig) sharedCPUs() int {
 	if c.web.tenants.sharedCPUs == 0 && c.engine == tables.EngineBigtable {
 		return sharedUnbounded

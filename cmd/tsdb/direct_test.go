@@ -280,7 +280,7 @@ func TestDirectFaults(t *testing.T) {
 			failed++
 			continue
 		}
-		require.Contains(t, string(a.Data), fmt.Sprintf(`"%d"`, len(settled)), "a short answer")
+		require.Contains(t, string(a.Data), fmt.Sprintf(`"%d"`, len(settled)), "a short response")
 	}
 	f.on.Store(false)
 	t.Logf("%d samples sent, %d acknowledged, %d writes refused, %d queries failed; faults %v", len(sent), len(acked), refused,

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestDirectDelete: samples that one of two servers deletes disappear from the other's answers at the same moment.
+// TestDirectDelete: samples that one of two servers deletes disappear from the other's responses at the same moment.
 // Later writes at the same times stay. A killed server brings no deleted sample back. Cleaning frees rows and loses no
 // sample.
 func TestDirectDelete(t *testing.T) {

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -22,15 +23,15 @@ func (s *server) metric(name string) float64 {
 		return -1
 	}
 	defer resp.Body.Close()
-	text := new(strings.Builder)
-	if err := resp.Write(text); err != nil {
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
 		return -1
 	}
-	found := regexp.MustCompile(`(?m)^` + name + ` (\S+?)\s*$`).FindStringSubmatch(text.String())
+	found := regexp.MustCompile(`(?m)^` + name + ` (\S+?)\s*$`).FindSubmatch(text)
 	if found == nil {
 		return -1
 	}
-	value, err := strconv.ParseFloat(found[1], 64)
+	value, err := strconv.ParseFloat(string(found[1]), 64)
 	if err != nil {
 		return -1
 	}
@@ -103,7 +104,7 @@ func (k *killed) killDuring(round, victim int, counter string, work func(other *
 	k.pair[victim] = startServer(k.t, nowhere(k.t), k.flags...)
 }
 
-// check demands that a server has all acknowledged samples and no deleted one, and that rollups give the same answers.
+// check demands that a server has all acknowledged samples and no deleted one, and that rollups give the same responses.
 func (k *killed) check(s *server) {
 	k.t.Helper()
 	requirePoints(k.t, s, "rolled", k.end, k.want)

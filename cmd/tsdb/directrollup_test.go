@@ -16,19 +16,19 @@ import (
 // that both results are equal.
 func (s *server) day(t *testing.T, end time.Time) string {
 	t.Helper()
-	var answers [2]string
+	var responses [2]string
 	for n, use := range []string{"auto", "raw"} {
 		const query = `sum by (instance) (count_over_time(rolled[1d]) + last_over_time(rolled[1d]))`
 		code, a := s.get("/api/v1/query", url.Values{"query": {query}, "time": {fmt.Sprint(end.Unix())}, "tiers": {use}})
 		require.Equal(t, http.StatusOK, code, a.Error)
-		answers[n] = string(a.Data)
+		responses[n] = string(a.Data)
 	}
-	require.Equal(t, answers[1], answers[0], "rollups and samples")
-	return answers[0]
+	require.Equal(t, responses[1], responses[0], "rollups and samples")
+	return responses[0]
 }
 
 // TestDirectRollups: one of two servers computes rollups. Each sees late samples and deletions on the other at once,
-// also in answers from rollups. When the first one is killed, the other one computes.
+// also in responses from rollups. When the first one is killed, the other one computes.
 func TestDirectRollups(t *testing.T) {
 	t.Parallel()
 	startEmulator(t)

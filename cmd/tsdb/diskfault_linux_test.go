@@ -23,7 +23,7 @@ import (
 	"halite/storage/pebble"
 )
 
-// limit sets the soft limit of a resource of the running server and returns the former limits.
+// limit sets the soft limit of a resource of the running server and returns the previous limits.
 func (s *server) limit(resource int, soft uint64) syscall.Rlimit {
 	s.t.Helper()
 	var old syscall.Rlimit
@@ -37,7 +37,7 @@ func (s *server) limit(resource int, soft uint64) syscall.Rlimit {
 	return old
 }
 
-// page gets a page as text. It reads the whole answer, so that the next request needs no new connection.
+// page gets a page as text. It reads the whole response, so that the next request needs no new connection.
 func (s *server) page(path string) (int, string) {
 	s.t.Helper()
 	resp, err := http.Get(s.url + path)
@@ -48,7 +48,7 @@ func (s *server) page(path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// tryWrite writes points and reports whether they were acknowledged. The only other answer is 503 with Retry-After.
+// tryWrite writes points and reports whether they were acknowledged. The only other response is 503 with Retry-After.
 func (s *server) tryWrite(points []point) bool {
 	s.t.Helper()
 	status, text, header := s.post("/api/v1/write", encodeWrite(points))

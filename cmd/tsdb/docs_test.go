@@ -42,13 +42,13 @@ var notRun = []struct{ file, begins, reason string }{
 	{"README.md", "go run ./cmd/tsdb graph", "builds; docs/first-steps.md has the command"},
 	{"README.md", "go run ./cmd/tsdb serve", "builds, and serves without end"},
 	{"README.md", "go test -timeout", "is all tests"},
-	{"docs/first-steps.md", "tsdb demo", "serves without end; this test runs it beside the others"},
+	{"docs/first-steps.md", "tsdb demo", "serves without end; this test runs it during the others"},
 	{"docs/first-steps.md", "tsdb serve", "serves without end; this test runs it first"},
 	{"docs/benchmarks.md", "", "takes minutes, and needs other databases"},
 	{"docs/loadtest.md", "", "takes minutes, or needs other databases; TestLoadtestCompare"},
 	{"docs/bigtable.md", "", "needs Bigtable, or serves without end; TestBigtableStatus"},
-	{"docs/ingest.md", "", "TestIngestDocs runs them and checks the answers"},
-	{"docs/reference/api.md", "", "TestAPIReference runs them and checks the answers"},
+	{"docs/ingest.md", "", "TestIngestDocs runs them and checks the responses"},
+	{"docs/reference/api.md", "", "TestAPIReference runs them and checks the responses"},
 	{"docs/operations.md", "go test", "is a test itself"},
 	{"docs/operations.md", "$ tsdb verify", "shows a damaged store; TestDamagedDay"},
 	{"docs/opentsdb.md", "tsdb serve", "serves without end; TestOpenTSDBProtocols"},
@@ -70,10 +70,10 @@ func TestDocsCommands(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	stopped := startServer(t, filepath.Join(dir, "data"))
-	answer, err := http.Post(stopped.url+"/api/v1/import/prometheus", "text/plain", strings.NewReader("up{job=\"docs\"} 1\n"))
+	response, err := http.Post(stopped.url+"/api/v1/import/prometheus", "text/plain", strings.NewReader("up{job=\"docs\"} 1\n"))
 	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Equal(t, http.StatusNoContent, answer.StatusCode)
+	require.NoError(t, response.Body.Close())
+	require.Equal(t, http.StatusNoContent, response.StatusCode)
 	require.NoError(t, stopped.end(syscall.SIGTERM))
 	url := demoServer(t)
 	shim := filepath.Join(dir, "bin")
@@ -170,12 +170,12 @@ func filled(url string, log *logBuffer) bool {
 	if !strings.Contains(log.String(), "demo filled") {
 		return false
 	}
-	answer, err := http.Get(url + "/api/v1/query?query=count_over_time(tsdb_ingest_samples_total%5B1m%5D+offset+5s)+%3E+2")
+	response, err := http.Get(url + "/api/v1/query?query=count_over_time(tsdb_ingest_samples_total%5B1m%5D+offset+5s)+%3E+2")
 	if err != nil {
 		return false
 	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
 	return err == nil && strings.Contains(string(body), `"value":[`)
 }
 

@@ -203,19 +203,19 @@ func (s *server) writeRetrying(points []point) {
 	}
 }
 
-type apiAnswer struct {
+type apiResponse struct {
 	Status    string          `json:"status"`
 	ErrorType string          `json:"errorType"`
 	Error     string          `json:"error"`
 	Data      json.RawMessage `json:"data"`
 }
 
-func (s *server) get(path string, params url.Values) (int, apiAnswer) {
+func (s *server) get(path string, params url.Values) (int, apiResponse) {
 	s.t.Helper()
 	resp, err := http.Get(s.url + path + "?" + params.Encode())
 	require.NoError(s.t, err)
 	defer resp.Body.Close()
-	var a apiAnswer
+	var a apiResponse
 	require.NoError(s.t, json.NewDecoder(resp.Body).Decode(&a))
 	return resp.StatusCode, a
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkSmallQueriesInFlood has 16 clients ask one large query after another, over 20,000 series, while one client asks
+// BenchmarkSmallQueriesInFlood has 16 clients send one large query after another, over 20,000 series, while one client sends
 // small queries over one series. ms-p50, ms-p95 and ms-max are the times of the small ones, large/s the rate of the others.
 func BenchmarkSmallQueriesInFlood(b *testing.B) {
-	const series, floods, asked = 20_000, 16, 100
+	const series, floods, queries = 20_000, 16, 100
 	s := startServer(b, b.TempDir())
 	to := time.Now().Truncate(time.Minute)
 	from := to.Add(-15 * time.Minute)
@@ -23,7 +23,7 @@ func BenchmarkSmallQueriesInFlood(b *testing.B) {
 		s.write(wave("heavy_total", series, at, at.Add(time.Second), 15*time.Second))
 		s.write(wave("light_total", 1, at, at.Add(time.Second), 15*time.Second))
 	}
-	ask := func(text string) string {
+	urlOf := func(text string) string {
 		return s.url + "/api/v1/query_range?" + url.Values{
 			"query": {text}, "start": {strconv.FormatInt(from.Unix(), 10)}, "end": {strconv.FormatInt(to.Unix(), 10)},
 			"step": {"1"}, "nocache": {"1"},
@@ -36,16 +36,16 @@ func BenchmarkSmallQueriesInFlood(b *testing.B) {
 		began := time.Now()
 		for i := range floods {
 			flood.Go(func() {
-				for queryAndRead(ctx, ask(`max_over_time(sum(rate(heavy_total[5m]))[5m:1s])`)) == nil {
+				for queryAndRead(ctx, urlOf(`max_over_time(sum(rate(heavy_total[5m]))[5m:1s])`)) == nil {
 					answered[i]++
 				}
 			})
 		}
 		time.Sleep(3 * time.Second)
 		var took []time.Duration
-		for range asked {
+		for range queries {
 			at := time.Now()
-			require.NoError(b, queryAndRead(b.Context(), ask(`rate(light_total[5m])`)))
+			require.NoError(b, queryAndRead(b.Context(), urlOf(`rate(light_total[5m])`)))
 			took = append(took, time.Since(at))
 			time.Sleep(100 * time.Millisecond)
 			if time.Since(began) > 50*time.Second {
@@ -65,6 +65,6 @@ func BenchmarkSmallQueriesInFlood(b *testing.B) {
 			b.ReportMetric(d.Seconds()*1e3, name)
 		}
 		b.ReportMetric(float64(total)/time.Since(began).Seconds(), "large/s")
-		b.ReportMetric(float64(len(took)), "asked")
+		b.ReportMetric(float64(len(took)), "queries")
 	}
 }

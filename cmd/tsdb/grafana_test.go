@@ -131,7 +131,7 @@ func (s *server) metricNames() []string {
 	return metricName.FindAllString(string(text), -1)
 }
 
-// checkVariables asks for the values of the variables and returns the instances.
+// checkVariables queries the values of the variables and returns the instances.
 func (s *server) checkVariables(d grafana.Dashboard, from, to time.Time) (instances []string) {
 	s.t.Helper()
 	labelValues := regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
@@ -151,7 +151,7 @@ func (s *server) checkVariables(d grafana.Dashboard, from, to time.Time) (instan
 		require.NoError(s.t, json.Unmarshal(a.Data, &values))
 		require.Len(s.t, values, 1, "%s: $%s", d.UID, v.Name)
 
-		a = s.postForm("/api/v1/series", form) // what older Grafanas ask
+		a = s.postForm("/api/v1/series", form) // older Grafanas send this
 		var series []map[string]string
 		require.NoError(s.t, json.Unmarshal(a.Data, &series))
 		require.Len(s.t, series, 1)
@@ -161,7 +161,7 @@ func (s *server) checkVariables(d grafana.Dashboard, from, to time.Time) (instan
 	return instances
 }
 
-// checkPanel asks the queries of a panel with all instances chosen and with one, and says whether there was data.
+// checkPanel runs the queries of a panel with all instances chosen and with one, and says whether there was data.
 func (s *server) checkPanel(
 	d *grafana.Dashboard, p *grafana.Panel, metrics, instances []string, from, to time.Time,
 ) (ok bool) {
@@ -220,7 +220,7 @@ func (s *server) queryPanel(q grafana.Target, text string, from, to time.Time) (
 	return countFinite(a)
 }
 
-// queryRange asks as Grafana does: a form, times in seconds. Times fall on multiples of the step.
+// queryRange queries as Grafana does: a form, times in seconds. Times fall on multiples of the step.
 func (s *server) queryRange(text string, from, to time.Time, step time.Duration) (series, finite int, err error) {
 	s.t.Helper()
 	form := url.Values{
@@ -230,7 +230,7 @@ func (s *server) queryRange(text string, from, to time.Time, step time.Duration)
 	return countFinite(s.postForm("/api/v1/query_range", form))
 }
 
-func (s *server) postForm(path string, form url.Values) (a apiAnswer) {
+func (s *server) postForm(path string, form url.Values) (a apiResponse) {
 	s.t.Helper()
 	resp, err := http.PostForm(s.url+path, form)
 	require.NoError(s.t, err)
@@ -239,8 +239,8 @@ func (s *server) postForm(path string, form url.Values) (a apiAnswer) {
 	return a
 }
 
-// countFinite counts the series of an answer, and their values that are numbers.
-func countFinite(a apiAnswer) (series, finite int, err error) {
+// countFinite counts the series of a response, and their values that are numbers.
+func countFinite(a apiResponse) (series, finite int, err error) {
 	if a.Status != "success" {
 		return 0, 0, fmt.Errorf("%s: %s", a.ErrorType, a.Error)
 	}

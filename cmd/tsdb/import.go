@@ -9,10 +9,8 @@ import (
 	"math"
 	"net/url"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -30,6 +28,7 @@ import (
 	"halite/cmd/tsdb/internal/transfer"
 	"halite/keyschema"
 	"halite/query/promadapter"
+	"halite/storage"
 	"halite/storage/retention"
 )
 
@@ -90,14 +89,14 @@ func newImport(cmd *kingpin.CmdClause) *importConfig {
 }
 
 // addImport declares `tsdb import`.
-func addImport(app *kingpin.Application) map[string]func(io.Writer) error {
+func addImport(app *kingpin.Application) program.Commands {
 	cmd := app.Command("import", "Import samples "+importHelp)
 	c := newImport(cmd)
-	commands := make(map[string]func(io.Writer) error)
+	commands := program.Commands{}
 	add := func(name, help, arg, argHelp string, open opener) *kingpin.CmdClause {
 		sub := cmd.Command(name, help)
 		sub.Arg(arg, argHelp).Required().StringVar(&c.source)
-		commands[sub.FullCommand()] = func(w io.Writer) error { return c.run(w, open) }
+		commands[sub.FullCommand()] = func(ctx context.Context, w io.Writer) error { return c.run(ctx, w, open) }
 		return sub
 	}
 	blocks := add("prometheus-blocks", "Import blocks of Prometheus or Thanos, with native histograms and without deleted samples.",
@@ -158,7 +157,7 @@ func (c *importConfig) addSpecial(cmd *kingpin.CmdClause) {
 }
 
 // addOpenTSDB declares `tsdb opentsdb`. Its import is `tsdb import opentsdb` under the name that OpenTSDB's users know.
-func addOpenTSDB(app *kingpin.Application) map[string]func(io.Writer) error {
+func addOpenTSDB(app *kingpin.Application) program.Commands {
 	cmd := app.Command("opentsdb", "Commands of OpenTSDB's command line, with its arguments and text formats. See docs/opentsdb.md.")
 	commands := opentsdbtools.Add(cmd)
 	sub := cmd.Command("import", "Import lines such as METRIC TIME VALUE TAG=VALUE "+importHelp)
@@ -166,8 +165,8 @@ func addOpenTSDB(app *kingpin.Application) map[string]func(io.Writer) error {
 	c.addSpecial(sub)
 	c.addPieces(sub)
 	sub.Arg("FILE", importFileHelp).Required().StringVar(&c.source)
-	commands[sub.FullCommand()] = func(w io.Writer) error {
-		return c.run(w, func(c *importConfig) (transfer.Source, error) { return c.openFile(transfer.FormatOpenTSDB) })
+	commands[sub.FullCommand()] = func(ctx context.Context, w io.Writer) error {
+		return c.run(ctx, w, func(c *importConfig) (transfer.Source, error) { return c.openFile(transfer.FormatOpenTSDB) })
 	}
 	return commands
 }
@@ -210,10 +209,8 @@ func (c *importConfig) openFile(format string) (transfer.Source, error) {
 	return file, nil
 }
 
-// run imports a source until it is done or a signal arrives.
-func (c *importConfig) run(w io.Writer, open opener) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+// run imports a source until it is done or ctx ends.
+func (c *importConfig) run(ctx context.Context, w io.Writer, open opener) (err error) {
 	c.options.Out = w
 	source, err := open(c)
 	if err != nil {
@@ -337,6 +334,9 @@ func (c *importConfig) keepRetention(ctx context.Context) error {
 		return nil
 	}
 	store, err := flags.Open(ctx)
+	if errors.Is(err, storage.ErrNoTable) {
+		return nil // a process was killed before it had made the tables
+	}
 	if err != nil {
 		return err
 	}

@@ -141,23 +141,23 @@ func requireCompared(t *testing.T, a, b *server, start time.Time) {
 		"--time", start.Add(20 * time.Hour).UTC().Format(time.RFC3339)}
 	out, err := runTsdb(t, args...)
 	require.NoError(t, err, out)
-	require.Contains(t, out, "3 of 3 queries have equal answers.")
+	require.Contains(t, out, "3 of 3 queries have equal responses.")
 	b.write([]point{{"more", "a", start.Add(20*time.Hour - time.Minute).UnixMilli(), 1}})
 	out, err = runTsdb(t, args...)
 	require.Error(t, err)
 	require.Contains(t, out, "series −0 +1")
-	require.Contains(t, out, "2 of 3 queries have equal answers.")
+	require.Contains(t, out, "2 of 3 queries have equal responses.")
 }
 
 // requireImported compares the results of queries with the blocks.
 func requireImported(t *testing.T, s *server, blocks string, start time.Time, samples int) {
 	t.Helper()
-	ask := func(query string) string {
-		code, a := s.get("/api/v1/query", url.Values{"query": {query}, "time": {fmt.Sprint(start.Add(importHours * time.Hour).Unix())}})
+	query := func(expr string) string {
+		code, a := s.get("/api/v1/query", url.Values{"query": {expr}, "time": {fmt.Sprint(start.Add(importHours * time.Hour).Unix())}})
 		require.Equal(t, http.StatusOK, code, a.Error)
 		return string(a.Data)
 	}
-	require.Contains(t, ask(`sum(count_over_time({__name__=~"imported_.*"}[2d]))`), fmt.Sprintf(`"%d"`, samples))
+	require.Contains(t, query(`sum(count_over_time({__name__=~"imported_.*"}[2d]))`), fmt.Sprintf(`"%d"`, samples))
 	entries, err := os.ReadDir(blocks)
 	require.NoError(t, err)
 	b, err := promtsdb.OpenBlock(nil, filepath.Join(blocks, entries[0].Name()), chunkenc.NewPool(), nil)
@@ -168,14 +168,14 @@ func requireImported(t *testing.T, s *server, blocks string, start time.Time, sa
 	defer func() { require.NoError(t, q.Close()) }()
 	set := q.Select(t.Context(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, "n", "3|17"))
 	for set.Next() {
-		requireSeries(t, set.At(), ask)
+		requireSeries(t, set.At(), query)
 	}
 	require.NoError(t, set.Err())
-	require.Contains(t, ask(`count(last_over_time(imported_histogram[2h]))`), `"4"`)
+	require.Contains(t, query(`count(last_over_time(imported_histogram[2h]))`), `"4"`)
 }
 
 // requireSeries compares the floats of one series of a block.
-func requireSeries(t *testing.T, series promstorage.Series, ask func(string) string) {
+func requireSeries(t *testing.T, series promstorage.Series, query func(string) string) {
 	t.Helper()
 	type pair [2]any
 	var want []pair
@@ -190,11 +190,11 @@ func requireSeries(t *testing.T, series promstorage.Series, ask func(string) str
 		want = append(want, pair{float64(ms) / 1000, fmt.Sprint(v)})
 	}
 	require.NoError(t, it.Err())
-	var answer struct{ Result []struct{ Values []pair } }
-	text := ask(fmt.Sprintf("%s[%dms] @ %.3f", series.Labels(), lastMs-firstMs+1, float64(lastMs)/1000))
-	require.NoError(t, json.Unmarshal([]byte(text), &answer))
-	require.Len(t, answer.Result, 1)
-	require.Equal(t, want, answer.Result[0].Values)
+	var response struct{ Result []struct{ Values []pair } }
+	text := query(fmt.Sprintf("%s[%dms] @ %.3f", series.Labels(), lastMs-firstMs+1, float64(lastMs)/1000))
+	require.NoError(t, json.Unmarshal([]byte(text), &response))
+	require.Len(t, response.Result, 1)
+	require.Equal(t, want, response.Result[0].Values)
 }
 
 // TestImportSurvivesKills kills an import repeatedly, each time after some progress. The same command resumes, and no
@@ -231,6 +231,21 @@ func TestImportSurvivesKills(t *testing.T) {
 	require.Contains(t, out, fmt.Sprintf("Read %d samples and stored %d,", samples, samples))
 	require.Contains(t, out, fmt.Sprintf("Verified: source %d samples", samples))
 	requireImported(t, startServer(t, dir, "--no-web.self-scrape"), blocks, start, samples)
+}
+
+// TestImportAfterKilledStart: an import was killed before it had made its tables. The same command succeeds.
+func TestImportAfterKilledStart(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "x.jsonl")
+	line := fmt.Sprintf(`{"metric":{"__name__":"a"},"values":[1],"timestamps":[%d]}`, time.Now().UnixMilli())
+	require.NoError(t, os.WriteFile(file, []byte(line), 0o600))
+	for _, left := range []string{"tables", "tables/staged"} {
+		dir := t.TempDir()
+		require.NoError(t, os.MkdirAll(filepath.Join(dir, left), 0o700))
+		out, err := runTsdb(t, "import", "jsonl", file, "--storage.path", dir)
+		require.NoError(t, err, "%s: %s", left, out)
+		require.Contains(t, out, "Verified: source 1 samples")
+	}
 }
 
 // TestImportDamagedBlocks: an import names the damaged block, and takes a directory that Prometheus ignores for no block.

@@ -28,9 +28,9 @@ func TestIngestDocs(t *testing.T) {
 			require.NoError(t, err, "%s\n%s", body, out)
 			continue
 		}
-		status, answer := s.get("/api/v1/query", url.Values{"query": {strings.TrimSpace(body)}})
+		status, response := s.get("/api/v1/query", url.Values{"query": {strings.TrimSpace(body)}})
 		require.Equal(t, http.StatusOK, status)
-		require.Contains(t, string(answer.Data), `"value":[`, "%s", body)
+		require.Contains(t, string(response.Data), `"value":[`, "%s", body)
 	}
 	require.GreaterOrEqual(t, written, 3)
 }

@@ -22,8 +22,8 @@ type limited struct {
 func (s *limited) put(text string) {
 	s.t.Helper()
 	require.NoError(s.t, os.WriteFile(s.file, []byte(text), 0o600))
-	code, answer, _ := s.post("/-/reload", nil)
-	require.Equal(s.t, http.StatusOK, code, answer)
+	code, response, _ := s.post("/-/reload", nil)
+	require.Equal(s.t, http.StatusOK, code, response)
 }
 
 func (s *limited) status(path string, data any) {
@@ -89,12 +89,12 @@ func TestQueryRules(t *testing.T) {
 	t.Parallel()
 	s, now := startLimited(t), time.Now()
 	s.write(wave("known", 3, now.Add(-time.Minute), now, 15*time.Second))
-	ask := func(query string) (int, string) {
+	query := func(expr string) (int, string) {
 		t.Helper()
-		code, a := s.get("/api/v1/query", url.Values{"query": {query}})
+		code, a := s.get("/api/v1/query", url.Values{"query": {expr}})
 		return code, a.Error
 	}
-	code, _ := ask("count(known)")
+	code, _ := query("count(known)")
 	require.Equal(t, http.StatusOK, code)
 	s.put(`
 query_rules:
@@ -102,14 +102,14 @@ query_rules:
   - {id: expression, regexp: 'max\(.*', action: slow_lane, reason: it is heavy}
 limits: {query_bytes: {max: 100}, query_time: {max: 1m, warn: 0.0000001}}
 `)
-	code, text := ask("count(known)")
+	code, text := query("count(known)")
 	require.Equal(t, http.StatusUnprocessableEntity, code)
 	require.Equal(t, `the query is refused by the query rule "text": ask something else`, text)
-	code, text = ask("max(known)")
+	code, text = query("max(known)")
 	require.Equal(t, http.StatusUnprocessableEntity, code)
 	require.Contains(t, text, "more than 100 bytes in memory")
 	s.put("query_rules: [{id: expression, regexp: 'max\\(.*', action: slow_lane, reason: it is heavy}]")
-	code, text = ask("max(known)")
+	code, text = query("max(known)")
 	require.Equal(t, http.StatusOK, code, text)
 	var rules struct {
 		Rules []struct {

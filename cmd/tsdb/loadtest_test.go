@@ -99,7 +99,7 @@ func TestLoadtestSignal(t *testing.T) {
 	require.True(t, r.Verification.Passed(), "%+v", r.Verification)
 }
 
-// TestLoadtestCompare: two servers of one make give equal answers.
+// TestLoadtestCompare: two servers of one make give equal responses.
 func TestLoadtestCompare(t *testing.T) {
 	args := []string{
 		"compare", "--hosts", "10", "--from", "1h", "--slice-samples", "50000", "--query-repeats", "3", "--settle", "0s",

@@ -3,6 +3,7 @@ package main_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -53,24 +54,28 @@ func TestLostPartsAreRefused(t *testing.T) {
 		{"marker of the manifest", "tables/tree/marker.manifest.*", "marker.manifest.*: it is missing", "--storage.accept-table-loss",
 			false, true},
 		{"tables", "tables", "the tables are missing or empty", "--storage.accept-table-loss", false, true},
+		{"tree and log", "tables/tree wal", "holds no tables", "--storage.accept-table-loss", false, false},
+		{"files of the tree, and log", "tables/tree/* wal", "holds no tables", "--storage.accept-table-loss", false, false},
 		{"log", "wal", "the log is missing or empty", "--storage.accept-wal-loss", true, false},
 		{"checkpoint of the log", "wal/*.ckpt", ".ckpt", "--storage.accept-wal-loss", true, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			require.NoError(t, os.CopyFS(dir, os.DirFS(from)))
-			lost, err := filepath.Glob(filepath.Join(dir, c.lost))
-			require.NoError(t, err)
-			require.NotEmpty(t, lost)
-			for _, path := range lost {
-				require.NoError(t, os.RemoveAll(path))
+			for _, lost := range strings.Fields(c.lost) {
+				paths, err := filepath.Glob(filepath.Join(dir, lost))
+				require.NoError(t, err)
+				require.NotEmpty(t, paths)
+				for _, path := range paths {
+					require.NoError(t, os.RemoveAll(path))
+				}
 			}
 			before := listFiles(t, dir)
 			out := refusedStart(t, "serve", "--storage.path", dir)
 			require.Contains(t, out, c.says)
 			require.Contains(t, out, c.flag)
 			require.Equal(t, before, listFiles(t, dir), out)
-			_, err = tsdb(t, "rollup", "rebuild", "--storage.path", dir)
+			_, err := tsdb(t, "rollup", "rebuild", "--storage.path", dir)
 			require.Error(t, err)
 			require.Equal(t, before, listFiles(t, dir), err)
 			out, err = tsdb(t, "verify", "--storage.path", dir)

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"os"
+	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	_ "time/tzdata" // time zones of queries, on machines without them
 
 	"github.com/alecthomas/kingpin/v2"
@@ -35,7 +38,7 @@ func main() {
 	}
 }
 
-// runCommand parses the arguments and runs one sub-command.
+// runCommand parses the arguments and runs one sub-command until it ends or a signal arrives.
 func runCommand(app *kingpin.Application, args []string) error {
 	app.HelpFlag.Short('h')
 	app.Version(versionText(app.Name))
@@ -45,25 +48,28 @@ func runCommand(app *kingpin.Application, args []string) error {
 	if err != nil {
 		return err
 	}
-	return commands[command](os.Stdout)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once; the log of a server holds all acknowledged samples
+	return commands[command](ctx, os.Stdout)
 }
 
 // addCommands declares all sub-commands and their flags on app. It returns the function of each.
-func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
-	commands := make(map[string]func(io.Writer) error)
+func addCommands(app *kingpin.Application) program.Commands {
+	commands := program.Commands{}
 	serve := app.Command("serve", "Accept remote write and answer queries.")
 	serveConfig := addServeFlags(serve)
-	commands[serve.FullCommand()] = func(io.Writer) error {
+	commands[serve.FullCommand()] = func(ctx context.Context, _ io.Writer) error {
 		serveConfig.stderr = program.NewRenamer(app).Writer(os.Stderr)
-		return serveUntilSignal(serveConfig)
+		return runServer(ctx, serveConfig)
 	}
 	demo := app.Command("demo", "Serve six hours of a simulated fleet and keep writing its samples. Accepts the flags of serve.")
 	demoConfig := addDemoFlags(demo)
-	commands[demo.FullCommand()] = func(w io.Writer) error {
+	commands[demo.FullCommand()] = func(ctx context.Context, w io.Writer) error {
 		demoConfig.serve.stderr = program.NewRenamer(app).Writer(os.Stderr)
-		return runDemo(demoConfig, w)
+		return runDemo(ctx, demoConfig, w)
 	}
-	for _, add := range []func(*kingpin.Application) map[string]func(io.Writer) error{
+	for _, add := range []func(*kingpin.Application) program.Commands{
 		client.AddGraph, client.AddDelete, client.AddTenant, client.AddCheck, client.AddKeyviz, client.AddDoctor, client.AddLoadtest,
 		client.AddCompare, keyaudit.AddKeys, tools.AddInspect, tools.AddMigrate, tools.AddEmulator,
 		tools.AddRollup, tools.AddPlan, tools.AddVerify, tools.AddRetention,
@@ -72,7 +78,7 @@ func addCommands(app *kingpin.Application) map[string]func(io.Writer) error {
 		maps.Copy(commands, add(app))
 	}
 	version := app.Command("version", "Print the version.")
-	commands[version.FullCommand()] = func(w io.Writer) error {
+	commands[version.FullCommand()] = func(_ context.Context, w io.Writer) error {
 		_, err := fmt.Fprintln(w, versionText(app.Name))
 		return err
 	}

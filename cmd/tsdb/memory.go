@@ -122,7 +122,7 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	connections := min(wanted, max(free-openTablesMax, free/2))
 	if connections < min(wanted, connectionsMin) {
 		return fmt.Errorf("--web.max-connections: the limit of %d open files (ulimit -n) leaves no room for %d connections "+
-			"beside the log and the tables; it must be at least %d", limit, min(wanted, connectionsMin),
+			"in addition to the log and the tables; it must be at least %d", limit, min(wanted, connectionsMin),
 			descriptorsReserved+2*connectionsMin)
 	}
 	if connections < wanted {

@@ -34,6 +34,7 @@ import (
 	"halite/storage/keyviz"
 	"halite/storage/pebble"
 	"halite/storage/pebble/fault"
+	"halite/storage/retention"
 	"halite/storage/tabletevents"
 	"halite/storage/tombstone"
 	"halite/storage/widerows"
@@ -41,7 +42,7 @@ import (
 
 // openDatabase opens the layers from the engine up. If a layer fails, it closes the opened ones.
 func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
-	db, err = newDatabase(c)
+	db, err = newDatabase(c, log, r)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	if c.locked != nil {
 		c.locked()
 	}
-	if db.tables, err = openStore(ctx, c, db.tabletLog, log, r); err != nil {
+	if db.tables, err = openStore(ctx, c, db.tabletLog, db.clock.Now, log, r); err != nil {
 		return db, err
 	}
 	db.store = db.tables
@@ -79,13 +80,13 @@ func openDatabase(ctx context.Context, c *serveConfig, log *slog.Logger, r prome
 	}
 	opts := index.Options{
 		Store: store, Schema: db.schema, Retention: db.retention.Tier(db.seriesTier(c)), CacheBytesMax: c.indexBytes, Logger: log,
-		Registerer: r, Now: c.clock(), MonthSeriesMax: c.monthSeriesMax,
+		Registerer: r, Now: c.clock(), RetentionNow: db.clock.Now, MonthSeriesMax: c.monthSeriesMax,
 	}
 	db.changingSamples = db.deleting(watch)
 	if c.direct() {
 		err = db.openDirect(ctx, c, opts)
 	} else {
-		err = db.openIngester(ctx, c, watch, opts)
+		err = db.openIngester(ctx, c, opts)
 	}
 	if err != nil {
 		return db, err
@@ -118,9 +119,17 @@ func (db *database) openTenants(log *slog.Logger, r prometheus.Registerer) {
 }
 
 // newDatabase returns a database without layers.
-func newDatabase(c *serveConfig) (*database, error) {
-	events, err := tabletevents.New(tabletevents.Options{Now: c.clock(), Shared: c.direct()})
-	return &database{tabletLog: events}, err
+func newDatabase(c *serveConfig, log *slog.Logger, r prometheus.Registerer) (db *database, err error) {
+	db = &database{}
+	if db.tabletLog, err = tabletevents.New(tabletevents.Options{Now: c.clock(), Shared: c.direct()}); err != nil {
+		return nil, err
+	}
+	jumpMax := time.Duration(c.clockJump)
+	if c.direct() {
+		jumpMax = 0
+	}
+	db.clock, err = retention.NewClock(c.clock(), jumpMax, log, r)
+	return db, err
 }
 
 // lockStorage locks the directory of all data and frees space in it for the start.
@@ -208,12 +217,11 @@ func (db *database) startJobs(c *serveConfig, log *slog.Logger) {
 	db.watchTablets(c, log)
 	db.sweeper.Start()
 	db.sweepNotes(c, log)
+	db.watchClock(c, log)
 }
 
 // ingestOptions returns the options of the ingester.
-func (db *database) ingestOptions(
-	c *serveConfig, watch *rowcache.Watch, log *slog.Logger, r prometheus.Registerer,
-) ingest.Options {
+func (db *database) ingestOptions(c *serveConfig, log *slog.Logger, r prometheus.Registerer) ingest.Options {
 	identity := c.identity()
 	opts := ingest.Options{
 		Heat: db.keyviz, Tombstones: db.deleted, Deleting: db.changingSamples,
@@ -232,9 +240,7 @@ func (db *database) ingestOptions(
 }
 
 // openIngester opens the index, and the log and head in front of the tables.
-func (db *database) openIngester(
-	ctx context.Context, c *serveConfig, watch *rowcache.Watch, opts index.Options,
-) (err error) {
+func (db *database) openIngester(ctx context.Context, c *serveConfig, opts index.Options) (err error) {
 	if err := db.restoreSequence(ctx); err != nil {
 		return err
 	}
@@ -242,7 +248,7 @@ func (db *database) openIngester(
 		return err
 	}
 	db.deleted.SetLabelSets(db.index.LabelSet)
-	i, err := ingest.Open(ctx, db.ingestOptions(c, watch, opts.Logger, opts.Registerer))
+	i, err := ingest.Open(ctx, db.ingestOptions(c, opts.Logger, opts.Registerer))
 	if errors.Is(err, wal.ErrLocked) {
 		return fmt.Errorf("%s: another process holds the lock of this directory: %w", c.storagePath, err)
 	}
@@ -273,7 +279,7 @@ func (db *database) openData(
 // wrapDataTable wraps the data table for the layers that must see each write. From the outside in: the row watch gives
 // written hours a new version for the row cache. The rollup guard marks rollups of written hours as stale. The key heat map
 // counts rows, and the watch of wide rows adds up their bytes. Below them, the tombstones hide deleted samples.
-// openTombstones has wrapped them around the engine's tables.
+// tables.OpenTombstones has wrapped them around the engine's tables.
 func (db *database) wrapDataTable(
 	watch *rowcache.Watch, now func() time.Time, r prometheus.Registerer,
 ) (storage.Store, error) {
@@ -374,7 +380,7 @@ func (c *serveConfig) batchRowsMax() int {
 
 // openStore opens the engine that the flags select. events gets the splits and merges of tablets.
 func openStore(
-	ctx context.Context, c *serveConfig, events *tabletevents.Log, log *slog.Logger, r prometheus.Registerer,
+	ctx context.Context, c *serveConfig, events *tabletevents.Log, gcNow func() time.Time, log *slog.Logger, r prometheus.Registerer,
 ) (storage.Store, error) {
 	identity := c.identity()
 	if c.engine == tables.EngineBigtable {
@@ -398,7 +404,8 @@ func openStore(
 	store, err := pebble.Open(pebble.Options{
 		Dir: datadir.TablesDir(c.storagePath), CacheBytes: c.cacheBytes, MemtableBytes: c.memtableBytes, TabletBytesMax: c.tabletBytes,
 		TabletRowsHot: c.tabletRows, TabletChanged: events.Add, OpenFilesMax: c.openTablesMax, Logger: log, Registerer: r,
-		DayChunks: tables.DayChunkCodec(), Now: c.clock(), AcceptLoss: identity.AcceptsLoss(), Waiting: c.waiting,
+		DayChunks: tables.DayChunkCodec(), Now: c.clock(), GCNow: gcNow,
+		AcceptLoss: identity.AcceptsLoss(), Waiting: c.waiting,
 		Admit: func(s storage.Store) (pebble.Admission, error) { return identity.Check(ctx, s, log) },
 	})
 	if errors.Is(err, storage.ErrLocked) {

@@ -38,31 +38,36 @@ func dialTelnet(addr string) (*telnet, error) {
 	return &telnet{conn, bufio.NewReader(conn)}, conn.SetDeadline(time.Now().Add(time.Minute))
 }
 
-// send sends lines and the command status. It returns the answers to the lines. After the answer to status they are
+// send sends lines and the command status. It returns the responses to the lines. After the response to status they are
 // durable.
-func (c *telnet) send(lines string) (answers string, err error) {
+func (c *telnet) send(lines string) (responses string, err error) {
 	if _, err := io.WriteString(c, lines+"status\n"); err != nil {
 		return "", err
 	}
 	for {
 		line, err := c.r.ReadString('\n')
 		if err != nil || line == "ok\n" {
-			return answers, err
+			return responses, err
 		}
-		answers += line
+		responses += line
 	}
 }
 
-// remoteRead returns the samples of all series of a metric, by their labels.
-func (s *server) remoteRead(metric string) map[string][]prompb.Sample {
+// remoteRead returns all series of a metric. If token is not empty, the request carries it.
+func (s *server) remoteRead(token, metric string) []*prompb.TimeSeries {
 	s.t.Helper()
 	req := prompb.ReadRequest{Queries: []*prompb.Query{{
-		EndTimestampMs: time.Now().Add(time.Hour).UnixMilli(),
-		Matchers:       []*prompb.LabelMatcher{{Name: "__name__", Value: metric}},
+		EndTimestampMs: time.Now().Add(time.Hour).UnixMilli(), Matchers: []*prompb.LabelMatcher{{Name: "__name__", Value: metric}},
 	}}}
 	body, err := req.Marshal()
 	require.NoError(s.t, err)
-	resp, err := http.Post(s.url+"/api/v1/read", "application/x-protobuf", bytes.NewReader(snappy.Encode(nil, body)))
+	r, err := http.NewRequest(http.MethodPost, s.url+"/api/v1/read", bytes.NewReader(snappy.Encode(nil, body)))
+	require.NoError(s.t, err)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	resp, err := http.DefaultClient.Do(r)
 	require.NoError(s.t, err)
 	defer resp.Body.Close()
 	packed, err := io.ReadAll(resp.Body)
@@ -70,10 +75,16 @@ func (s *server) remoteRead(metric string) map[string][]prompb.Sample {
 	require.Equal(s.t, http.StatusOK, resp.StatusCode, "%s", packed)
 	raw, err := snappy.Decode(nil, packed)
 	require.NoError(s.t, err)
-	var answer prompb.ReadResponse
-	require.NoError(s.t, answer.Unmarshal(raw))
+	var response prompb.ReadResponse
+	require.NoError(s.t, response.Unmarshal(raw))
+	return response.Results[0].Timeseries
+}
+
+// remoteSamples returns the samples of all series of a metric, by their labels.
+func (s *server) remoteSamples(metric string) map[string][]prompb.Sample {
+	s.t.Helper()
 	out := map[string][]prompb.Sample{}
-	for _, series := range answer.Results[0].Timeseries {
+	for _, series := range s.remoteRead("", metric) {
 		var key []string
 		for _, l := range series.Labels {
 			key = append(key, l.Name+"="+l.Value)
@@ -93,10 +104,10 @@ func TestOpenTSDBProtocols(t *testing.T) {
 	require.NoError(t, err)
 	defer c.Close()
 	nowSeconds := time.Now().Unix()
-	answers, err := c.send(fmt.Sprintf("put sys.cpu-user %d 1 host=a\nput sys.cpu-user %d.25 2.5 host=a\n"+
+	responses, err := c.send(fmt.Sprintf("put sys.cpu-user %d 1 host=a\nput sys.cpu-user %d.25 2.5 host=a\n"+
 		"put sys.cpu-user 1x 2 host=a\n", nowSeconds-2, nowSeconds-1))
 	require.NoError(t, err)
-	require.Equal(t, "put: invalid value: Invalid character 'x' in 1x\n", answers)
+	require.Equal(t, "put: invalid value: Invalid character 'x' in 1x\n", responses)
 	for n, at := range []string{s.url + "/api/put", "http://" + addr + "/api/put", "http://" + addr + "/api/v1/put?summary"} {
 		body := fmt.Sprintf(`[{"metric":"sys.cpu-user","timestamp":%d,"value":"%d","tags":{"host":"a"}}]`, nowSeconds, n)
 		resp, err := http.Post(at, "application/json", strings.NewReader(body))
@@ -108,10 +119,10 @@ func TestOpenTSDBProtocols(t *testing.T) {
 		{Timestamp: 1000 * (nowSeconds - 2), Value: 1}, {Timestamp: 1000*(nowSeconds-1) + 250, Value: 2.5},
 		{Timestamp: 1000 * nowSeconds, Value: 2},
 	}}
-	require.Equal(t, want, s.remoteRead("sys.cpu-user"))
-	status, answer := s.get("/api/v1/query", url.Values{"query": {`sum_over_time({"sys.cpu-user"}[1m])`}})
+	require.Equal(t, want, s.remoteSamples("sys.cpu-user"))
+	status, response := s.get("/api/v1/query", url.Values{"query": {`sum_over_time({"sys.cpu-user"}[1m])`}})
 	require.Equal(t, http.StatusOK, status)
-	require.Contains(t, string(answer.Data), `"5.5"`)
+	require.Contains(t, string(response.Data), `"5.5"`)
 
 	resp, err := http.Get("http://" + addr + "/api/v1/labels") // Prometheus's paths are not here
 	require.NoError(t, err)
@@ -130,7 +141,7 @@ func TestOpenTSDBNotes(t *testing.T) {
 	flags := []string{"--no-web.self-scrape", "--web.enable-admin-api"}
 	s := startServer(t, dir, flags...)
 	nowSeconds := time.Now().Unix()
-	ask := func(method, path, body string) (int, string) {
+	request := func(method, path, body string) (int, string) {
 		t.Helper()
 		r, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
 		require.NoError(t, err)
@@ -141,31 +152,31 @@ func TestOpenTSDBNotes(t *testing.T) {
 		require.NoError(t, err)
 		return resp.StatusCode, string(text)
 	}
-	code, text := ask("POST", "/api/put", fmt.Sprintf(`[{"metric":"a","timestamp":%d,"value":1,"tags":{"h":"1"}},`+
+	code, text := request("POST", "/api/put", fmt.Sprintf(`[{"metric":"a","timestamp":%d,"value":1,"tags":{"h":"1"}},`+
 		`{"metric":"b","timestamp":%[1]d,"value":1,"tags":{"h":"1"}}]`, nowSeconds))
 	require.Equal(t, http.StatusNoContent, code, text)
 	var places []string
 	for _, metric := range []string{"a", "b"} {
 		id := tsuid.Text(labels.FromStrings("__name__", metric, "h", "1"))
 		places = append(places, fmt.Sprintf("/api/annotation?start_time=%d&tsuid=%s", nowSeconds, id))
-		code, text = ask("POST", places[len(places)-1]+"&description=deployed", "")
+		code, text = request("POST", places[len(places)-1]+"&description=deployed", "")
 		require.Equal(t, http.StatusOK, code, text)
 	}
 	require.Error(t, s.end(syscall.SIGKILL))
 	s = startServer(t, dir, flags...)
-	code, text = ask("GET", places[0], "")
+	code, text = request("GET", places[0], "")
 	require.Equal(t, http.StatusOK, code, text)
 	require.Contains(t, text, `"description":"deployed"`)
-	code, text = ask("POST", "/api/v1/admin/tsdb/delete_series?match[]=a", "")
+	code, text = request("POST", "/api/v1/admin/tsdb/delete_series?match[]=a", "")
 	require.Equal(t, http.StatusNoContent, code, text)
-	code, text = ask("GET", places[0], "")
+	code, text = request("GET", places[0], "")
 	require.Equal(t, http.StatusNotFound, code, text)
-	code, text = ask("GET", places[1], "")
+	code, text = request("GET", places[1], "")
 	require.Equal(t, http.StatusOK, code, text)
-	code, text = ask("GET", "/api/stats", "")
+	code, text = request("GET", "/api/stats", "")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, text, `{"metric":"tsd.tsdb.ingest.samples.total","timestamp":`)
-	code, text = ask("GET", "/api/config", "")
+	code, text = request("GET", "/api/config", "")
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, text, `"web.listen-address":"`)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
@@ -220,7 +231,7 @@ func TestOpenTSDBKill(t *testing.T) {
 		killOnce(t, dir, startSeconds, loads, rng)
 	}
 	s := startServer(t, dir, "--no-web.self-scrape")
-	series := s.remoteRead("killed.load")
+	series := s.remoteSamples("killed.load")
 	for _, l := range loads {
 		require.Positive(t, l.acked)
 		for n := range 10 {

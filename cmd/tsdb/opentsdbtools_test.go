@@ -80,7 +80,7 @@ func TestOpenTSDBTools(t *testing.T) {
 	_, progress, err := printed(t, "opentsdb", "import", file, "--storage.path", again)
 	require.NoError(t, err, progress)
 	second := startServer(t, again, "--no-web.self-scrape")
-	require.Equal(t, s.remoteRead("sys.cpu-user"), second.remoteRead("sys.cpu-user"))
+	require.Equal(t, s.remoteSamples("sys.cpu-user"), second.remoteSamples("sys.cpu-user"))
 	same, _ := tool(second, "scan", append([]string{"--import"}, span...)...)
 	require.Equal(t, lines, same)
 
@@ -115,6 +115,6 @@ func TestOpenTSDBTools(t *testing.T) {
 	require.Empty(t, out)
 	require.Contains(t, progress, "Left out: 1 samples of series without tags.")
 	require.Contains(t, progress, "nothing is deleted")
-	require.Len(t, s.remoteRead("untagged"), 1)
+	require.Len(t, s.remoteSamples("untagged"), 1)
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }

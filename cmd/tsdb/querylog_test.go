@@ -100,11 +100,11 @@ func TestQueriesBeyondMemory(t *testing.T) {
 	for i := range 8 {
 		clients.Go(func() {
 			for range 5 {
-				ask := url.Values{"query": {`{__name__=~".+"}`}, "start": {at(from)}, "end": {at(to)}, "step": {"1"}, "nocache": {"1"}}
+				params := url.Values{"query": {`{__name__=~".+"}`}, "start": {at(from)}, "end": {at(to)}, "step": {"1"}, "nocache": {"1"}}
 				if i%2 == 0 {
-					ask.Set("query", `sum by (instance) (max_over_time({__name__=~".+"}[10m:1s]))`)
+					params.Set("query", `sum by (instance) (max_over_time({__name__=~".+"}[10m:1s]))`)
 				}
-				resp, err := http.Get(s.url + "/api/v1/query_range?" + ask.Encode())
+				resp, err := http.Get(s.url + "/api/v1/query_range?" + params.Encode())
 				if err != nil {
 					t.Error(err)
 					return

@@ -31,7 +31,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// realHistogramQueries are asked beside realInputQueries.
+// realHistogramQueries are sent in addition to realInputQueries.
 var realHistogramQueries = []string{
 	`{__name__=~"exposer_.*"}`, `exposer_latency_seconds`, `exposer_float_seconds`, `exposer_gauge_seconds`,
 	`exposer_classic_seconds`, `exposer_latency_seconds{path="/3"} offset 30s`, `rate(exposer_latency_seconds[1m])`,
@@ -229,13 +229,13 @@ func getData(t *testing.T, base string, params url.Values) any {
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	require.NoError(t, err)
-	var answer struct {
+	var response struct {
 		Status string
 		Data   any
 	}
-	require.NoError(t, json.Unmarshal(body, &answer), "%.300s", body)
-	require.Equal(t, "success", answer.Status, "%.300s", body)
-	return answer.Data
+	require.NoError(t, json.Unmarshal(body, &response), "%.300s", body)
+	require.Equal(t, "success", response.Status, "%.300s", body)
+	return response.Data
 }
 
 func requireNothingRejected(t *testing.T, s *server) {

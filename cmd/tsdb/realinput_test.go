@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// realInputQueries are asked of both servers; $T is the window's length. Each is asked as an instant query and as a
+// realInputQueries are sent to both servers; $T is the window's length. Each is an instant query and a
 // range query unless it yields a matrix or a string.
 var realInputQueries = []string{
 	`up`, `{job="node"}`, `node_load1`, `node_load1 offset 30s`, `node_cpu_seconds_total{mode="idle"}`,
@@ -161,7 +161,7 @@ func compareQuery(t *testing.T, prom, ours, path string, params url.Values) bool
 	return true
 }
 
-// fetch returns the answer's data with the result sorted by labels.
+// fetch returns the response's data with the result sorted by labels.
 func fetch(base string, params url.Values) (any, error) {
 	resp, err := http.PostForm(base, params)
 	if err != nil {
@@ -172,23 +172,23 @@ func fetch(base string, params url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var answer struct {
+	var response struct {
 		Status, Error string
 		Data          struct {
 			ResultType string
 			Result     any
 		}
 	}
-	if err := json.Unmarshal(body, &answer); err != nil {
+	if err := json.Unmarshal(body, &response); err != nil {
 		return nil, fmt.Errorf("%w: %.200s", err, body)
 	}
-	if answer.Status != "success" {
-		return nil, fmt.Errorf("%d %s", resp.StatusCode, answer.Error)
+	if response.Status != "success" {
+		return nil, fmt.Errorf("%d %s", resp.StatusCode, response.Error)
 	}
-	if list, ok := answer.Data.Result.([]any); ok && answer.Data.ResultType != "scalar" && answer.Data.ResultType != "string" {
+	if list, ok := response.Data.Result.([]any); ok && response.Data.ResultType != "scalar" && response.Data.ResultType != "string" {
 		sort.SliceStable(list, func(i, j int) bool { return labelsOf(list[i]) < labelsOf(list[j]) })
 	}
-	return []any{answer.Data.ResultType, answer.Data.Result}, nil
+	return []any{response.Data.ResultType, response.Data.Result}, nil
 }
 
 func labelsOf(entry any) string {

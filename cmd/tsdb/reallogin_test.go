@@ -48,15 +48,15 @@ func TestRealInputLogIn(t *testing.T) {
 	config := a.put("prometheus.yml", fmt.Sprintf(realLoginConfig, addr, first.url, second.url))
 	startProcess(t, prometheus, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(a.dir, "prom"),
 		"--web.listen-address="+addr)
-	ask := func(query string, at time.Time, get func(path string) (int, string)) string {
+	result := func(query string, at time.Time, get func(path string) (int, string)) string {
 		params := url.Values{"query": {query}, "time": {unix(at)}}
 		status, text := get("/api/v1/query?" + params.Encode())
 		require.Equal(t, http.StatusOK, status, text)
-		var answer struct {
+		var response struct {
 			Data struct{ Result json.RawMessage }
 		}
-		require.NoError(t, json.Unmarshal([]byte(text), &answer))
-		return string(answer.Data.Result)
+		require.NoError(t, json.Unmarshal([]byte(text), &response))
+		return string(response.Data.Result)
 	}
 	fromPrometheus := func(path string) (int, string) {
 		resp, err := http.Get("http://" + addr + path)
@@ -73,10 +73,10 @@ func TestRealInputLogIn(t *testing.T) {
 		`sort(count_over_time(up[20s]))`, `scrape_samples_scraped[15s]`,
 		`prometheus_tsdb_head_samples_appended_total`, `count({__name__=~".+"})`, `sum(rate(prometheus_http_requests_total[15s]))`,
 	} {
-		want := ask(query, at, fromPrometheus)
+		want := result(query, at, fromPrometheus)
 		require.NotEqual(t, "[]", want, query)
 		for s, as := range map[*secureServer]string{first: "prometheus:pass", second: "reader"} {
-			require.JSONEq(t, want, ask(query, at, func(path string) (int, string) { return s.request("GET", path, as, nil) }), query)
+			require.JSONEq(t, want, result(query, at, func(path string) (int, string) { return s.request("GET", path, as, nil) }), query)
 		}
 	}
 	for _, s := range []*secureServer{first, second} {

@@ -93,12 +93,12 @@ func electedReplica(t *testing.T, s *server) string {
 	resp, err := http.Get(s.url + "/api/v1/status/senders")
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	var answer struct {
+	var response struct {
 		Data struct{ HAClusters []hatracker.ClusterStatus }
 	}
-	require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
-	require.Len(t, answer.Data.HAClusters, 1)
-	return answer.Data.HAClusters[0].Elected
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&response))
+	require.Len(t, response.Data.HAClusters, 1)
+	return response.Data.HAClusters[0].Elected
 }
 
 // pairSamples returns the samples of two metrics since a time.
@@ -107,12 +107,12 @@ func pairSamples(t *testing.T, base string, begin time.Time) (out []pairSeries) 
 	resp, err := http.PostForm(base+"/api/v1/query", params)
 	require.NoError(t, err)
 	defer resp.Body.Close()
-	var answer struct {
+	var response struct {
 		Data struct{ Result []pairSeries }
 	}
-	require.NoError(t, json.NewDecoder(resp.Body).Decode(&answer))
-	require.Len(t, answer.Data.Result, 2)
-	return answer.Data.Result
+	require.NoError(t, json.NewDecoder(resp.Body).Decode(&response))
+	require.Len(t, response.Data.Result, 2)
+	return response.Data.Result
 }
 
 // requireOneReplica checks the distances of samples, and that each one is known from a replica.

@@ -155,9 +155,9 @@ func (s *protocolServer) send(t *testing.T, body []byte) {
 	}
 	resp, err := http.Post(url+s.path, s.contentType, bytes.NewReader(body))
 	require.NoError(t, err)
-	answer, _ := io.ReadAll(resp.Body)
+	response, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
-	require.Equal(t, 2, resp.StatusCode/100, "%s", answer)
+	require.Equal(t, 2, resp.StatusCode/100, "%s", response)
 }
 
 // settledCPU returns the CPU time of a process when it has nothing left to do.

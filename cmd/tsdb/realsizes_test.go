@@ -89,13 +89,13 @@ func (s sizeTarget) write(t *testing.T, body []byte) {
 		req.Header.Set("Content-Encoding", "snappy")
 		resp, err := http.DefaultClient.Do(req)
 		require.NoError(t, err)
-		answer, _ := io.ReadAll(resp.Body)
+		response, _ := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if resp.StatusCode == http.StatusServiceUnavailable {
 			time.Sleep(time.Second)
 			continue
 		}
-		require.Equal(t, 2, resp.StatusCode/100, "%s: %s", s.name, answer)
+		require.Equal(t, 2, resp.StatusCode/100, "%s: %s", s.name, response)
 		return
 	}
 }

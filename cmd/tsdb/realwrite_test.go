@@ -182,13 +182,13 @@ func postVersion(url, version string, body []byte) error {
 	if err != nil {
 		return err
 	}
-	answer, _ := io.ReadAll(resp.Body)
+	response, _ := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if version == "2.0" && (resp.StatusCode/100 != 2 || resp.Header.Get("X-Prometheus-Remote-Write-Samples-Written") == "") {
-		return fmt.Errorf("%w: %d %.200s", errNotAccepted, resp.StatusCode, answer)
+		return fmt.Errorf("%w: %d %.200s", errNotAccepted, resp.StatusCode, response)
 	}
 	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("status %d: %.200s", resp.StatusCode, answer)
+		return fmt.Errorf("status %d: %.200s", resp.StatusCode, response)
 	}
 	return nil
 }

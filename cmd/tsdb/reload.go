@@ -57,15 +57,15 @@ func (c *serveConfig) wantedRules(read *config.Config) []keyschema.Rule {
 	return append([]keyschema.Rule{}, read.Rules()...)
 }
 
-// loadRules reads the rule files of a configuration.
+// loadRules reads the rule files of a configuration. It refuses tenants unless the server has them.
 func (c *serveConfig) loadRules(read *config.Config, p parser.Parser) (*rules.Settings, error) {
 	settings, err := rules.Load(read, filepath.Dir(c.configFile), p)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.configFile, err)
 	}
 	if !c.web.tenants.on {
-		if err := settings.Files.RequireNoTenants(); err != nil {
-			return nil, fmt.Errorf("%s: rule_files: %w", c.configFile, err)
+		if err := settings.RequireNoTenants(); err != nil {
+			return nil, fmt.Errorf("%s: %w", c.configFile, err)
 		}
 	}
 	return settings, nil

@@ -50,8 +50,8 @@ type growing struct {
 	written map[string]map[int64]float64 // by series, the acknowledged samples
 }
 
-// openGrowing opens a database in dir at a time.
-func openGrowing(t *testing.T, dir string, at time.Time) *growing {
+// openGrowing opens a database in dir at a time, with flags.
+func openGrowing(t *testing.T, dir string, at time.Time, flags ...string) *growing {
 	g := &growing{t: t, written: make(map[string]map[int64]float64)}
 	g.nowMs.Store(at.UnixMilli())
 	for i := range growSeries {
@@ -60,7 +60,8 @@ func openGrowing(t *testing.T, dir string, at time.Time) *growing {
 	app := kingpin.New("tsdb", "")
 	g.config = addServeFlags(app.Command("serve", ""))
 	g.config.now = func() time.Time { return time.UnixMilli(g.nowMs.Load()) }
-	_, err := app.Parse([]string{"serve", "--storage.path", dir, "--config.file", filepath.Join(dir, "halite.yml")})
+	flags = append([]string{"serve", "--storage.path", dir, "--config.file", filepath.Join(dir, "halite.yml")}, flags...)
+	_, err := app.Parse(flags)
 	require.NoError(t, err)
 	g.open()
 	return g
@@ -180,14 +181,14 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 	hour := keyschema.HourOf(time.Now().UnixMilli()) - 4
 	g := openGrowing(t, dir, time.UnixMilli(keyschema.HourStartMs(hour)).Add(20*time.Minute))
 	ending := make(chan struct{})
-	var beside sync.WaitGroup
+	var background sync.WaitGroup
 	require.NoError(t, g.write(0))
 	for _, expr := range []string{"count(hot_total)", `sum(count by (route) (rate(hot_total[5m]) or hot_total))`} {
-		beside.Go(func() {
-			for asked := 0; ; asked++ {
+		background.Go(func() {
+			for queries := 0; ; queries++ {
 				select {
 				case <-ending:
-					require.Positive(t, asked)
+					require.Positive(t, queries)
 					return
 				case <-time.After(5 * time.Millisecond):
 				}
@@ -203,7 +204,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	beside.Go(func() { g.flushUntil(ending) })
+	background.Go(func() { g.flushUntil(ending) })
 	for step := 1; step <= 240; step++ { // an hour, from 20 past to 20 past
 		if step == 60 { // :35
 			g.putRules(growLater, hour+1)
@@ -217,7 +218,7 @@ func TestSaltsGrowUnderLoad(t *testing.T) {
 		}
 	}
 	close(ending)
-	beside.Wait()
+	background.Wait()
 	require.NoError(t, g.db.ingester.Flush(t.Context()))
 	g.compare()
 	byHour, byRoute, boundary := g.salts()

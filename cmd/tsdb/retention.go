@@ -45,13 +45,16 @@ func (db *database) openRules(
 	if err := retention.StoreServerRetention(ctx, opened, c.ages()); err != nil {
 		return err
 	}
-	db.tiers, err = openTiers(ctx, c, db.store, db.deleted, db.retention, log, r, db.sharedRollups(c),
-		db.lostFrom(storage.TableRollup))
-	if err != nil {
+	if !c.direct() {
+		if err := db.clock.Load(ctx, opened); err != nil {
+			return err
+		}
+	}
+	if db.tiers, err = db.openTiers(ctx, c, log, r); err != nil {
 		return err
 	}
 	opts := retention.Options{Store: opened, Retention: db.retention, SeriesTier: db.seriesTier(c), MaySweep: db.maintains,
-		Now: c.clock(), Logger: log, Registerer: r}
+		Now: db.clock.Now, Logger: log, Registerer: r}
 	if c.direct() {
 		opts.CheckInterval = c.directMode.lease / 3
 	}
@@ -73,6 +76,19 @@ func (db *database) openRules(
 	return db.openKeyviz(ctx, c, meta, log, r)
 }
 
+// watchClock notes the time of the server, which tells a jump of the clock from time that has passed. Servers in mode direct,
+// whose clocks may differ, do not.
+func (db *database) watchClock(c *serveConfig, log *slog.Logger) {
+	if c.direct() {
+		return
+	}
+	db.jobs.Add(retention.ClockInterval, nil, func(ctx context.Context) {
+		if err := db.clock.Tick(ctx); err != nil && ctx.Err() == nil {
+			log.Warn("cannot store the time that the server has seen; the server tries again", "err", err)
+		}
+	})
+}
+
 // sweepNotes deletes annotations once a day when they are older than hourly rollups of their metric.
 func (db *database) sweepNotes(c *serveConfig, log *slog.Logger) {
 	db.jobs.AddNow(24*time.Hour, func(ctx context.Context) {
@@ -89,7 +105,7 @@ func (db *database) sweepNotes(c *serveConfig, log *slog.Logger) {
 // metrics without series, have the age of metrics without a rule. If tenants keep a metric for different times, the longest one
 // counts.
 func (db *database) deleteOldNotes(ctx context.Context, c *serveConfig) (deleted int, err error) {
-	nowMs, kept, metrics := c.clock()().UnixMilli(), db.retention.Load(), []string(nil)
+	nowMs, kept, metrics := db.clock.Now().UnixMilli(), db.retention.Load(), []string(nil)
 	if len(kept.Rules()) > 1 {
 		if metrics, err = db.index.LabelValues(ctx, "__name__", 0, keyschema.TimeMaxMs, 0); err != nil {
 			return 0, fmt.Errorf("list the metrics: %w", err)

@@ -153,7 +153,7 @@ func (g *aging) open() {
 	g.config.now = g.now
 	_, err := app.Parse([]string{"serve", "--storage.path", filepath.Join(g.dir, "data"), "--storage.rollups",
 		"--config.file", filepath.Join(g.dir, "halite.yml"), "--storage.retention.raw", g.rest[keyschema.Raw].String(),
-		"--storage.retention.hours", g.rest[keyschema.Hours].String()})
+		"--storage.retention.hours", g.rest[keyschema.Hours].String(), "--storage.retention.clock-jump", "0d"})
 	require.NoError(g, err)
 	g.db, err = openDatabase(context.Background(), g.config, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	require.NoError(g, err)
@@ -362,12 +362,12 @@ func (g *aging) compareSamples() {
 		}
 		for series, samples := range g.all {
 			metric, instance, _ := strings.Cut(series, "/")
-			asked := strings.HasPrefix(expr, `{__name__`) || strings.HasPrefix(expr, metric) || expr[0] == '{' && instance == "1"
+			selected := strings.HasPrefix(expr, `{__name__`) || strings.HasPrefix(expr, metric) || expr[0] == '{' && instance == "1"
 			cutoffMs := max(g.age(metric).CutoffMs(g.nowMs.Load()), fromMs+1)
 			for tsMs, s := range samples {
 				value, ok := got[series][tsMs]
 				switch {
-				case !asked || tsMs < cutoffMs || tsMs > g.nowMs.Load():
+				case !selected || tsMs < cutoffMs || tsMs > g.nowMs.Load():
 					require.False(g, ok, "%s: %s at %d is shown, which begins at %d", expr, series, tsMs, cutoffMs)
 				case s.must:
 					require.True(g, ok, "%s: %s at %d is missing, kept from %d on", expr, series, tsMs, cutoffMs)

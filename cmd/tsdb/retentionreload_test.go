@@ -110,15 +110,15 @@ func TestRetentionChangesUnderLoad(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "halite.yml"), fmt.Appendf(nil, reloadedRules, "12d"), 0o600))
 	r := &reloaded{growing: openGrowing(t, dir, time.Now()), rng: rand.New(rand.NewPCG(1, 2)), must: map[int64]float64{}}
 	ending := make(chan struct{})
-	var beside sync.WaitGroup
-	beside.Go(func() { r.flushUntil(ending) })
+	var background sync.WaitGroup
+	background.Go(func() { r.flushUntil(ending) })
 	for _, work := range []func() error{
 		func() error { _, err := r.db.sweeper.Sweep(context.Background()); return err },
 		func() error { return r.db.store.CollectGarbage(context.Background()) },
 		func() error { return r.db.index.Maintain(context.Background()) },
 		func() error { result, err := r.runQuery("count_over_time(hot_total[14d])"); result.Close(); return err },
 	} {
-		beside.Go(func() {
+		background.Go(func() {
 			for {
 				select {
 				case <-ending:
@@ -150,7 +150,7 @@ func TestRetentionChangesUnderLoad(t *testing.T) {
 	}
 	r.compare(reloadedLong)
 	close(ending)
-	beside.Wait()
+	background.Wait()
 	require.NoError(t, r.db.close(t.Context()))
 	r.open()
 	r.compare(reloadedLong)
@@ -158,7 +158,7 @@ func TestRetentionChangesUnderLoad(t *testing.T) {
 }
 
 // TestFaultyRetentionIsRefused reloads files with faults: the retention stays. Then it reloads a valid file: the server
-// does not use results that it cached under the former retention.
+// does not use results that it cached under the previous retention.
 func TestFaultyRetentionIsRefused(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

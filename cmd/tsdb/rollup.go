@@ -9,12 +9,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"halite/cmd/tsdb/internal/tables"
-	"halite/keyschema"
 	"halite/query"
 	"halite/rollup/job"
 	rollupstore "halite/rollup/store"
 	"halite/storage"
-	"halite/storage/tombstone"
 )
 
 // tiersSwitch converts --query.tiers for the query engine.
@@ -29,14 +27,13 @@ func (c *serveConfig) tiersSwitch() query.Switch {
 //
 // In Bigtable, finding the days with samples may read the whole table. So rollups exist there only after a server has
 // enabled them, and then stay consistent. Servers that share tables keep rollups consistent from the beginning, because any
-// of these servers may enable them. With reset, the job computes all days with samples again, because the table has lost
-// rows.
-func openTiers(
-	ctx context.Context, c *serveConfig, store storage.Store, deleted *tombstone.Set, retention *keyschema.Retention,
-	log *slog.Logger, r prometheus.Registerer, shared *rollupstore.Shared, reset bool,
+// of these servers may enable them. If the table has lost rows, the job computes all days with samples again.
+func (db *database) openTiers(
+	ctx context.Context, c *serveConfig, log *slog.Logger, r prometheus.Registerer,
 ) (*job.Rollups, error) {
+	shared := db.sharedRollups(c)
 	if c.engine == tables.EngineBigtable && !c.rollupsOn() && shared == nil {
-		schemas, err := store.Tables(ctx)
+		schemas, err := db.store.Tables(ctx)
 		exists := slices.ContainsFunc(schemas, func(s storage.TableSchema) bool { return s.Name == storage.TableRollup })
 		if err != nil || !exists {
 			return nil, err
@@ -47,7 +44,7 @@ func openTiers(
 		interval = c.directMode.packEvery
 	}
 	return job.Open(ctx, rollupstore.Options{
-		Tables: store, Retention: retention, Deletions: deleted, Shared: shared, Logger: log,
-		Registerer: r, Now: c.clock(), Reset: reset,
+		Tables: db.store, Retention: db.retention, Deletions: db.deleted, Shared: shared, Logger: log,
+		Registerer: r, Now: db.clock.Now, Reset: db.lostFrom(storage.TableRollup),
 	}, job.Options{Interval: interval, Registerer: r})
 }

@@ -29,7 +29,7 @@ func rollupCommand(t *testing.T, args ...string) (string, error) {
 	command, err := app.Parse(append([]string{"rollup"}, args...))
 	require.NoError(t, err)
 	var out bytes.Buffer
-	err = commands[command](&out)
+	err = commands[command](t.Context(), &out)
 	return out.String(), err
 }
 

@@ -246,6 +246,11 @@ func TestBadRulesAtStart(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, text, `group "g" has the tenant "acme": the server has no --tenants`)
 	require.NoDirExists(t, dir)
+	require.NoError(t, os.WriteFile(config, []byte("tenants: [{name: acme, series: {max: 5}}]"), 0o600))
+	text, err = tsdb(t, "serve", "--storage.path", dir, "--web.listen-address", freeAddress(t), "--config.file", config)
+	require.Error(t, err)
+	require.Contains(t, text, config+`: tenants: the server has no --tenants`)
+	require.NoDirExists(t, dir)
 }
 
 // TestRulesOfTenants: the rules of a group read and write its tenant, and other tenants do not see them. They keep the state of
@@ -339,9 +344,9 @@ groups:
 	require.Equal(t, before, backfill())
 	values := func(query string) [][2]any {
 		_, a := s.get("/api/v1/query", url.Values{"query": {query}})
-		var answer struct{ Result []struct{ Values [][2]any } }
-		require.NoError(t, json.Unmarshal(a.Data, &answer))
-		return answer.Result[0].Values
+		var response struct{ Result []struct{ Values [][2]any } }
+		require.NoError(t, json.Unmarshal(a.Data, &response))
+		return response.Result[0].Values
 	}
 	require.Greater(t, len(values("t[3m]")), 110)
 	last := 0.0

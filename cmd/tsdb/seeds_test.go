@@ -86,7 +86,7 @@ func (s *server) fill(series []seedSeries, hours int, end time.Time) {
 	require.Equal(s.t, http.StatusNoContent, status, text)
 }
 
-// explain asks for the plan of an instant query.
+// explain gets the plan of an instant query.
 func (s *server) explain(query string, at time.Time) (e explained) {
 	s.t.Helper()
 	params := url.Values{"query": {query}, "time": {strconv.FormatInt(at.Unix(), 10)}}

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/grafana/regexp"
@@ -33,14 +32,11 @@ import (
 	"halite/query/promadapter"
 )
 
-// serveUntilSignal runs the server until SIGTERM or SIGINT, then drains it.
-func serveUntilSignal(c *serveConfig) error {
+// runServer checks the flags and runs the server until ctx ends.
+func runServer(ctx context.Context, c *serveConfig) error {
 	if err := c.Validate(); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once; the log holds all acknowledged samples
 	out := io.Discard
 	if term.IsTerminal(int(os.Stdout.Fd())) {
 		out = os.Stdout
@@ -78,13 +74,7 @@ func serve(ctx context.Context, c *serveConfig, log *slog.Logger, out io.Writer)
 		return errors.Join(err, s.http.Close())
 	}
 	s.reloads = newReloader(c, s.db, s.registry)
-	handler, err := s.openAPI()
-	if err == nil {
-		err = s.servePort()
-	}
-	if err == nil {
-		err = s.db.rules.Apply(c.ruleSettings)
-	}
+	handler, err := s.openHandlers()
 	if err != nil {
 		return errors.Join(err, s.http.Close(), s.db.close(ctx))
 	}
@@ -235,6 +225,18 @@ func (s *server) servePort() error {
 	}, s.failed)
 }
 
+// openHandlers opens the handlers of all addresses and starts the rules.
+func (s *server) openHandlers() (*api.Server, error) {
+	handler, err := s.openAPI()
+	if err != nil {
+		return nil, err
+	}
+	if err := s.servePort(); err != nil {
+		return nil, err
+	}
+	return handler, s.db.rules.Apply(s.config.ruleSettings)
+}
+
 // serveHTTP serves with TLS if the server has a TLS configuration.
 func serveHTTP(server *http.Server, listener net.Listener) error {
 	if server.TLSConfig == nil {
@@ -309,7 +311,7 @@ func (s *server) newAPI() (*api.Server, error) {
 		Stats:    db, Flusher: db, Deleter: db.deleter, Snapshot: db.snapshots(c, registry),
 		Ready: s.gate.readiness, Refusing: db.refusing, Gatherer: registry, Registerer: registry, Logger: s.log,
 		Build:   api.BuildInfo{Version: build.version, Revision: build.revision, BuildDate: build.date, GoVersion: runtime.Version()},
-		Flags:   c.flagValues(),
+		Flags:   c.shownFlags(),
 		Config:  reloads.Config,
 		Runtime: func() api.RuntimeInfo { return runtimeInfo(c, reloads, started) },
 		Reload:  reload, Quit: quit, Lookback: c.queryLookback, Rules: db.schema.Rules, OwnJob: ownJob,
@@ -329,7 +331,7 @@ func (s *server) newAPI() (*api.Server, error) {
 		HAClusters: db.ingester.HAClusters, Influx: reloads.influx, OTLP: reloads.otlp,
 		Limits: api.Limits{
 			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
-			RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
+			BadLinesMax: c.badLinesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
 			SelectorsMax: c.querySelectorsMax, FormBytesMax: c.web.formBytesMax, ReadBytesMax: c.web.readBytesMax,
 			MetricsRequestsMax: c.web.metricsRequestsMax,
 		},

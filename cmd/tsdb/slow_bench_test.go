@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkSlowReaders starts 24 clients that ask a server of 1 GiB for all samples of 10,000 series and read nothing. It
-// reports: MiB-peak, the peak of the resident set; begun, the clients with an answer; refused, the clients with 503; small-
+// BenchmarkSlowReaders starts 24 clients. Each queries a server of 1 GiB for all samples of 10,000 series, and reads nothing. It
+// reports: MiB-peak, the peak of the resident set; begun, the clients with a response; refused, the clients with 503; small-
 // ms, the median time of a small query meanwhile; large-failed, the number of ten large queries that get no memory.
 func BenchmarkSlowReaders(b *testing.B) {
 	const clients, series = 24, 10_000
@@ -30,14 +30,14 @@ func BenchmarkSlowReaders(b *testing.B) {
 	for at := to.Add(-time.Hour); at.Before(to); at = at.Add(10 * time.Second) {
 		s.write(wave("slow", series, at, at.Add(time.Second), 10*time.Second))
 	}
-	ask := "/api/v1/query?" + url.Values{"query": {"slow[1h]"}, "time": {strconv.FormatInt(to.Unix(), 10)}}.Encode()
+	path := "/api/v1/query?" + url.Values{"query": {"slow[1h]"}, "time": {strconv.FormatInt(to.Unix(), 10)}}.Encode()
 	before := s.peakMiB(b)
 	for b.Loop() {
-		var asked sync.WaitGroup
+		var readers sync.WaitGroup
 		var begun, refused atomic.Int64
 		for range clients {
-			asked.Go(func() {
-				code := s.queryWithoutReading(b, ask)
+			readers.Go(func() {
+				code := s.queryWithoutReading(b, path)
 				if code == http.StatusOK {
 					begun.Add(1)
 				} else if code == http.StatusServiceUnavailable {
@@ -45,7 +45,7 @@ func BenchmarkSlowReaders(b *testing.B) {
 				}
 			})
 		}
-		asked.Wait()
+		readers.Wait()
 		failed := 0
 		for range 10 {
 			status, _ := s.get("/api/v1/query", url.Values{"query": {"sum(rate(slow[5m]))"}, "nocache": {"1"}})
@@ -65,7 +65,7 @@ func BenchmarkSlowReaders(b *testing.B) {
 	b.ReportMetric(before, "MiB-before")
 }
 
-// queryWithoutReading sends a request, and reads at most the status of the answer.
+// queryWithoutReading sends a request, and reads at most the status of the response.
 func (s *server) queryWithoutReading(b *testing.B, path string) int {
 	addr := strings.TrimPrefix(s.url, "http://")
 	c, err := net.Dial("tcp", addr)

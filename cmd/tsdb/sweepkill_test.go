@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"net/http"
@@ -33,17 +34,17 @@ const (
 
 // sweeping has tables with expired data, and servers on them that are killed during a sweep.
 type sweeping struct {
-	t       *testing.T
-	rng     *rand.Rand
-	now     time.Time
-	rules   string
-	servers int
-	dir     string // of servers with a disk
-	flags   []string
-	tool    []string // flags of commands on the tables
-	before  map[string]string
-	answers []string
-	amid    int // sweeps that were cut off
+	t         *testing.T
+	rng       *rand.Rand
+	now       time.Time
+	rules     string
+	servers   int
+	dir       string // of servers with a disk
+	flags     []string
+	tool      []string // flags of commands on the tables
+	before    map[string]string
+	responses []string
+	amid      int // sweeps that were cut off
 }
 
 // TestSweepKilled kills servers while they free data of metrics with a shorter retention, on the embedded engine and in
@@ -151,7 +152,7 @@ func (w *sweeping) filled(flags []string) {
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 }
 
-// rolledUp lets a server compute rollups of all days, and records the answers for later comparison.
+// rolledUp lets a server compute rollups of all days, and records the responses for later comparison.
 func (w *sweeping) rolledUp() {
 	s := startServer(w.t, w.dir, w.flags...)
 	require.Eventually(w.t, func() bool {
@@ -175,17 +176,17 @@ func (w *sweeping) questions() (out []url.Values) {
 	return out
 }
 
-// runQueries demands the answers that a server gave first.
+// runQueries demands the responses that a server gave first.
 func (w *sweeping) runQueries(s *server) {
 	w.t.Helper()
 	for n, q := range w.questions() {
 		code, a := s.get("/api/v1/query", q)
 		require.Equal(w.t, http.StatusOK, code, a.Error)
-		if n == len(w.answers) {
+		if n == len(w.responses) {
 			require.Contains(w.t, string(a.Data), `"value"`)
-			w.answers = append(w.answers, string(a.Data))
+			w.responses = append(w.responses, string(a.Data))
 		}
-		require.Equal(w.t, w.answers[n], string(a.Data), "%v", q)
+		require.Equal(w.t, w.responses[n], string(a.Data), "%v", q)
 	}
 }
 
@@ -244,9 +245,9 @@ func (w *sweeping) queryUntilGone(s *server) {
 			if err != nil {
 				return
 			}
-			text := new(strings.Builder)
-			err = resp.Write(text)
-			if err == nil && resp.StatusCode == http.StatusOK && !strings.Contains(text.String(), w.answers[n]) {
+			text, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err == nil && resp.StatusCode == http.StatusOK && !strings.Contains(string(text), w.responses[n]) {
 				w.t.Errorf("%v during a sweep: %s", q, text)
 			}
 			time.Sleep(time.Millisecond)

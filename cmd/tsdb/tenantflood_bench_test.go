@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,13 +25,20 @@ import (
 // passed, and the CPU time of the server, which other processes of the machine do not change. flood/s is the rate of the other
 // tenant, client-cpu the share of a CPU that the clients take.
 //
-// "bound" has the bounds of a tenant while others are active, "cpus" only the bounds of CPUs, "free" none.
+// "bound" has the bounds of a tenant while others are active, "cpus" only the bounds of CPUs, "free" none. "limits" also limits
+// the tenant that floods. After a 503 a client waits for the time in Retry-After, as Prometheus does.
 func BenchmarkTenantFlood(b *testing.B) {
 	b.Run("free", func(b *testing.B) {
 		tenantFlood(b, "--tenants.max-shared-cpus=1000", "--tenants.max-shared-log-bytes=0")
 	})
 	b.Run("cpus", func(b *testing.B) { tenantFlood(b, "--tenants.max-shared-log-bytes=0") })
 	b.Run("bound", func(b *testing.B) { tenantFlood(b) })
+	b.Run("limits", func(b *testing.B) {
+		file := filepath.Join(b.TempDir(), "config.yml")
+		limits := "tenants: [{name: acme, samples_per_second: {max: 100000}, query_concurrency: {max: 1}}]\n"
+		require.NoError(b, os.WriteFile(file, []byte(limits), 0o600))
+		tenantFlood(b, "--config.file", file)
+	})
 }
 
 // flooded sends the requests of the benchmark.
@@ -48,8 +57,7 @@ func tenantFlood(b *testing.B, flags ...string) {
 	}
 	for at := f.now.Add(-time.Hour); !at.After(f.now); at = at.Add(15 * time.Second) {
 		for who, series := range map[string]int{"acme": 2000, "beta": 3} {
-			status, answer := f.request(who, "", http.MethodPost, "/api/v1/import/prometheus", samplesAt(series, at))
-			require.Less(b, status, 300, answer)
+			f.store(who, samplesAt(series, at))
 		}
 	}
 	for n := range bodies {
@@ -85,6 +93,18 @@ func tenantFlood(b *testing.B, flags ...string) {
 	}
 }
 
+// store writes samples, and repeats the request while a limit refuses it.
+func (f *flooded) store(who, body string) {
+	for {
+		status, response := f.request(who, "", http.MethodPost, "/api/v1/import/prometheus", body)
+		if status != http.StatusServiceUnavailable {
+			require.Less(f.t, status, 300, response)
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
 // samplesAt is a write of one sample to each of some series.
 func samplesAt(series int, at time.Time) string {
 	var out strings.Builder
@@ -94,7 +114,7 @@ func samplesAt(series int, at time.Time) string {
 	return out.String()
 }
 
-// send sends a request and discards the answer without decompressing it.
+// send sends a request and discards the response without decompressing it.
 func (f *flooded) send(ctx context.Context, who, target, body string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.url+target, strings.NewReader(body))
 	if err != nil {
@@ -102,12 +122,25 @@ func (f *flooded) send(ctx context.Context, who, target, body string) error {
 	}
 	req.Header.Set("Authorization", "Bearer "+who)
 	req.Header.Set("Accept-Encoding", "gzip")
-	return discardAnswer(http.DefaultClient.Do(req))
+	resp, err := http.DefaultClient.Do(req)
+	if err == nil && resp.StatusCode == http.StatusServiceUnavailable {
+		waitForRetry(ctx, resp.Header.Get("Retry-After"))
+	}
+	return discardResponse(resp, err)
+}
+
+// waitForRetry waits for the seconds of a header Retry-After.
+func waitForRetry(ctx context.Context, header string) {
+	seconds, _ := strconv.Atoi(header)
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Duration(seconds) * time.Second):
+	}
 }
 
 // measure sends requests one after the other while clients send others.
 func (f *flooded) measure(b *testing.B, flood func(ctx context.Context, n int64) error, request func(n int64) error) {
-	const clients, asked = 30, 300
+	const clients, requests = 30, 300
 	ctx, stop := context.WithCancel(b.Context())
 	var running sync.WaitGroup
 	var sent atomic.Int64
@@ -123,7 +156,7 @@ func (f *flooded) measure(b *testing.B, flood func(ctx context.Context, n int64)
 	}
 	time.Sleep(2 * time.Second)
 	var took, used []time.Duration
-	for n := range asked {
+	for n := range requests {
 		at, cpu := time.Now(), cpuTime(b, f.cmd.Process.Pid)
 		require.NoError(b, request(int64(n)), f.log)
 		took, used = append(took, time.Since(at)), append(used, cpuTime(b, f.cmd.Process.Pid)-cpu)
@@ -155,8 +188,8 @@ func cpuTime(b *testing.B, pid int) time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// discardAnswer reads and forgets an answer.
-func discardAnswer(resp *http.Response, err error) error {
+// discardResponse reads and discards a response.
+func discardResponse(resp *http.Response, err error) error {
 	if err != nil {
 		return err
 	}

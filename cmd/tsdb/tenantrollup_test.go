@@ -46,7 +46,7 @@ func (s *sameSeries) open() {
 	c := addServeFlags(app.Command("serve", ""))
 	c.now = func() time.Time { return time.UnixMilli(s.nowMs.Load()) }
 	_, err := app.Parse([]string{"serve", "--storage.path", s.TempDir(), "--storage.rollups", "--tenants",
-		"--storage.retention.raw", "4d", "--storage.retention.hours", "400d"})
+		"--storage.retention.raw", "4d", "--storage.retention.hours", "400d", "--storage.retention.clock-jump", "0d"})
 	require.NoError(s, err)
 	s.db, err = openDatabase(context.Background(), c, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	require.NoError(s, err)

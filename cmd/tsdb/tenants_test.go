@@ -68,7 +68,7 @@ func (s *tenantServer) request(who, org, method, target, body string) (status in
 	return resp.StatusCode, string(content)
 }
 
-// values asks a query for the values of its series, sorted.
+// values runs a query and returns the values of its series, sorted.
 func (s *tenantServer) values(who, org, expr string, at time.Time) string {
 	s.t.Helper()
 	q := url.Values{"query": {expr}, "time": {seconds(at.UnixMilli())}}
@@ -92,8 +92,8 @@ func (s *tenantServer) writeThree(who string, base int, at time.Time) {
 	for i := range 3 {
 		text += fmt.Sprintf("m{i=\"%d\",%s=\"x\"} %d %d\n", i, who, base+i, at.UnixMilli())
 	}
-	status, answer := s.request(who, "", http.MethodPost, "/api/v1/import/prometheus", text)
-	require.Less(s.t, status, 300, answer)
+	status, response := s.request(who, "", http.MethodPost, "/api/v1/import/prometheus", text)
+	require.Less(s.t, status, 300, response)
 }
 
 // TestTenants: tenants with equal series stay apart in memory, in tables, after a crash, and in deletions. Series from before

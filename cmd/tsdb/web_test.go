@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// raw sends a request unchanged and returns the answer.
+// raw sends a request unchanged and returns the response.
 func (s *server) raw(t *testing.T, request string) (status int, body string) {
 	t.Helper()
 	address, _, _ := strings.Cut(strings.TrimPrefix(s.url, "http://"), "/")

@@ -75,7 +75,7 @@ func (c *tenantConfig) addFlags(cmd *kingpin.CmdClause) {
 		Default("true").BoolVar(&c.create)
 	cmd.Flag("tenants.max", "Maximum number of tenants besides the default one.").Default("1000").IntVar(&c.max)
 	cmd.Flag("tenants.max-shared-cpus", "Maximum number of CPUs that one tenant uses while others are active, for writes, queries "+
-		"and answers together. 0 means three quarters of the CPUs, at least 1, and no bound with Bigtable.").
+		"and responses together. 0 means three quarters of the CPUs, at least 1, and no bound with Bigtable.").
 		Default("0").IntVar(&c.sharedCPUs)
 	cmd.Flag("tenants.max-shared-log-bytes", "Maximum size of the decoded writes of one tenant that are not durable yet, while "+
 		"other tenants are active. A larger write waits for the tenant's other writes. 0 means no bound.").
@@ -153,9 +153,9 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		StringsVar(&c.allowedHosts)
 	cmd.Flag("web.max-connections", "Maximum number of open connections. Further clients wait. The server closes idle "+
 		"connections to make room for them.").Default("512").IntVar(&c.connectionsMax)
-	cmd.Flag("web.send-timeout", "Time after which the server closes a connection whose client does not read the answer.").
+	cmd.Flag("web.send-timeout", "Time after which the server closes a connection whose client does not read the response.").
 		Default("30s").DurationVar(&c.sendTimeout)
-	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read answers (CORS). Empty allows none.").
+	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read responses (CORS). Empty allows none.").
 		StringVar(&c.corsOrigin)
 	c.addAccessFlags(cmd)
 	c.tenants.addFlags(cmd)

@@ -134,9 +134,9 @@ func (c *protocolClient) write(metric string, rows []hostSample) error {
 				return err
 			}
 		}
-		answer, err := c.telnet.send(string(body))
-		if answer != "" {
-			return errors.New(answer)
+		response, err := c.telnet.send(string(body))
+		if response != "" {
+			return errors.New(response)
 		}
 		return err
 	}
@@ -152,15 +152,15 @@ func (c *protocolClient) write(metric string, rows []hostSample) error {
 		return err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if resp.StatusCode/100 != 2 || len(answer) > 0 {
-		return fmt.Errorf("%s: %d %s", c.name, resp.StatusCode, answer)
+	response, err := io.ReadAll(resp.Body)
+	if resp.StatusCode/100 != 2 || len(response) > 0 {
+		return fmt.Errorf("%s: %d %s", c.name, resp.StatusCode, response)
 	}
 	return err
 }
 
 // TestProtocolsMix writes samples of the same series by every protocol, and reads them back by every way to read. All
-// answers are equal.
+// responses are equal.
 func TestProtocolsMix(t *testing.T) {
 	t.Parallel()
 	addr := freeAddress(t)
@@ -190,7 +190,7 @@ func TestProtocolsMix(t *testing.T) {
 // readRemote reads a metric by remote read, as samples by host and time.
 func (s *server) readRemote(metric string) map[string]map[int64]float64 {
 	out := map[string]map[int64]float64{}
-	for series, samples := range s.remoteRead(metric) {
+	for series, samples := range s.remoteSamples(metric) {
 		host := strings.TrimPrefix(series, "__name__="+metric+",host=")
 		out[host] = map[int64]float64{}
 		for _, at := range samples {
@@ -202,7 +202,7 @@ func (s *server) readRemote(metric string) map[string]map[int64]float64 {
 
 // readPromQL is readRemote by PromQL.
 func (s *server) readPromQL(metric string, endMs int64) map[string]map[int64]float64 {
-	status, answer := s.get("/api/v1/query", url.Values{
+	status, response := s.get("/api/v1/query", url.Values{
 		"query": {metric + "[5m]"}, "time": {strconv.FormatFloat(float64(endMs)/1000, 'f', 3, 64)},
 	})
 	require.Equal(s.t, http.StatusOK, status)
@@ -212,7 +212,7 @@ func (s *server) readPromQL(metric string, endMs int64) map[string]map[int64]flo
 			Values [][2]any
 		}
 	}
-	require.NoError(s.t, json.Unmarshal(answer.Data, &data))
+	require.NoError(s.t, json.Unmarshal(response.Data, &data))
 	out := map[string]map[int64]float64{}
 	for _, series := range data.Result {
 		samples := map[int64]float64{}
@@ -233,13 +233,13 @@ func (s *server) readOpenTSDB(metric string, endMs int64) map[string]map[int64]f
 	resp, err := http.Get(fmt.Sprintf("%s/api/query?start=%d&end=%d&ms=true&m=none:%s", s.url, endMs-300_000, endMs, metric))
 	require.NoError(s.t, err)
 	defer resp.Body.Close()
-	var answer []struct {
+	var response []struct {
 		Tags map[string]string
 		Dps  map[int64]float64
 	}
-	require.NoError(s.t, json.NewDecoder(resp.Body).Decode(&answer))
+	require.NoError(s.t, json.NewDecoder(resp.Body).Decode(&response))
 	out := map[string]map[int64]float64{}
-	for _, series := range answer {
+	for _, series := range response {
 		out[series.Tags["host"]] = series.Dps
 	}
 	return out
@@ -274,7 +274,7 @@ type protocolLoad struct {
 	acked  int // rounds
 }
 
-// run writes rounds until the server is gone. The round without an answer is written again by the next run.
+// run writes rounds until the server is gone. The round without a response is written again by the next run.
 func (l *protocolLoad) run(startMs int64) {
 	for ; ; l.acked++ {
 		var rows []hostSample

@@ -231,11 +231,11 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 		if c.progress.RowsRead++; c.progress.RowsRead%cleanRows == 0 {
 			c.reportProgress()
 		}
-		concerned, err := filter.Concerned(ctx, &row)
+		matches, err := filter.MayDelete(ctx, &row)
 		if err != nil {
 			return err
 		}
-		if !concerned {
+		if !matches {
 			continue
 		}
 		if keys = append(keys, bytes.Clone(row.Key)); len(keys) == cleanRows {
@@ -344,7 +344,7 @@ func (c *cleaner) mutation(ctx context.Context, before, after storage.Row) (m st
 	}
 	for len(tsMs) > 0 {
 		n := min(len(tsMs), cleanRunSamplesMax)
-		seq, err := c.d.opts.Sequence.Allocate(ctx, 1)
+		seq, err := c.d.opts.Sequence.Allocate(ctx)
 		if err != nil {
 			return m, err
 		}

@@ -42,7 +42,7 @@ func (c *Count) Add(o *Count) {
 
 // Count counts the samples that Delete would delete. It deletes nothing, but it reads all these samples.
 func (d *Deleter) Count(ctx context.Context, r Request) (count Count, err error) {
-	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
+	if r, err = r.Clip(); err != nil || r.Empty() {
 		return count, err
 	}
 	unflushed := func(
@@ -74,18 +74,18 @@ func union(tsMs []int64, histograms []histchunk.Sample) []int64 {
 type Unflushed func(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
 
 // Count counts the samples that a deletion would delete.
-func (sc Scanner) Count(ctx context.Context, d Request, set *tombstone.Set, head Unflushed) (count Count, err error) {
-	found, err := sc.Select(ctx, d)
+func (sc Scanner) Count(ctx context.Context, r Request, set *tombstone.Set, head Unflushed) (count Count, err error) {
+	found, err := sc.Select(ctx, r)
 	if err != nil {
 		return count, err
 	}
 	for some := range slices.Chunk(found, batchSeries) {
-		c := counter{Scanner: sc, set: set, memory: head, d: d, series: some}
+		c := counter{Scanner: sc, set: set, memory: head, request: r, series: some}
 		if err := c.count(ctx, &count); err != nil {
 			return count, err
 		}
 	}
-	count.Orphans, err = sc.countOrphans(ctx, d)
+	count.Orphans, err = sc.countOrphans(ctx, r)
 	return count, err
 }
 
@@ -94,7 +94,7 @@ type counter struct {
 	Scanner
 	set     *tombstone.Set
 	memory  Unflushed
-	d       Request
+	request Request
 	series  []index.Series
 	head    [][]int64 // for each series, the times of samples that are in memory but not in the table
 	samples []int64
@@ -133,19 +133,19 @@ func (c *counter) count(ctx context.Context, into *Count) error {
 const orphanSeriesMax = 128
 
 // countOrphans counts states without samples that a deletion would remove.
-func (sc Scanner) countOrphans(ctx context.Context, d Request) (orphans rollupstore.Orphans, err error) {
+func (sc Scanner) countOrphans(ctx context.Context, r Request) (orphans rollupstore.Orphans, err error) {
 	if sc.States == nil {
 		return orphans, nil
 	}
 	// A deletion removes whole states of days, even of series without samples in its time range.
-	wide := d
-	wide.FromMs, wide.ToMs = storage.WholeDays(d.FromMs, d.ToMs)
+	wide := r
+	wide.FromMs, wide.ToMs = storage.WholeDays(r.FromMs, r.ToMs)
 	found, err := sc.Select(ctx, wide)
 	if err != nil {
 		return orphans, err
 	}
 	for some := range slices.Chunk(found, orphanSeriesMax) {
-		more, err := sc.countOrphansOf(ctx, wide, d, some)
+		more, err := sc.countOrphansOf(ctx, wide, r, some)
 		if err != nil {
 			return orphans, err
 		}
@@ -157,7 +157,7 @@ func (sc Scanner) countOrphans(ctx context.Context, d Request) (orphans rollupst
 
 // countOrphansOf counts the orphans of a batch of series.
 func (sc Scanner) countOrphansOf(
-	ctx context.Context, wide, d Request, some []index.Series,
+	ctx context.Context, wide, r Request, some []index.Series,
 ) (orphans rollupstore.Orphans, err error) {
 	rows, err := sc.RowHours(ctx, some)
 	if err != nil {
@@ -179,7 +179,7 @@ func (sc Scanner) countOrphansOf(
 		prefixes = append(prefixes, []byte(prefix))
 	}
 	has := func(i int, hour int64) bool { return rows[owners[string(prefixes[i])]][hour] }
-	return sc.States.CountOrphans(ctx, prefixes, first/keyschema.DayHours, last/keyschema.DayHours, d.FromMs, d.ToMs, has)
+	return sc.States.CountOrphans(ctx, prefixes, first/keyschema.DayHours, last/keyschema.DayHours, r.FromMs, r.ToMs, has)
 }
 
 func (c *counter) readHead() error {
@@ -187,7 +187,7 @@ func (c *counter) readHead() error {
 		if s.Ref == 0 {
 			continue
 		}
-		tsMs, _, err := c.memory(s.Ref, c.d.FromMs, c.d.ToMs, nil, nil)
+		tsMs, _, err := c.memory(s.Ref, c.request.FromMs, c.request.ToMs, nil, nil)
 		if err != nil {
 			return err
 		}
@@ -199,7 +199,7 @@ func (c *counter) readHead() error {
 func (c *counter) readRows(ctx context.Context, view *tombstone.View) (err error) {
 	var set storage.RowSet
 	owners := map[string]int{}
-	first, last := keyschema.HourOf(c.d.FromMs), keyschema.HourOf(c.d.ToMs)
+	first, last := keyschema.HourOf(c.request.FromMs), keyschema.HourOf(c.request.ToMs)
 	for n := range c.series {
 		c.prefixes(&c.series[n], first, last, func(prefix []byte, from, to int64) {
 			owners[string(prefix)] = n
@@ -245,8 +245,8 @@ func (c *counter) add(row storage.Row, owners map[string]int) error {
 	}
 	tsMs, _ := c.row.Columns()
 	tsMs = union(tsMs, histograms)
-	from, _ := slices.BinarySearch(tsMs, c.d.FromMs)
-	to, _ := slices.BinarySearch(tsMs, c.d.ToMs+1)
+	from, _ := slices.BinarySearch(tsMs, c.request.FromMs)
+	to, _ := slices.BinarySearch(tsMs, c.request.ToMs+1)
 	if from == to {
 		return nil
 	}

@@ -69,7 +69,7 @@ const recordRefsMax = 1 << 20
 // returns the number of matching series that may have had samples in the time range. Flushes wait meanwhile. After an error
 // other than a bad request, some samples may be deleted. The caller may then repeat the deletion.
 func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error) {
-	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
+	if r, err = r.Clip(); err != nil || r.Empty() {
 		return 0, err
 	}
 	d.opts.Flusher.Lock()
@@ -91,7 +91,7 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 	if err != nil || len(found) == 0 {
 		return 0, err
 	}
-	seq, err := d.opts.Sequence.Allocate(ctx, 1)
+	seq, err := d.opts.Sequence.Allocate(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -153,9 +153,9 @@ func refsOf(found []index.Series, metrics []string) (refs []index.Ref) {
 	return refs
 }
 
-// add deletes samples in memory with deleteSamples and puts the tombstone in force, both within Options.Announce if that is
+// enforce deletes samples in memory with deleteSamples and puts the tombstone in force, both within Options.Announce if that is
 // set.
-func (d *Deleter) add(t *tombstone.Tombstone, deleteSamples func() error) error {
+func (d *Deleter) enforce(t *tombstone.Tombstone, deleteSamples func() error) error {
 	return d.opts.Tombstones.Add(t, func(change func() error) error {
 		if d.opts.Announce == nil {
 			return change()
@@ -182,7 +182,7 @@ func (d *Deleter) deleteNow(t *tombstone.Tombstone, found []index.Series, clearI
 		pos, err = d.log(t, logs)
 		return err
 	}
-	err = d.add(t, func() error {
+	err = d.enforce(t, func() error {
 		_, err := d.opts.Head.Delete(refs, t.FromMs, t.ToMs, log, clearIndex)
 		return err
 	})
@@ -208,12 +208,12 @@ func (d *Deleter) log(t *tombstone.Tombstone, logs []uint32) (pos wal.Position, 
 // too. The log still has every sample written after the deletion. So the tombstone may hide all matching samples in the
 // table. The caller calls CleanIndex after the replay.
 func (d *Deleter) Replay(ctx context.Context, t *tombstone.Tombstone, refs []uint32) (err error) {
-	if t.Seq, err = d.opts.Sequence.Allocate(ctx, 1); err != nil {
+	if t.Seq, err = d.opts.Sequence.Allocate(ctx); err != nil {
 		return err
 	}
 	t.Pending = true
 	nothing := func() error { return nil }
-	if err := d.add(t, func() error {
+	if err := d.enforce(t, func() error {
 		_, err := d.opts.Head.Delete(refs, t.FromMs, t.ToMs, nothing, func() {})
 		return err
 	}); err != nil {

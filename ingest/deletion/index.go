@@ -89,7 +89,7 @@ func (sc Scanner) emptyHours(ctx context.Context, series []index.Series) ([][]pr
 		})
 	}
 	// Retention drops rows before states.
-	return out, sc.withoutStates(ctx, series, out)
+	return out, sc.omitHoursWithStates(ctx, series, out)
 }
 
 func forEachHour(spans []presence.Span, visit func(hour int64)) {

@@ -42,7 +42,7 @@ func (r Request) Clip() (Request, error) {
 	switch err := t.Validate(); {
 	case err != nil:
 		return r, fmt.Errorf("%w: %w", ErrBadRequest, err)
-	case r.ToMs < r.FromMs:
+	case r.Empty():
 		return r, fmt.Errorf("%w: it ends at %d ms, before it begins at %d ms", ErrBadRequest, r.ToMs, r.FromMs)
 	case !r.Everything && tombstone.Everything(r.Selectors):
 		return r, fmt.Errorf("%w: %s", ErrDeletesEverything, tombstone.SelectorsText(r.Selectors))
@@ -52,6 +52,9 @@ func (r Request) Clip() (Request, error) {
 	r.FromMs, r.ToMs = max(r.FromMs, 0), min(r.ToMs, keyschema.TimeMaxMs)
 	return r, nil
 }
+
+// Empty reports whether no sample can lie in the time range.
+func (r Request) Empty() bool { return r.ToMs < r.FromMs }
 
 // WholeMetrics lists the metrics of the selectors that consist of a metric name only.
 func WholeMetrics(selectors [][]*labels.Matcher) (metrics []string) {

@@ -13,6 +13,7 @@ import (
 	rollupstore "halite/rollup/store"
 	"halite/storage"
 	"halite/storage/index"
+	"halite/storage/index/presence"
 	"halite/storage/tombstone"
 )
 
@@ -25,16 +26,16 @@ type Scanner struct {
 }
 
 // Select lists the series of a deletion, each once.
-func (sc Scanner) Select(ctx context.Context, d Request) ([]index.Series, error) {
+func (sc Scanner) Select(ctx context.Context, r Request) ([]index.Series, error) {
 	var all []index.Series
-	for _, ms := range d.Selectors {
-		found, err := sc.Index.Select(ctx, nil, d.FromMs, d.ToMs, ms...)
+	for _, ms := range r.Selectors {
+		found, err := sc.Index.Select(ctx, nil, r.FromMs, r.ToMs, ms...)
 		if err != nil {
 			return nil, fmt.Errorf("select series: %w", err)
 		}
 		all = append(all, found...)
 	}
-	if len(d.Selectors) == 1 {
+	if len(r.Selectors) == 1 {
 		return all, nil
 	}
 	slices.SortFunc(all, func(a, b index.Series) int { return labels.Compare(a.Labels, b.Labels) })
@@ -124,26 +125,24 @@ func Bounds(todo []*tombstone.Tombstone) (fromMs, toMs int64) {
 func (sc Scanner) Rows(todo []*tombstone.Tombstone) storage.RowSet {
 	var set storage.RowSet
 	seen := map[string]bool{}
+	add := func(start, end []byte) {
+		if !seen[string(start)] {
+			seen[string(start)] = true
+			set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
+		}
+	}
 	for _, t := range todo {
 		metrics, tenants, ok := tombstone.Names(t.Selectors)
 		if !ok {
 			return storage.RowSet{Ranges: []storage.RowRange{{}}}
 		}
 		for _, tenant := range tenants {
-			start, end := keyschema.TenantRows(tenant)
-			if !seen[string(start)] {
-				seen[string(start)] = true
-				set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
-			}
+			add(keyschema.TenantRows(tenant))
 		}
 		for _, metric := range metrics {
 			for _, g := range sc.Schema.Generations(metric, 0, keyschema.HourMax) {
 				for salt := range g.Rule.Salts {
-					start, end := g.Rule.MetricRange(metric, salt)
-					if !seen[string(start)] {
-						seen[string(start)] = true
-						set.Ranges = append(set.Ranges, storage.RowRange{Start: start, End: end})
-					}
+					add(g.Rule.MetricRange(metric, salt))
 				}
 			}
 		}
@@ -151,8 +150,8 @@ func (sc Scanner) Rows(todo []*tombstone.Tombstone) storage.RowSet {
 	return set
 }
 
-// withoutStates returns the hours whose series have no rollup states.
-func (sc Scanner) withoutStates(ctx context.Context, series []index.Series, hours [][]index.HourSpan) error {
+// omitHoursWithStates removes the hours that have a rollup state from the hours of each series.
+func (sc Scanner) omitHoursWithStates(ctx context.Context, series []index.Series, hours [][]presence.Span) error {
 	if sc.States == nil {
 		return nil
 	}
@@ -179,7 +178,7 @@ func (sc Scanner) withoutStates(ctx context.Context, series []index.Series, hour
 		hours[n] = nil
 		forEachHour(all, func(hour int64) {
 			if !hasStates[n][hour] {
-				hours[n] = append(hours[n], index.HourSpan{First: hour, Last: hour})
+				hours[n] = append(hours[n], presence.Span{First: hour, Last: hour})
 			}
 		})
 	}

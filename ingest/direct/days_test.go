@@ -137,9 +137,9 @@ func TestDirectDeletedDays(t *testing.T) {
 	}
 }
 
-// TestDirectWritesBesideDeletion removes hours from the index at each moment of a write to another hour of the day. The
+// TestDirectWritesDuringDeletion removes hours from the index at each moment of a write to another hour of the day. The
 // writer notices and announces its hour again.
-func TestDirectWritesBesideDeletion(t *testing.T) {
+func TestDirectWritesDuringDeletion(t *testing.T) {
 	for moment, last := 0, false; !last; moment++ {
 		w := newSharedDay(t)
 		deleter, writer := w.nodes[0], w.nodes[1]

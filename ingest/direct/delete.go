@@ -48,7 +48,7 @@ func (t *Direct) DeleteSeries(ctx context.Context, r deletion.Request) (series i
 	if set == nil {
 		return 0, deletion.ErrUnsupported
 	}
-	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
+	if r, err = r.Clip(); err != nil || r.Empty() {
 		return 0, err
 	}
 	if err := t.Enter(); err != nil {
@@ -143,7 +143,7 @@ func (t *Direct) CountDeletion(ctx context.Context, r deletion.Request) (count d
 	if t.opts.Tombstones == nil {
 		return count, deletion.ErrUnsupported
 	}
-	if r, err = r.Clip(); err != nil || r.ToMs < r.FromMs {
+	if r, err = r.Clip(); err != nil || r.Empty() {
 		return count, err
 	}
 	if err := errors.Join(t.opts.Tombstones.Refresh(ctx), t.renew(ctx)); err != nil {
@@ -346,12 +346,12 @@ func (c *cleaner) scan(ctx context.Context, fromMs, toMs int64, set storage.RowS
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Next() {
 		row := it.Row()
-		concerned, err := c.filter.Concerned(ctx, &row)
+		matches, err := c.filter.MayDelete(ctx, &row)
 		if err != nil {
 			return err
 		}
 		k, err := keyschema.ParseRowKey(row.Key)
-		if err != nil || !concerned {
+		if err != nil || !matches {
 			continue // not the row of a series
 		}
 		c.hours[k.Hour] = append(c.hours[k.Hour], bytes.Clone(row.Key))

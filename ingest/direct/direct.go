@@ -234,7 +234,7 @@ func (t *Direct) AppendSamples(
 
 // AppendBatch appends nothing, because there are no unflushed samples.
 func (t *Direct) AppendBatch(
-	refs []uint32, _, _ int64, _ bool, _, tsMs []int64, values []float64, ends []int,
+	refs []uint32, _ keyschema.SampleWindow, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
 	for range refs {
 		ends = append(ends, len(tsMs))

@@ -280,12 +280,12 @@ func (w *directWorld) delete(n *Direct) {
 		name, value = "__name__", fmt.Sprint("m", w.rng.IntN(3))
 	}
 	m := labels.MustNewMatcher(labels.MatchEqual, name, value)
-	concerned := func(p place) bool {
+	deleted := func(p place) bool {
 		return from <= p.tsMs && p.tsMs <= to && m.Matches(seriesLabels(p.series).Get(name))
 	}
 	begun := map[place]int{}
 	for p, b := range w.book {
-		if concerned(p) {
+		if deleted(p) {
 			b.events++
 			b.cuts++
 			begun[p] = b.events
@@ -296,7 +296,7 @@ func (w *directWorld) delete(n *Direct) {
 		w.cuts++
 	}
 	for p, b := range w.book {
-		if !concerned(p) {
+		if !deleted(p) {
 			continue
 		}
 		if b.acked = false; err == nil && b.open == 0 && b.events == begun[p] { // no write of the sample ran meanwhile

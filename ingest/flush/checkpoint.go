@@ -45,12 +45,16 @@ func (f *Flusher) LogHasForgotten() bool {
 	return slices.ContainsFunc(f.stale, func(s staleRef) bool { return s.ref == 0 })
 }
 
-// Checkpoint syncs the tables and removes the unneeded part of the log. It does nothing if no segment can be removed, unless
-// force is set. The caller holds the lock.
-func (f *Flusher) Checkpoint(ctx context.Context, force bool) error {
-	if oldest, ok := f.head.OldestSegment(); ok && oldest <= f.truncated && !force {
+// maybeCheckpoint is Checkpoint if a segment can be removed. Otherwise it does nothing. The caller holds the lock.
+func (f *Flusher) maybeCheckpoint(ctx context.Context) error {
+	if oldest, ok := f.head.OldestSegment(); ok && oldest <= f.truncated {
 		return nil
 	}
+	return f.Checkpoint(ctx)
+}
+
+// Checkpoint syncs the tables and removes the unneeded part of the log. The caller holds the lock.
+func (f *Flusher) Checkpoint(ctx context.Context) error {
 	truncated, err := f.writeCheckpoint(ctx)
 	switch {
 	case err != nil:

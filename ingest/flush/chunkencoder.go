@@ -11,7 +11,7 @@ import (
 )
 
 // chunkEncoder encodes rows of the head as chunks of the data table. load unpacks rows. append encodes one chunk; the caller
-// repeats it while rest reports more.
+// repeats it while more returns true.
 type chunkEncoder struct {
 	// histogramBytesMax bounds a chunk of several histograms, below the largest value of a cell.
 	histogramBytesMax int
@@ -24,7 +24,6 @@ type chunkEncoder struct {
 	values   []float64
 	unpacked []histchunk.Sample // histograms that append has not encoded yet
 	listed   []exemplar.Exemplar
-	err      error
 }
 
 // load unpacks the copied rows [from, to), which are of one series, hour and kind.
@@ -43,27 +42,26 @@ func (e *chunkEncoder) load(rows *head.Reader, kind keyschema.SampleKind, from, 
 
 // append appends the chunk of the loaded rows. If the histograms are too large for one chunk, it encodes only the first
 // ones.
-func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs int64) []byte {
-	out := dst
+func (e *chunkEncoder) append(dst []byte, kind keyschema.SampleKind, hourStartMs int64) (out []byte, err error) {
 	switch kind {
 	case keyschema.Histograms:
 		n := len(e.unpacked)
-		out, e.err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
-		for n > 1 && (errors.Is(e.err, histchunk.ErrTooLarge) || len(out)-len(dst) > e.histogramBytesMax) {
+		out, err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
+		for n > 1 && (errors.Is(err, histchunk.ErrTooLarge) || len(out)-len(dst) > e.histogramBytesMax) {
 			n /= 2
-			out, e.err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
+			out, err = e.histograms.Append(dst, hourStartMs, e.unpacked[:n])
 		}
 		e.unpacked = e.unpacked[n:]
 	case keyschema.Exemplars:
-		out, e.err = e.exemplars.Append(dst, hourStartMs, e.listed)
+		out, err = e.exemplars.Append(dst, hourStartMs, e.listed)
 	default:
-		out, e.err = e.floats.Append(dst, hourStartMs, e.tsMs, e.values)
+		out, err = e.floats.Append(dst, hourStartMs, e.tsMs, e.values)
 	}
-	if e.err != nil {
-		return dst
+	if err != nil {
+		return dst, err
 	}
-	return out
+	return out, nil
 }
 
-// remaining returns the error of append, and whether samples are left to encode.
-func (e *chunkEncoder) remaining() (more bool, err error) { return len(e.unpacked) > 0, e.err }
+// more reports whether samples are left to encode.
+func (e *chunkEncoder) more() bool { return len(e.unpacked) > 0 }

@@ -33,10 +33,9 @@ func testSplit(t *testing.T, buckets, count, bytesMax int) {
 	}
 	want := e.unpacked
 	chunks, decoded := 0, []histchunk.Sample(nil)
-	for more := true; more; chunks++ {
-		value := e.append(nil, keyschema.Histograms, keyschema.HourStartMs(hour))
-		var err error
-		more, err = e.remaining()
+	for more := true; more; more = e.more() {
+		value, err := e.append(nil, keyschema.Histograms, keyschema.HourStartMs(hour))
+		chunks++
 		require.NoError(t, err)
 		before := len(decoded)
 		decoded, err = new(histchunk.Decoder).Decode(value, keyschema.HourStartMs(hour), decoded)

@@ -122,7 +122,7 @@ func (f *Flusher) Step(ctx context.Context) error {
 	if !f.unsynced || now.Sub(f.checkpointed) < f.opts.CheckpointInterval {
 		return nil
 	}
-	if err := f.Checkpoint(ctx, false); err != nil {
+	if err := f.maybeCheckpoint(ctx); err != nil {
 		return err
 	}
 	f.checkpointed = now
@@ -190,7 +190,7 @@ func (f *Flusher) shortenLog(ctx context.Context) error {
 		_, err = f.FlushRows(ctx, segmentRule(first))
 	}
 	// The rows flushed before a failure may free some segments.
-	return errors.Join(err, f.Checkpoint(ctx, false))
+	return errors.Join(err, f.maybeCheckpoint(ctx))
 }
 
 // All writes the whole head to the tables, syncs them and truncates the log. The caller holds the lock.
@@ -198,7 +198,7 @@ func (f *Flusher) All(ctx context.Context) error {
 	if _, err := f.FlushRows(ctx, everything); err != nil {
 		return err
 	}
-	return f.Checkpoint(ctx, true)
+	return f.Checkpoint(ctx)
 }
 
 // MarkUnsynced records that the caller has written rows, so that the job syncs the tables. The caller holds the lock.
@@ -207,8 +207,7 @@ func (f *Flusher) MarkUnsynced() { f.unsynced = true }
 // FlushRows writes the rows that pick takes, and counts failures. The caller holds the lock.
 func (f *Flusher) FlushRows(ctx context.Context, pick func(row head.RowInfo) bool) (int, error) {
 	job := job{
-		head: f.head, index: f.opts.Index, data: f.opts.Data, sequence: f.opts.Sequence, partitions: &f.partitions,
-		metrics: &f.metrics, flushBytes: f.opts.FlushBytes, histograms: f.opts.Histograms, now: f.opts.Now,
+		opts: &f.opts, partitions: &f.partitions, metrics: &f.metrics,
 		encoder: chunkEncoder{histogramBytesMax: storage.CellBytesMax / 2},
 	}
 	rows, err := job.flush(ctx, pick)

@@ -6,12 +6,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"halite/ingest/head"
 	"halite/keyschema"
 	"halite/storage"
-	"halite/storage/histmetrics"
 	"halite/storage/index"
 )
 
@@ -26,31 +24,27 @@ const (
 
 // job is one flush: it writes rows to the data table, one range of keys after the other.
 type job struct {
-	head       *head.Head
-	index      *index.Index
-	data       storage.Table
-	sequence   *Sequence
+	opts       *Options
 	partitions *partitions
 	metrics    *metrics
-	flushBytes int64
-	histograms *histmetrics.Set
-	now        func() time.Time
 
 	reader  head.Reader
 	encoder chunkEncoder
-	chosen  []head.Row
-	bytes   int64      // memory of the chosen rows
-	days    []dayRows  // days of the chosen rows, oldest first
-	frozen  []head.Row // rows in progress; the table already has the first `written` ones
-	written int
-	rows    int // rows that the whole job has written to the table
+
+	chosen      []head.Row
+	chosenBytes int64      // memory of the chosen rows
+	days        []dayRows  // days of the chosen rows, oldest first
+	frozen      []head.Row // rows in progress; the table already has the first `written` ones
+	written     int
+	rows        int // rows that the whole job has written to the table
 
 	// The batch under construction. The next batch reuses its memory.
 	muts    []storage.RowMutation
 	entries []storage.Entry
 	arena   Arena
-	first   uint32 // number of the batch's first chunks
-	numbers int    // numbers that the batch took
+	// firstNumber is the number of the batch's first chunks. numbers counts the numbers that the batch took.
+	firstNumber uint32
+	numbers     int
 	// holdsHistograms is set if the batch has histograms.
 	holdsHistograms bool
 }
@@ -58,42 +52,46 @@ type job struct {
 // flush freezes and writes the rows that pick takes, range by range. Rows that could not be written stay in the head. It
 // returns the number of rows written.
 func (j *job) flush(ctx context.Context, pick rule) (rows int, err error) {
-	start := j.now()
+	start := j.opts.Now()
 	j.selectRows(pick)
 	if len(j.chosen) == 0 {
 		return 0, nil
 	}
-	j.forEachPart(func(rows []head.Row, bytes int64) bool {
-		j.partitions.sort(rows, bytes)
-		for len(rows) > 0 && err == nil {
-			n := j.partitions.first(rows, int(j.flushBytes*int64(len(j.chosen))/max(1, j.bytes)))
-			err = j.flushRange(ctx, rows[:n])
-			rows = rows[n:]
-		}
-		return err == nil
-	})
-	if err != nil {
+	if err := j.forEachPart(func(rows []head.Row, bytes int64) error { return j.flushPart(ctx, rows, bytes) }); err != nil {
 		return j.rows, err
 	}
-	j.metrics.flushSeconds.Observe(j.now().Sub(start).Seconds())
+	j.metrics.flushSeconds.Observe(j.opts.Now().Sub(start).Seconds())
 	return j.rows, nil
+}
+
+// flushPart writes some of the chosen rows, which use bytes of memory, range by range.
+func (j *job) flushPart(ctx context.Context, rows []head.Row, bytes int64) error {
+	j.partitions.sort(rows, bytes)
+	for len(rows) > 0 {
+		n := j.partitions.first(rows, int(j.opts.FlushBytes*int64(len(j.chosen))/max(1, j.chosenBytes)))
+		if err := j.flushRange(ctx, rows[:n]); err != nil {
+			return err
+		}
+		rows = rows[n:]
+	}
+	return nil
 }
 
 // selectRows collects the rows that pick takes, ordered by stripe. It counts them first: there may be millions, and a
 // growing list is in memory twice.
 func (j *job) selectRows(pick rule) {
-	j.chosen, j.bytes, j.days = j.chosen[:0], 0, j.days[:0]
-	count, _ := countRows(j.head, pick)
+	j.chosen, j.chosenBytes, j.days = j.chosen[:0], 0, j.days[:0]
+	count, _ := countRows(j.opts.Head, pick)
 	if count == 0 {
 		return
 	}
 	j.chosen = slices.Grow(j.chosen, count+count/64) // more rows may arrive meanwhile
-	for stripe := range j.head.Stripes() {
-		j.chosen = j.head.SelectRows(j.chosen, stripe, func(row head.RowInfo) bool {
+	for stripe := range j.opts.Head.Stripes() {
+		j.chosen = j.opts.Head.SelectRows(j.chosen, stripe, func(row head.RowInfo) bool {
 			if !pick(row) {
 				return false
 			}
-			j.bytes += row.Bytes
+			j.chosenBytes += row.Bytes
 			j.countDay(row)
 			return true
 		})
@@ -114,38 +112,39 @@ func (j *job) countDay(row head.RowInfo) {
 	j.days[at].bytes += row.Bytes
 }
 
-// forEachPart visits the chosen rows day by day, several small days together, until visit returns false. The engine keeps each
+// forEachPart visits the chosen rows day by day, several small days together, until visit returns an error. The engine keeps each
 // day in files of its own. If a backfill of a year were flushed series by series, each file would hold few series.
-func (j *job) forEachPart(visit func(rows []head.Row, bytes int64) bool) {
+func (j *job) forEachPart(visit func(rows []head.Row, bytes int64) error) error {
 	rows, days := j.chosen, j.days
 	if len(days) > 1 {
-		h := j.head
+		h := j.opts.Head
 		slices.SortFunc(rows, func(a, b head.Row) int {
 			return cmp.Or(cmp.Compare(dayOf(a.Hour()), dayOf(b.Hour())), cmp.Compare(h.Stripe(a.Ref), h.Stripe(b.Ref)))
 		})
 	}
 	for len(days) > 0 {
 		bytes, end := days[0].bytes, 1
-		for end < len(days) && bytes+days[end].bytes <= j.flushBytes {
+		for end < len(days) && bytes+days[end].bytes <= j.opts.FlushBytes {
 			bytes += days[end].bytes
 			end++
 		}
 		last := days[end-1].day
 		n, _ := slices.BinarySearchFunc(rows, last+1, func(r head.Row, day int64) int { return cmp.Compare(dayOf(r.Hour()), day) })
-		if !visit(rows[:n], bytes) {
-			return
+		if err := visit(rows[:n], bytes); err != nil {
+			return err
 		}
 		rows, days = rows[n:], days[end:]
 	}
+	return nil
 }
 
 // flushRange freezes and writes rows, in batches if they are large.
 func (j *job) flushRange(ctx context.Context, rows []head.Row) error {
-	j.frozen, j.written = j.head.Freeze(j.frozen[:0], rows), 0
+	j.frozen, j.written = j.opts.Head.Freeze(j.frozen[:0], rows), 0
 	err := j.writeFrozen(ctx)
 	if err != nil {
 		// If the table has some of these rows, the next flush writes them again under a higher number.
-		j.head.Thaw(j.frozen[j.written:])
+		j.opts.Head.Thaw(j.frozen[j.written:])
 	}
 	j.clear()
 	return err
@@ -155,7 +154,7 @@ func (j *job) writeFrozen(ctx context.Context) error {
 	for from := 0; from < len(j.frozen); {
 		to := j.sameStripe(from)
 		some := j.frozen[from:to]
-		j.head.CopyRows(&j.reader, some)
+		j.opts.Head.CopyRows(&j.reader, some)
 		for first := 0; first < len(some); {
 			end := first + 1
 			for end < len(some) && sameHour(some[end], some[first]) {
@@ -167,7 +166,7 @@ func (j *job) writeFrozen(ctx context.Context) error {
 			first = end
 		}
 		from = to
-		if from == len(j.frozen) || j.arena.SizeBytes() >= j.flushBytes {
+		if from == len(j.frozen) || j.arena.SizeBytes() >= j.opts.FlushBytes {
 			if err := j.write(ctx, from); err != nil {
 				return err
 			}
@@ -179,7 +178,7 @@ func (j *job) writeFrozen(ctx context.Context) error {
 // sameStripe returns the end of the frozen rows, from the given one on, that one lock of a stripe covers. Rows of one series
 // and hour stay together.
 func (j *job) sameStripe(from int) (to int) {
-	h, rows := j.head, j.frozen
+	h, rows := j.opts.Head, j.frozen
 	stripe := h.Stripe(rows[from].Ref)
 	for to = from + 1; to < len(rows) && h.Stripe(rows[to].Ref) == stripe; to++ {
 		if to-from >= readRows && !sameHour(rows[to], rows[to-1]) {
@@ -196,7 +195,7 @@ func sameHour(a, b head.Row) bool { return a.Ref == b.Ref && a.Hour() == b.Hour(
 func (j *job) add(ctx context.Context, rows []head.Row, from, to int) error {
 	hour := rows[from].Hour()
 	key := j.arena.Append(func(dst []byte) []byte {
-		return j.index.AppendRowKey(dst, index.Ref(rows[from].Ref), hour)
+		return j.opts.Index.AppendRowKey(dst, index.Ref(rows[from].Ref), hour)
 	})
 	if len(key) == 0 {
 		return fmt.Errorf("series %d has rows in the head but is unknown to the index", rows[from].Ref)
@@ -228,19 +227,23 @@ func (j *job) addChunks(ctx context.Context, kind keyschema.SampleKind, hour int
 		if err := j.encoder.load(&j.reader, kind, from, end); err != nil {
 			return err
 		}
-		for more := true; more; part++ { // decoded histograms may be far larger than encoded ones in the head
-			if err := j.number(ctx, part); err != nil {
+		// Decoded histograms may be far larger than encoded ones in the head, so they may need several chunks.
+		for more := true; more; part, more = part+1, j.encoder.more() {
+			if err := j.reserveNumber(ctx, part); err != nil {
 				return err
 			}
-			value := j.arena.Append(func(dst []byte) []byte { return j.encoder.append(dst, kind, keyschema.HourStartMs(hour)) })
 			var err error
-			if more, err = j.encoder.remaining(); err != nil {
+			value := j.arena.Append(func(dst []byte) []byte {
+				dst, err = j.encoder.append(dst, kind, keyschema.HourStartMs(hour))
+				return dst
+			})
+			if err != nil {
 				return err
 			}
 			j.entries = append(j.entries, storage.Entry{
 				Kind: storage.SetCell, Family: storage.SampleFamily(kind), TsMs: keyschema.HourCellMs(hour), Value: value,
 				Qualifier: j.arena.Append(func(dst []byte) []byte {
-					return keyschema.AppendChunkQualifier(dst, j.first+uint32(part))
+					return keyschema.AppendChunkQualifier(dst, j.firstNumber+uint32(part))
 				}),
 			})
 		}
@@ -249,17 +252,17 @@ func (j *job) addChunks(ctx context.Context, kind keyschema.SampleKind, hour int
 	return nil
 }
 
-// number reserves a number for the part-th chunk of each row in the batch, unless the batch has it.
-func (j *job) number(ctx context.Context, part int) error {
+// reserveNumber reserves a number for the part-th chunk of each row in the batch, unless the batch has it.
+func (j *job) reserveNumber(ctx context.Context, part int) error {
 	if part < j.numbers {
 		return nil
 	}
-	n, err := j.sequence.Allocate(ctx, 1)
+	n, err := j.opts.Sequence.Allocate(ctx)
 	if err != nil {
 		return err
 	}
 	if part == 0 {
-		j.first = n
+		j.firstNumber = n
 	}
 	j.numbers++
 	return nil
@@ -269,23 +272,23 @@ func (j *job) number(ctx context.Context, part int) error {
 func (j *job) write(ctx context.Context, to int) error {
 	slices.SortFunc(j.muts, func(a, b storage.RowMutation) int { return bytes.Compare(a.Key, b.Key) })
 	if j.holdsHistograms { // set first, because a reader of the table must find the metrics
-		if err := j.histograms.Persist(ctx); err != nil {
+		if err := j.opts.Histograms.Persist(ctx); err != nil {
 			return err
 		}
 	}
 	var err error
 	if len(j.muts) >= loadRows {
-		err = j.data.Load(ctx, j.muts)
+		err = j.opts.Data.Load(ctx, j.muts)
 	} else {
-		err = j.data.Apply(ctx, j.muts)
+		err = j.opts.Data.Apply(ctx, j.muts)
 	}
 	if err != nil {
 		return fmt.Errorf("write %d rows to table %s: %w", len(j.muts), storage.TableData, err)
 	}
 	rows := j.frozen[j.written:to]
 	j.written = to
-	j.metrics.lateRows.Add(float64(countLate(rows, keyschema.HourOf(j.now().UnixMilli()))))
-	j.head.Free(rows)
+	j.metrics.lateRows.Add(float64(countLate(rows, keyschema.HourOf(j.opts.Now().UnixMilli()))))
+	j.opts.Head.Free(rows)
 	j.rows += len(rows)
 	j.metrics.flushedRows.Add(float64(len(rows)))
 	j.metrics.flushedBytes.Add(float64(j.arena.SizeBytes()))

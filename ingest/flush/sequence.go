@@ -66,22 +66,16 @@ func (s *Sequence) read(ctx context.Context) (free uint64, claims [][]byte, err 
 			}
 		}
 	}
-	err = rows.Err()
-	if closeErr := rows.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return 0, nil, fmt.Errorf("read the chunk sequence: %w", err)
 	}
 	return free, claims, nil
 }
 
-// Allocate returns the first of n consecutive numbers.
-func (s *Sequence) Allocate(ctx context.Context, n int) (first uint32, err error) {
-	return s.AllocateAbove(ctx, n, 0)
-}
+// Allocate returns the next number.
+func (s *Sequence) Allocate(ctx context.Context) (uint32, error) { return s.AllocateAbove(ctx, 1, 0) }
 
-// AllocateAbove is Allocate with numbers above the given one, which may be from another server.
+// AllocateAbove returns the first of n consecutive numbers above the given one, which may be from another server.
 func (s *Sequence) AllocateAbove(ctx context.Context, n int, above uint32) (first uint32, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

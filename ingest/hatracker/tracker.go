@@ -57,6 +57,12 @@ type Options struct {
 	ClustersMax int
 }
 
+func (o Options) withDefaults() Options {
+	o.Failover = cmp.Or(o.Failover, FailoverDefault)
+	o.ClustersMax = cmp.Or(o.ClustersMax, ClustersMaxDefault)
+	return o
+}
+
 // Metrics count elections.
 type Metrics struct{ elections, failures prometheus.Counter }
 
@@ -145,13 +151,7 @@ type Replica struct {
 // Open reads the elected replicas from table meta and returns a tracker. The replicas stay elected for one fail-over time, even
 // if the server was down for long.
 func Open(ctx context.Context, o Options, d Deps) (*Tracker, error) {
-	if o.Failover == 0 {
-		o.Failover = FailoverDefault
-	}
-	if o.ClustersMax == 0 {
-		o.ClustersMax = ClustersMaxDefault
-	}
-	t := &Tracker{Options: o, Deps: d, clusters: map[clusterKey]*cluster{}, byTenant: map[string]int{},
+	t := &Tracker{Options: o.withDefaults(), Deps: d, clusters: map[clusterKey]*cluster{}, byTenant: map[string]int{},
 		changed: make(chan struct{}, 1)}
 	holders, err := lease.Holders(ctx, d.Meta, leasePrefix)
 	if err != nil {
@@ -202,14 +202,7 @@ func (t *Tracker) Same(o *Options) bool {
 	if t == nil || o == nil {
 		return t == nil && o == nil
 	}
-	want := *o
-	if want.Failover == 0 {
-		want.Failover = FailoverDefault
-	}
-	if want.ClustersMax == 0 {
-		want.ClustersMax = ClustersMaxDefault
-	}
-	return t.Options == want
+	return t.Options == o.withDefaults()
 }
 
 // Replica returns the replica of a tenant with the values of the two labels. tenant is the prefix of the stored names of its
@@ -257,11 +250,15 @@ func (r *Replica) Elected(ctx context.Context) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r.seenMs = nowMs
-	holds := c.elected == r && nowMs <= c.untilMs
+	failoverMs := t.Failover.Milliseconds()
+	// A longer time is left only after the clock was set back.
+	valid := nowMs <= c.untilMs && c.untilMs <= nowMs+failoverMs
+	retries := nowMs < r.retryMs && r.retryMs <= nowMs+failoverMs
+	holds := c.elected == r && valid
 	switch {
 	case holds && nowMs < c.renewMs:
 		return true, nil
-	case c.elected != r && (nowMs <= c.untilMs || nowMs < r.retryMs):
+	case c.elected != r && (valid || retries):
 		return false, nil
 	}
 	got, err := r.lease.Hold(ctx)
@@ -272,7 +269,7 @@ func (r *Replica) Elected(ctx context.Context) (bool, error) {
 		}
 		return false, fmt.Errorf("elect a replica of cluster %q: %w", c.name, err)
 	}
-	step := t.Failover.Milliseconds() / renewals
+	step := failoverMs / renewals
 	if !got { // another server has elected another replica
 		r.retryMs = nowMs + step
 		if c.elected == r {
@@ -283,7 +280,7 @@ func (r *Replica) Elected(ctx context.Context) (bool, error) {
 	if c.elected != r {
 		c.elect(r, nowMs)
 	}
-	c.untilMs, c.renewMs = nowMs+t.Failover.Milliseconds(), nowMs+step
+	c.untilMs, c.renewMs = nowMs+failoverMs, nowMs+step
 	return true, nil
 }
 

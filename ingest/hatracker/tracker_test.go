@@ -97,6 +97,26 @@ func TestRestart(t *testing.T) {
 	require.True(t, w.send(tr, "eu/1 ü#", "b"))
 }
 
+// TestClockSetBack: when the clock is set back by hours, a replica still takes over from one that has stopped, also after a
+// restart.
+func TestClockSetBack(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		w := newWorld(t)
+		tr := w.open(nil)
+		require.True(t, w.send(tr, "c", "a"))
+		require.False(t, w.send(tr, "c", "b"))
+		require.True(t, w.send(tr, "d", "a"))
+		w.nowMs -= 3 * time.Hour.Milliseconds()
+		if restart {
+			tr = w.open(nil)
+		}
+		require.True(t, w.send(tr, "d", "a"), "the elected replica continues")
+		w.nowMs += 30_001
+		require.True(t, w.send(tr, "c", "b"))
+		require.False(t, w.send(tr, "c", "a"))
+	}
+}
+
 // TestSeveralServers: all replicas send to all servers. At each moment all servers store the samples of at most one
 // replica, and within a fail-over time and a renewal they store some replica's samples.
 func TestSeveralServers(t *testing.T) {
@@ -188,7 +208,7 @@ func TestTableFails(t *testing.T) {
 	w.meta = table
 	tr := w.open(nil)
 	require.True(t, w.send(tr, "c", "a"))
-	table.err = errors.New("no answer")
+	table.err = errors.New("no response")
 	w.nowMs += 29_000
 	require.True(t, w.send(tr, "c", "a"))
 	require.False(t, w.send(tr, "c", "b"))

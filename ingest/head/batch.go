@@ -6,24 +6,12 @@ import (
 	"halite/keyschema"
 )
 
-// Window selects the samples of a series in [MinMs, MaxMs]. If Newest is set, reads may omit all but the newest sample of each
-// hour.
-type Window struct {
-	MinMs, MaxMs int64
-	Kind         keyschema.SampleKind // Floats or StartTimes
-	Newest       bool
-	// FromMs is nil or has a time for each series, which replaces MinMs in the hour of that time. The reader may already know
-	// earlier samples of the hour. If it cannot know them, reads set the time to −1 and use MinMs. That is so if the hour has
-	// several rows, a late sample, or a row that is about to be flushed.
-	FromMs []int64
-}
-
 // batchGroup is the number of series whose rows are copied under one lock of a stripe. Their cache misses overlap.
 const batchGroup = 64
 
 // batch is the state of a Reader that copies several series.
 type batch struct {
-	Window
+	keyschema.SampleWindow
 	// order has the positions of the series, sorted by stripe. starts has the end of each stripe's part, and later its
 	// start.
 	order  []uint32
@@ -33,7 +21,7 @@ type batch struct {
 	prefetched uint8 // so that the compiler keeps the loads
 }
 
-// extent locates the rows of a series. fromMs is its time in Window.FromMs, or −1.
+// extent locates the rows of a series. fromMs is its time in SampleWindow.FromMs, or −1.
 type extent struct {
 	from, n uint32
 	fromMs  int64
@@ -44,7 +32,7 @@ type extent struct {
 func (h *Head) AppendSamples(
 	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
-	tsMs, values, _, err := h.AppendBatch([]uint32{ref}, Window{MinMs: mintMs, MaxMs: maxtMs}, tsMs, values, nil)
+	tsMs, values, _, err := h.AppendBatch([]uint32{ref}, keyschema.SampleWindow{MinMs: mintMs, MaxMs: maxtMs}, tsMs, values, nil)
 	return tsMs, values, err
 }
 
@@ -53,7 +41,7 @@ func (h *Head) AppendSamples(
 func (h *Head) AppendStartTimes(
 	ref uint32, mintMs, maxtMs int64, tsMs []int64, values []float64,
 ) ([]int64, []float64, error) {
-	w := Window{MinMs: mintMs, MaxMs: maxtMs, Kind: keyschema.StartTimes}
+	w := keyschema.SampleWindow{MinMs: mintMs, MaxMs: maxtMs, Kind: keyschema.StartTimes}
 	tsMs, values, _, err := h.AppendBatch([]uint32{ref}, w, tsMs, values, nil)
 	return tsMs, values, err
 }
@@ -61,13 +49,13 @@ func (h *Head) AppendStartTimes(
 // AppendBatch is AppendSamples for several series, one after the other. It appends the end of each series in the columns to
 // ends. A ref that is not registered has no samples.
 func (h *Head) AppendBatch(
-	refs []uint32, w Window, tsMs []int64, values []float64, ends []int,
+	refs []uint32, w keyschema.SampleWindow, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
 	d := readers.Get().(*Reader)
 	defer d.putBatch()
 	d.reset()
 	b := &d.batch
-	b.Window = w
+	b.SampleWindow = w
 	if w.MinMs <= w.MaxMs && h.HasKind(w.Kind) {
 		d.copyBatch(h, refs)
 	} else {
@@ -114,33 +102,33 @@ func (d *Reader) appendSeries(e extent, tsMs []int64, values []float64) ([]int64
 }
 
 // from returns the first requested time of an hour.
-func (w *Window) from(hour, fromMs int64) int64 {
+func (b *batch) from(hour, fromMs int64) int64 {
 	if keyschema.HourOf(fromMs) == hour {
 		return fromMs
 	}
-	return w.MinMs
+	return b.MinMs
 }
 
 // within returns the bounds of the requested part of ascending times of one hour. fromMs is the first requested time.
-func (w *Window) within(tsMs []int64, fromMs int64) (first, end int) {
+func (b *batch) within(tsMs []int64, fromMs int64) (first, end int) {
 	end = len(tsMs)
-	if end > 0 && tsMs[end-1] > w.MaxMs {
-		end = sort.Search(end, func(i int) bool { return tsMs[i] > w.MaxMs })
+	if end > 0 && tsMs[end-1] > b.MaxMs {
+		end = sort.Search(end, func(i int) bool { return tsMs[i] > b.MaxMs })
 	}
 	if end > 0 && tsMs[0] < fromMs {
 		first = sort.Search(end, func(i int) bool { return tsMs[i] >= fromMs })
 	}
-	if w.Newest {
+	if b.NewestOnly {
 		first = max(first, end-1)
 	}
 	return first, end
 }
 
 // needs returns an offset in an hour. A read of a sorted row needs the newest sample at or before it, and all later samples.
-func (w *Window) needs(hour, fromMs int64) uint32 {
-	from := w.from(hour, fromMs)
-	if w.Newest {
-		from = w.MaxMs
+func (b *batch) needs(hour, fromMs int64) uint32 {
+	from := b.from(hour, fromMs)
+	if b.NewestOnly {
+		from = b.MaxMs
 	}
 	return uint32(max(0, min(from-keyschema.HourStartMs(hour), keyschema.HourMs-1)))
 }

@@ -27,9 +27,7 @@ func (h *Head) Delete(refs []uint32, mintMs, maxtMs int64, log func() error, don
 		bytes, rows, count := s.bytes, s.count, s.samples
 		err = h.deleteSamples(d, s, ref, mintMs, maxtMs)
 		samples += count - s.samples
-		h.bytes.Add(s.bytes - bytes)
-		h.rows.Add(s.count - rows)
-		h.samples.Add(s.samples - count)
+		h.addTotals(s, bytes, rows, count)
 		if err != nil {
 			return samples, err
 		}
@@ -85,11 +83,10 @@ func (h *Head) deleteFromRow(d *Reader, s *stripe, at *slot, n uint32, mintMs, m
 	if err := left.addTo(h, s, r); err != nil {
 		return err
 	}
-	if full && r.packedBytes() > h.opts.RowBytesMax {
-		h.sealed.Add(1)
-	} else if full && s.newestOf(at, r.place()) == n {
+	if full && s.newestOf(at, r.place()) == n {
 		r.hourFlags &^= flagFrozen
 	}
+	h.sealFull(r) // a row that was not full may be full now: chunks with gaps take more bytes
 	return nil
 }
 

@@ -77,8 +77,8 @@ func (s *stripe) selectRows(dst []Row, first uint32, pick func(RowInfo) bool) (r
 // row may have been freed since the selection. Freeze sorts rows.
 func (h *Head) Freeze(dst []Row, rows []Row) []Row {
 	for len(rows) > 0 {
-		at, some := h.Stripe(rows[0].Ref), 1
-		for some < len(rows) && h.Stripe(rows[some].Ref) == at {
+		number, some := h.Stripe(rows[0].Ref), 1
+		for some < len(rows) && h.Stripe(rows[some].Ref) == number {
 			some++
 		}
 		slices.SortFunc(rows[:some], compareRows)
@@ -206,11 +206,11 @@ func (h *Head) Thaw(rows []Row) {
 // of one series must be adjacent.
 func (h *Head) withSeries(rows []Row, visit func(s *stripe, at *slot, rows []Row)) {
 	for len(rows) > 0 {
-		at, some := h.Stripe(rows[0].Ref), 0
-		for some < min(len(rows), freezeBatch) && h.Stripe(rows[some].Ref) == at {
+		number, some := h.Stripe(rows[0].Ref), 0
+		for some < min(len(rows), freezeBatch) && h.Stripe(rows[some].Ref) == number {
 			some += sameSeries(rows[some:])
 		}
-		h.withStripe(&h.stripes[at], rows[:some], visit)
+		h.withStripe(&h.stripes[number], rows[:some], visit)
 		rows = rows[some:]
 	}
 }
@@ -227,13 +227,10 @@ func sameSeries(rows []Row) int {
 func (h *Head) withStripe(s *stripe, rows []Row, visit func(s *stripe, at *slot, rows []Row)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bytes, count, samples := s.bytes, s.count, s.samples
+	defer h.addTotals(s, s.bytes, s.count, s.samples)
 	for len(rows) > 0 {
 		n := sameSeries(rows)
 		visit(s, h.slot(rows[0].Ref), rows[:n])
 		rows = rows[n:]
 	}
-	h.bytes.Add(s.bytes - bytes)
-	h.rows.Add(s.count - count)
-	h.samples.Add(s.samples - samples)
 }

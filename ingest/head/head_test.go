@@ -217,7 +217,7 @@ func (m *model) checkBatch(mintMs, maxtMs int64) {
 	for i := range refs {
 		refs[i] = uint32(m.rng.IntN(m.series + 600)) // some are not registered
 	}
-	w := head.Window{MinMs: mintMs, MaxMs: maxtMs, Newest: m.rng.IntN(2) == 0}
+	w := keyschema.SampleWindow{MinMs: mintMs, MaxMs: maxtMs, NewestOnly: m.rng.IntN(2) == 0}
 	if m.rng.IntN(2) == 0 {
 		for range refs {
 			w.FromMs = append(w.FromMs, baseMs+m.rng.Int64N(int64(m.hours)*keyschema.HourMs))
@@ -231,7 +231,7 @@ func (m *model) checkBatch(mintMs, maxtMs int64) {
 	for i, ref := range refs {
 		wantMs, want, err := m.h.AppendSamples(ref, keyschema.HourStartMs(keyschema.HourOf(mintMs)), maxtMs, nil, nil)
 		require.NoError(m.t, err)
-		if w.Newest {
+		if w.NewestOnly {
 			wantMs, want = newestOfHours(wantMs, want)
 		}
 		replacedMs := int64(-1)
@@ -392,6 +392,29 @@ func TestEmptyHeadLetsMemoryGo(t *testing.T) {
 	tsMs, _, err := h.AppendSamples(7, 0, math.MaxInt64, nil, nil)
 	require.NoError(t, err)
 	require.Len(t, tsMs, 1)
+}
+
+// TestDeletionFillsARow deletes a sample between regular ones, in rows of all limits. The others take more bytes, so some rows
+// become full. The flush of the rows takes back the count of full rows.
+func TestDeletionFillsARow(t *testing.T) {
+	var samples []head.Sample
+	for i := range 30 {
+		samples = append(samples, head.Sample{Ref: 1, TsMs: baseMs + int64(i)*15_000, Value: 1})
+	}
+	atMs, filled := samples[5].TsMs, false
+	for bytesMax := 1; bytesMax <= 100; bytesMax++ {
+		h := newHead(t, head.Options{Stripes: 1, RowBytesMax: bytesMax}, 1)
+		appendAll(t, h, samples, &writer{})
+		sealed := h.Sealed()
+		deleted, err := h.Delete([]uint32{1}, atMs, atMs, func() error { return nil }, func() {})
+		require.NoError(t, err)
+		require.Equal(t, int64(1), deleted)
+		filled = filled || h.Sealed() > sealed
+		h.Free(h.Freeze(nil, h.SelectRows(nil, 0, func(head.RowInfo) bool { return true })))
+		require.Zero(t, h.Rows())
+		require.Zero(t, h.Sealed(), bytesMax)
+	}
+	require.True(t, filled)
 }
 
 func TestForgottenSeriesReadAsEmpty(t *testing.T) {

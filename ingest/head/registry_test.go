@@ -156,7 +156,7 @@ func TestCursorFollowsAnyOrder(t *testing.T) {
 	}
 }
 
-func TestRegistryFindsBesideInsert(t *testing.T) {
+func TestRegistryFindsDuringInsert(t *testing.T) {
 	g := head.NewRegistry()
 	const all = 10_000
 	var running sync.WaitGroup
@@ -185,9 +185,9 @@ func TestRegistryFindsBesideInsert(t *testing.T) {
 	running.Wait()
 }
 
-// TestCursorBesideReuse follows kept encodings whose successors were forgotten, while the successors' entries are filled
+// TestCursorDuringReuse follows kept encodings whose successors were forgotten, while the successors' entries are filled
 // again.
-func TestCursorBesideReuse(t *testing.T) {
+func TestCursorDuringReuse(t *testing.T) {
 	g := head.NewRegistry()
 	const all = 20_000
 	refs := make([]uint32, all)

@@ -7,11 +7,11 @@ import "slices"
 // Removal may run at a time.
 type Removal struct {
 	g             *Registry
-	wanted        []uint64 // bitmap of refs
-	next          uint32   // the next entry to scan
-	entries       []uint64 // ref << 32 | number of an entry
-	sorted        bool     // next entry to scan
-	insertedLater map[uint32][]uint32
+	wanted        []uint64            // bitmap of refs
+	next          uint32              // the next entry to scan
+	found         []uint64            // entries found by Scan: ref << 32 | number
+	sorted        bool                // found is sorted
+	insertedLater map[uint32][]uint32 // numbers of entries inserted after Remove, by ref
 }
 
 // Remove starts the removal of encodings of refs, which ascend. The caller serializes Remove, Scan and Close with Insert.
@@ -36,7 +36,7 @@ func (r *Removal) Scan() (more bool) {
 	end := min(r.next+entryChunkSize, r.g.count.Load())
 	for ; r.next < end; r.next++ {
 		if ref := r.g.entry(r.next).ref.Load(); ref != 0 && r.wants(ref) {
-			r.entries = append(r.entries, uint64(ref)<<32|uint64(r.next))
+			r.found = append(r.found, uint64(ref)<<32|uint64(r.next))
 		}
 	}
 	return r.next < r.g.count.Load()
@@ -52,13 +52,13 @@ func (r *Removal) inserted(ref, number uint32) {
 // Forget removes all encodings of refs. Remove must have got these refs. Neither Find nor Insert may run meanwhile.
 func (r *Removal) Forget(refs []uint32) {
 	if !r.sorted {
-		slices.Sort(r.entries)
+		slices.Sort(r.found)
 		r.sorted = true
 	}
 	for _, ref := range refs {
-		at, _ := slices.BinarySearch(r.entries, uint64(ref)<<32)
-		for ; at < len(r.entries) && uint32(r.entries[at]>>32) == ref; at++ {
-			r.g.forget(uint32(r.entries[at]), ref)
+		at, _ := slices.BinarySearch(r.found, uint64(ref)<<32)
+		for ; at < len(r.found) && uint32(r.found[at]>>32) == ref; at++ {
+			r.g.forget(uint32(r.found[at]), ref)
 		}
 		for _, n := range r.insertedLater[ref] {
 			r.g.forget(n, ref)

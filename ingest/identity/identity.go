@@ -127,27 +127,7 @@ func Check(ctx context.Context, o Options) (Verdict, error) {
 		return Agreed, nil
 	}
 	fault.describe(tables, rows, &log, o.Dir)
-	accepted := false
-	switch fault.Lost {
-	case LostLog:
-		accepted = o.AcceptWALLoss || o.TakeOver
-	case LostTables:
-		accepted = o.AcceptTableLoss
-	case LostIdentity:
-		accepted = o.TakeOver || o.AcceptTableLoss
-	case LostEither:
-		accepted = true
-		switch {
-		case o.TakeOver:
-			verdict = KeepBoth
-		case o.AcceptWALLoss:
-			verdict = SetLogAside
-		case o.AcceptTableLoss:
-			verdict = SetTablesAside
-		default:
-			accepted = false
-		}
-	}
+	verdict, accepted := o.accept(fault.Lost, verdict)
 	if !accepted {
 		return Agreed, fault
 	}
@@ -156,6 +136,34 @@ func Check(ctx context.Context, o Options) (Verdict, error) {
 			"missing", fault.Missing, "tables", fault.Tables, "log", fault.Log)
 	}
 	return verdict, nil
+}
+
+// accept reports whether the options accept a loss, and returns the verdict: the given one, unless either side may be lost.
+func (o *Options) accept(lost string, verdict Verdict) (_ Verdict, accepted bool) {
+	switch lost {
+	case LostLog:
+		return verdict, o.AcceptWALLoss || o.TakeOver
+	case LostTables:
+		return verdict, o.AcceptTableLoss
+	case LostIdentity:
+		return verdict, o.TakeOver || o.AcceptTableLoss
+	case LostEither:
+		return o.acceptEither()
+	}
+	return Agreed, false
+}
+
+// acceptEither is accept if either side may be lost. The accepted loss decides which one.
+func (o *Options) acceptEither() (_ Verdict, accepted bool) {
+	switch {
+	case o.TakeOver:
+		return KeepBoth, true
+	case o.AcceptWALLoss:
+		return SetLogAside, true
+	case o.AcceptTableLoss:
+		return SetTablesAside, true
+	}
+	return Agreed, false
 }
 
 // compare returns the disagreement, and the verdict if that loss is accepted. tables is nil if the tables have no identity;

@@ -102,7 +102,7 @@ func (d *histogramDecoder) decode(b []byte, from, to int, starts bool) (Histogra
 	return d.build(), nil
 }
 
-// scalar reads a field that is no list.
+// scalar reads a field that is not a list.
 func (m *histogramMessage) scalar(b []byte, field int32, wire, at, pos, end int) (next int, err error) {
 	var v int64
 	switch field {

@@ -67,6 +67,7 @@ type values struct {
 	decoder    histogramDecoder
 	builder    labels.ScratchBuilder // of the labels of an exemplar
 	labelBytes int                   // size of the labels in builder
+	starts     bool                  // samples and histograms may have start timestamps: the body is of 2.0
 	// reserve reserves memory for a histogram of the series before it is decoded; nil reserves none.
 	reserve func(sizeBytes int) error
 }
@@ -93,8 +94,8 @@ func (v *values) into(s *Series) {
 	s.Samples, s.Histograms, s.Exemplars = v.samples, v.histograms, v.exemplars
 }
 
-// sample reads the Sample in b[pos:end]. starts means that the message may have start timestamps.
-func (v *values) sample(b []byte, pos, end int, starts bool) error {
+// sample reads the Sample in b[pos:end].
+func (v *values) sample(b []byte, pos, end int) error {
 	var s Sample
 	for pos < end {
 		at := pos
@@ -107,7 +108,7 @@ func (v *values) sample(b []byte, pos, end int, starts bool) error {
 			s.Value, pos, err = double(b, "a sample's value", wire, at, next, end)
 		case field == sampleTime:
 			s.TsMs, pos, err = integer(b, "a sample's timestamp", wire, at, next, end)
-		case field == sampleStart && starts:
+		case field == sampleStart && v.starts:
 			s.StartMs, pos, err = integer(b, "a sample's start timestamp", wire, at, next, end)
 		default:
 			pos, err = skip(b, wire, next, end)
@@ -129,13 +130,13 @@ const (
 )
 
 // histogram reads the Histogram in b[from:to].
-func (v *values) histogram(b []byte, from, to int, starts bool) error {
+func (v *values) histogram(b []byte, from, to int) error {
 	if v.reserve != nil {
 		if err := v.reserve(histogramBytes + decodedRatio*(to-from)); err != nil {
 			return err
 		}
 	}
-	h, err := v.decoder.decode(b, from, to, starts)
+	h, err := v.decoder.decode(b, from, to, v.starts)
 	if err == nil {
 		v.histograms = append(v.histograms, h)
 	}

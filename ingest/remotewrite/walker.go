@@ -175,11 +175,11 @@ func (w *Walker) Series() (Series, error) {
 				s.Labels = append(append([]byte{}, w.b[labelsFrom:labelsTo]...), w.b[at:to]...)
 			}
 		case seriesSample:
-			err = w.values.sample(w.b, from, to, false)
+			err = w.values.sample(w.b, from, to)
 		case seriesExemplar:
 			err = w.exemplar(from, to)
 		case seriesHistogram:
-			err = w.values.histogram(w.b, from, to, false)
+			err = w.values.histogram(w.b, from, to)
 		}
 		if err != nil {
 			return s, err

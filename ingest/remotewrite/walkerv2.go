@@ -49,6 +49,7 @@ func (w *WalkerV2) Reset(body []byte, bounds BoundsV2) error {
 	w.b, w.next = body, 0
 	w.symbols, w.hashes, w.series, w.refs = reuse(w.symbols), reuse(w.hashes), reuse(w.series), reuse(w.refs)
 	w.values.reset()
+	w.values.starts = true
 	if len(body) > math.MaxUint32 {
 		return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(body))
 	}
@@ -174,9 +175,9 @@ func (w *WalkerV2) Series() (Series, error) {
 		pos = to
 		switch field {
 		case seriesSampleV2:
-			err = w.values.sample(b, from, to, true)
+			err = w.values.sample(b, from, to)
 		case seriesHistogramV2:
-			err = w.values.histogram(b, from, to, true)
+			err = w.values.histogram(b, from, to)
 		case seriesExemplarV2:
 			err = w.exemplar(&s, from, to)
 		case seriesMetadataV2:

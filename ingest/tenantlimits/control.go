@@ -233,7 +233,7 @@ func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration, s
 		return Slot{}, true
 	}
 	slot = Slot{tenant: t, sizeBytes: sizeBytes}
-	if t.bytes.Add(int64(sizeBytes)) <= t.control.opts.BytesMax && t.enter(ctx, &slot, wait, shares) {
+	if t.bytes.Add(int64(sizeBytes)) <= t.control.opts.BytesMax && t.reserve(ctx, &slot, wait, shares) {
 		return slot, true
 	}
 	slot.Leave()
@@ -241,8 +241,8 @@ func (t *Tenant) Enter(ctx context.Context, sizeBytes int, wait time.Duration, s
 	return Slot{}, false
 }
 
-// enter takes what a request needs besides memory. It returns false if it cannot take all.
-func (t *Tenant) enter(ctx context.Context, slot *Slot, wait time.Duration, shares bool) bool {
+// reserve takes what a request needs besides memory. It returns false if it cannot take all.
+func (t *Tenant) reserve(ctx context.Context, slot *Slot, wait time.Duration, shares bool) bool {
 	if shares {
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
@@ -251,16 +251,16 @@ func (t *Tenant) enter(ctx context.Context, slot *Slot, wait time.Duration, shar
 			return false
 		}
 		slot.logBytes = logBytes
-		if slot.shared = enter(ctx, t.shared, wait); !slot.shared {
+		if slot.shared = takeSlot(ctx, t.shared, wait); !slot.shared {
 			return false
 		}
 	}
-	slot.entered = enter(ctx, t.slots, wait)
+	slot.entered = takeSlot(ctx, t.slots, wait)
 	return slot.entered && !t.closed.Load()
 }
 
-// enter takes a slot. It returns false if no slot becomes free within wait, or if ctx ends first.
-func enter(ctx context.Context, slots chan struct{}, wait time.Duration) bool {
+// takeSlot returns false if no slot becomes free within wait, or if ctx ends first.
+func takeSlot(ctx context.Context, slots chan struct{}, wait time.Duration) bool {
 	select {
 	case slots <- struct{}{}:
 		return true

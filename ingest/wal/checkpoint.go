@@ -64,6 +64,20 @@ func (c *checkpointWriter) flush() error {
 	return nil
 }
 
+// write writes the frames that emitFrames emits, and finishes the file.
+func (c *checkpointWriter) write(emitFrames func(emit func(kind byte, payload []byte) error) error) error {
+	err := emitFrames(func(kind byte, payload []byte) error {
+		if kind == 0 || kind > KindMax || len(payload) > PayloadBytesMax {
+			return fmt.Errorf("%w: kind %d, %d bytes in a checkpoint", ErrTooLarge, kind, len(payload))
+		}
+		return c.add(kind, payload)
+	})
+	if err != nil {
+		return err
+	}
+	return c.finish()
+}
+
 // finish completes and syncs the temporary file.
 func (c *checkpointWriter) finish() error {
 	count := binary.LittleEndian.AppendUint64(nil, c.at.seq-1)
@@ -118,24 +132,13 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	if err != nil {
 		return err
 	}
-	err = checkpoint(func(kind byte, payload []byte) error {
-		if kind == 0 || kind > KindMax || len(payload) > PayloadBytesMax {
-			return fmt.Errorf("%w: kind %d, %d bytes in a checkpoint", ErrTooLarge, kind, len(payload))
-		}
-		return c.add(kind, payload)
-	})
-	if err == nil {
-		err = c.finish()
+	if err := c.write(checkpoint); err != nil {
+		l.discard(c)
+		return err
 	}
-	published := false
-	if err == nil {
-		err = c.publish()
-		published = err == nil || !storage.Exhausted(err)
-	}
-	if err != nil && !published {
-		if discardErr := c.discard(); discardErr != nil {
-			l.logger.Warn("an unfinished checkpoint file remains until the next start", "err", discardErr)
-		}
+	err = c.publish()
+	if storage.Exhausted(err) { // the file still has its temporary name
+		l.discard(c)
 		return err
 	}
 	if err == nil {
@@ -147,6 +150,13 @@ func (l *Log) Truncate(before uint64, checkpoint func(emit func(kind byte, paylo
 	}
 	l.metrics.truncates.Inc()
 	return l.dropSegments(segmentMeta{number: before, bytes: c.written})
+}
+
+// discard removes an unfinished checkpoint.
+func (l *Log) discard(c *checkpointWriter) {
+	if err := c.discard(); err != nil {
+		l.logger.Warn("an unfinished checkpoint file remains until the next start", "err", err)
+	}
 }
 
 // segmentHeader returns number, firstSeq and salt of an existing segment.

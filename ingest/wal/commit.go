@@ -3,7 +3,10 @@ package wal
 import (
 	"context"
 	"errors"
+	"syscall"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/storage"
 )
@@ -38,7 +41,7 @@ func (l *Log) commitLoop() {
 }
 
 // shouldDelay reports whether other writers may join the next sync. A lone client sends its next request only after the last
-// answer, so a delay would only slow it down.
+// response, so a delay would only slow it down.
 func (l *Log) shouldDelay() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,11 +114,21 @@ func (l *Log) writeSync(b []byte) (operation string, err error) {
 		return "write", err
 	}
 	start := l.now()
-	if err := l.file.SyncData(); err != nil {
+	if err := syncData(l.file); err != nil {
 		return "sync", err
 	}
 	l.metrics.synced(l.now().Sub(start))
 	return "", nil
+}
+
+// syncData syncs the data of a file. It repeats a call that a signal interrupted, as os.File.Sync does. Any other error is final:
+// a later sync can succeed although the disk lacks bytes.
+func syncData(f vfs.File) error {
+	for {
+		if err := f.SyncData(); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
 }
 
 // maintain advances the watermark, commits frames for which nobody waits, and creates the file of the next segment.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/require"
 
 	"halite/ingest/wal/record"
@@ -468,6 +469,33 @@ func TestReadErrorIsDamageAndChangesNothing(t *testing.T) {
 		require.ErrorAs(t, err, &damage, name)
 		require.True(t, errors.Is(err, errBadSector), name)
 		require.Equal(t, name, damage.File)
+		after, err := fs.List("data/wal")
+		require.NoError(t, err)
+		require.ElementsMatch(t, before, after)
+		l, frames, _ := mustOpen(t, testOptions(fs))
+		require.Len(t, frames, len(s.frames))
+		require.NoError(t, l.Close())
+	}
+}
+
+// TestForbiddenFileIsNoLoss: a file that may not be opened is intact. AcceptLoss does not give it up.
+func TestForbiddenFileIsNoLoss(t *testing.T) {
+	s := newSpecimen(t, false)
+	before, err := s.fs.List("data/wal")
+	require.NoError(t, err)
+	for _, name := range s.files(t) {
+		fs := s.copy()
+		opts := testOptions(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+			if op.Kind == errorfs.OpOpen && strings.HasSuffix(op.Path, name) {
+				return os.ErrPermission
+			}
+			return nil
+		})))
+		opts.AcceptLoss = true
+		_, _, _, err := tryOpen(opts)
+		require.ErrorIs(t, err, os.ErrPermission, name)
+		require.NotErrorAs(t, err, new(*DamageError), name)
+		require.ErrorContains(t, err, name)
 		after, err := fs.List("data/wal")
 		require.NoError(t, err)
 		require.ElementsMatch(t, before, after)

@@ -102,6 +102,27 @@ func TestNothingIsAcknowledgedAfterAFailure(t *testing.T) {
 	}
 }
 
+// TestInterruptedSyncIsRepeated interrupts syncs of segments and of the watermark by signals.
+func TestInterruptedSyncIsRepeated(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	var syncs atomic.Int64
+	l, _, _ := mustOpen(t, testOptions(errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if op.Kind == errorfs.OpFileSyncData && syncs.Add(1)%3 != 0 {
+			return syscall.EINTR
+		}
+		return nil
+	}))))
+	for n := uint64(1); n <= 5; n++ {
+		appendWait(t, l, 1, payloadOf(n, 10))
+	}
+	require.Greater(t, syncs.Load(), int64(14))
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{})
+	require.NoError(t, l.Close())
+	l, frames, _ := mustOpen(t, testOptions(crashed))
+	require.Equal(t, sequence(1, 5), numbers(frames))
+	require.NoError(t, l.Close())
+}
+
 // TestFramesOfAFailedSyncAreWrittenAgain restarts a log after a failed sync. The page cache still shows the frames, so the
 // restart replays them and appends after them. Then the power fails.
 func TestFramesOfAFailedSyncAreWrittenAgain(t *testing.T) {

@@ -117,7 +117,7 @@ func syncDir(fs vfs.FS, dir string) error {
 	return nil
 }
 
-// removeAll removes the named files of dir; a missing file is no error. The caller syncs the directory.
+// removeAll removes the named files of dir; a missing file is not an error. The caller syncs the directory.
 func removeAll(fs vfs.FS, dir string, names []string) error {
 	for _, name := range names {
 		if err := fs.Remove(fs.PathJoin(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {

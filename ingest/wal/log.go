@@ -119,6 +119,7 @@ func Open(opts Options) (*Log, error) {
 	if err := opts.Validate(); err != nil {
 		return nil, err
 	}
+	opts = opts.withDefaults()
 	if err := makeDir(opts.FS, opts.Dir); err != nil {
 		return nil, err
 	}

@@ -58,8 +58,7 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Validate fills in the defaults. Its error names every option out of range.
-func (o *Options) Validate() error {
+func (o Options) withDefaults() Options {
 	if o.FS == nil {
 		o.FS = vfs.Default
 	}
@@ -75,6 +74,12 @@ func (o *Options) Validate() error {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	return o
+}
+
+// Validate names every option out of range in its error.
+func (o Options) Validate() error {
+	o = o.withDefaults()
 	var errs []error
 	if o.Dir == "" {
 		errs = append(errs, errors.New("option Dir is required"))

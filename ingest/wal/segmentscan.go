@@ -102,10 +102,9 @@ func (sc *segmentScan) walk() error {
 			reason = w.cur.mismatch(&f)
 		}
 		if reason == "" {
-			if err := w.visit(&f, false, Position{sc.file.number, w.cur.off}); err != nil {
+			if err := w.pass(&f, false, sc.file.number); err != nil {
 				return err
 			}
-			w.cur = cursor{off: w.cur.off + f.sizeBytes(), seq: f.seq + 1, sum: f.sum, linked: true}
 			sc.frames++
 			continue
 		}
@@ -232,6 +231,23 @@ func (sc *segmentScan) finish() error {
 	return w.reportDamageUntil(sc.damage("the segment does not match the header of the next segment", nil), sc.limit, next.firstSeq)
 }
 
+// pass passes a frame at the cursor to visit and moves the cursor behind it. number is the number of the file.
+func (w *walker) pass(f *frame, inCheckpoint bool, number uint64) error {
+	if err := w.visit(f, inCheckpoint, Position{number, w.cur.off}); err != nil {
+		return err
+	}
+	w.cur = cursor{off: w.cur.off + f.sizeBytes(), seq: f.seq + 1, sum: f.sum, linked: true}
+	return nil
+}
+
+// frameAtCursor parses the next frame of a checkpoint. An empty reason means that the frame is valid and belongs at the cursor.
+func (w *walker) frameAtCursor(r *fileReader) (f frame, reason string) {
+	if f, reason = r.frameAt(w.cur.off, r.size, w.salt); reason == "" {
+		reason = w.cur.mismatch(&f)
+	}
+	return f, reason
+}
+
 // walkCheckpoint reads the checkpoint file.
 func (w *walker) walkCheckpoint() (err error) {
 	s := &w.ckpt
@@ -247,21 +263,16 @@ func (w *walker) walkCheckpoint() (err error) {
 		w.cur.off = 0
 	}
 	for {
-		if reason == "" {
+		for reason == "" {
 			var f frame
-			f, reason = r.frameAt(w.cur.off, r.size, w.salt)
-			if reason == "" {
-				reason = w.cur.mismatch(&f)
+			if f, reason = w.frameAtCursor(r); reason != "" {
+				break
 			}
-			if reason == "" && f.kind == kindEnd {
+			if f.kind == kindEnd {
 				return w.endCheckpoint(r, &f)
 			}
-			if reason == "" {
-				if err := w.visit(&f, true, Position{s.number, w.cur.off}); err != nil {
-					return err
-				}
-				w.cur = cursor{off: w.cur.off + f.sizeBytes(), seq: f.seq + 1, sum: f.sum, linked: true}
-				continue
+			if err := w.pass(&f, true, s.number); err != nil {
+				return err
 			}
 		}
 		to, f, found := r.nextFrame(w.cur.off+1, r.size, w.salt, w.cur.seq)

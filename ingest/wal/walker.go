@@ -3,6 +3,7 @@ package wal
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -288,6 +289,9 @@ func (w *walker) reportDamage(d DamageError, resumeSeq uint64) error {
 
 // reportDamageUntil is reportDamage for a file that is readable again at toOffset.
 func (w *walker) reportDamageUntil(d DamageError, toOffset int64, resumeSeq uint64) error {
+	if errors.Is(d.Err, os.ErrPermission) { // the file may be intact, so a caller must not accept it as a loss
+		return fmt.Errorf("read the write-ahead log: %s: %w", d.File, d.Err)
+	}
 	loss := Loss{ToOffset: toOffset}
 	d.LostFrames = -1
 	if resumeSeq > 0 {

@@ -168,7 +168,7 @@ func (w *watermark) write(m mark) error {
 	if _, err := w.file.WriteAt(m.append(make([]byte, 0, slotBytes)), at); err != nil {
 		return fmt.Errorf("write the watermark: %w", err)
 	}
-	if err := w.file.SyncData(); err != nil {
+	if err := syncData(w.file); err != nil {
 		return fmt.Errorf("sync the watermark: %w", err)
 	}
 	w.last = m

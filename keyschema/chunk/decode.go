@@ -107,15 +107,19 @@ func (d *Decoder) decodeValues(src []byte, exceptions bool, count int, values []
 		}
 		scale, src = int(src[0]), src[1:]
 	}
-	c, err := d.columns.Open(src, kind, raw, n)
+	var c column.Reader
+	var err error
+	if raw {
+		scale = exponentRaw
+		c, err = d.columns.OpenBits(src, kind, n)
+	} else {
+		c, err = d.columns.Open(src, kind, n)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
 	start := len(values)
 	values = grow(values, count)
-	if raw {
-		scale = exponentRaw
-	}
 	if err := floats(&c, values[start:start+n], scale); err != nil {
 		return nil, nil, err
 	}

@@ -85,7 +85,7 @@ func (e *Encoder) appendValues(dst []byte, head int, values []float64) []byte {
 	d := &e.decimal
 	dst = appendLeft(dst, head, values, d.left)
 	if len(d.mantissas) > 0 {
-		e.values.Plan(d.mantissas, false)
+		e.values.Plan(d.mantissas)
 		dst = appendScale(dst, &e.values, d.exponent)
 		dst = e.values.Append(dst)
 	}
@@ -116,7 +116,7 @@ func isConst(values []float64, pattern uint64) bool {
 func (e *Encoder) appendConst(dst []byte, v float64) []byte {
 	if m, exponent, ok := smallestExponent(v, 0); ok && column.VarintLen(m) < 8 {
 		e.patterns = append(e.patterns[:0], m)
-		e.values.Plan(e.patterns, false)
+		e.values.Plan(e.patterns)
 		return e.values.Append(appendScale(dst, &e.values, exponent))
 	}
 	return binary.LittleEndian.AppendUint64(append(dst, scaleRaw<<scaleShift), uint64(ordered(v)))
@@ -148,10 +148,10 @@ func (e *Encoder) appendBits(dst []byte, head int, values []float64) []byte {
 	if len(e.patterns) == 0 {
 		return dst
 	}
-	e.values.Plan(e.patterns, true)
+	e.values.PlanBits(e.patterns)
 	if e.near.find(e.patterns) {
-		e.mantissas.Plan(e.near.mantissas, false)
-		e.ulps.Plan(e.near.ulps, false)
+		e.mantissas.Plan(e.near.mantissas)
+		e.ulps.Plan(e.near.ulps)
 		if e.mantissas.SizeBytes()+1+e.ulps.SizeBytes() < e.values.SizeBytes() {
 			dst = append(dst, e.mantissas.Kind()|scaleNear<<scaleShift, byte(e.near.exponent))
 			dst = e.mantissas.Append(dst)

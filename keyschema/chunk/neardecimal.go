@@ -81,7 +81,7 @@ func (d *Decoder) decodeUlps(values []float64) error {
 	if len(src) == 0 || src[0]&^(column.ModeMask|column.FlagStep) != 0 {
 		return column.Corrupt("bad kind of the column of distances")
 	}
-	c, err := d.columns.Open(src[1:], src[0], false, len(values))
+	c, err := d.columns.Open(src[1:], src[0], len(values))
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 	for _, ts := range tsMs {
 		e.offsets = append(e.offsets, ts-hourStartMs)
 	}
-	e.plain.Plan(e.offsets, false)
+	e.plain.Plan(e.offsets)
 	interval := medianInterval(e.offsets)
 	ok := e.findGrid(interval)
 	if ok {
@@ -38,7 +38,7 @@ func (e *Encoder) appendTimes(dst []byte, hourStartMs int64, tsMs []int64) []byt
 		}
 	}
 	if ok {
-		e.gridded.Plan(e.grid, false)
+		e.gridded.Plan(e.grid)
 		e.other = e.appendJumps(binary.AppendUvarint(e.other[:0], uint64(interval)))
 		if len(e.other)+e.gridded.SizeBytes() < e.plain.SizeBytes() {
 			c := &e.gridded
@@ -126,7 +126,7 @@ func (d *Decoder) decodeIrregular(src []byte, h *header, hourStartMs int64, tsMs
 			return nil, nil, err
 		}
 	}
-	c, err := d.columns.Open(src, kind, false, h.count)
+	c, err := d.columns.Open(src, kind, h.count)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -40,10 +40,18 @@ type Reader struct {
 	slope     int64 // smallest difference in ModeDelta, first difference in ModeZigzag2
 }
 
-// Open opens a column of n numbers; src starts after its kind byte. raw means that the numbers are bit patterns of floats.
-// Open reads up to the first block and checks that src is long enough for n numbers. The Reader is valid until the next
-// Open. An error wraps [ErrCorrupt].
-func (d *Decoder) Open(src []byte, kind byte, raw bool, n int) (Reader, error) {
+// Open opens a column of n numbers; src starts after its kind byte. It reads up to the first block and checks that src is long
+// enough for n numbers. The Reader is valid until the next Open. An error wraps [ErrCorrupt].
+func (d *Decoder) Open(src []byte, kind byte, n int) (Reader, error) {
+	return d.open(src, kind, n, false)
+}
+
+// OpenBits is Open for bit patterns of floats.
+func (d *Decoder) OpenBits(src []byte, kind byte, n int) (Reader, error) {
+	return d.open(src, kind, n, true)
+}
+
+func (d *Decoder) open(src []byte, kind byte, n int, raw bool) (Reader, error) {
 	m, stepped := Mode(kind&ModeMask), kind&FlagStep != 0
 	r := Reader{d: d, Mode: m, step: 1}
 	if m > ModeXor || m == ModeXor && !raw || m != ModeConst && n < 2 || m == ModeConst && stepped {

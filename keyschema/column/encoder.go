@@ -51,9 +51,13 @@ type Encoder struct {
 	exceptions exceptions
 }
 
-// Plan analyses x, which has at least one element, and chooses the mode. raw means that x holds bit patterns of floats. The
-// Encoder keeps x until the next Plan.
-func (c *Encoder) Plan(x []int64, raw bool) {
+// Plan analyses x, which has at least one element, and chooses the mode. The Encoder keeps x until the next Plan.
+func (c *Encoder) Plan(x []int64) { c.plan(x, false) }
+
+// PlanBits is Plan for bit patterns of floats.
+func (c *Encoder) PlanBits(x []int64) { c.plan(x, true) }
+
+func (c *Encoder) plan(x []int64, raw bool) {
 	c.x, c.raw, c.mode, c.step, c.size = x, raw, ModeConst, 1, 0
 	c.diffs = slices.Grow(c.diffs[:0], len(x)-1)[:len(x)-1]
 	var union uint64

@@ -65,7 +65,7 @@ func SkipBlocks(src []byte, w Width, exceptions bool, n int) (rest []byte, ok bo
 // Skip returns the bytes after a column of n numbers. src starts after the kind byte. ok is false if src does not begin with
 // such a column.
 func (d *Decoder) Skip(src []byte, kind byte, n int) (rest []byte, ok bool) {
-	c, err := d.Open(src, kind, false, n)
+	c, err := d.Open(src, kind, n)
 	if err != nil {
 		return nil, false
 	}

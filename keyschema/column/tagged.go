@@ -10,7 +10,7 @@ type TaggedEncoder struct{ encoder Encoder }
 // Append appends x, which has at least one element. The tag is stored in the first byte and uses only bits of
 // [TagMask]. The column does not store its length.
 func (e *TaggedEncoder) Append(dst []byte, tag byte, x []int64) []byte {
-	e.encoder.Plan(x, false)
+	e.encoder.Plan(x)
 	return e.encoder.Append(append(dst, e.encoder.Kind()|tag))
 }
 
@@ -24,7 +24,7 @@ func (d *TaggedDecoder) Decode(x []int64, src []byte) (tag byte, rest []byte, er
 		return 0, nil, Corrupt("column is truncated")
 	}
 	kind := src[0]
-	r, err := d.decoder.Open(src[1:], kind&^TagMask, false, len(x))
+	r, err := d.decoder.Open(src[1:], kind&^TagMask, len(x))
 	if err != nil {
 		return 0, nil, err
 	}

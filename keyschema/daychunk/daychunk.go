@@ -2,7 +2,7 @@ package daychunk
 
 import "sync"
 
-// Format names the format that [Append] writes. A store records the name beside its day chunks.
+// Format names the format that [Append] writes. A store records the name with its day chunks.
 const Format = "halite.daychunk.1"
 
 // The first byte of a day chunk.

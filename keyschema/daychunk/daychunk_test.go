@@ -60,7 +60,7 @@ func seriesHours(t testing.TB, c *chunktest.FleetClass, seed uint64, rows, n int
 	return values
 }
 
-// randomValue is a chunk of random samples, or bytes that are no chunk.
+// randomValue is a chunk of random samples, or bytes that are not a chunk.
 func randomValue(t testing.TB, r *rand.Rand) []byte {
 	n := chunktest.RandomLength(r)
 	values := make([]float64, n)

@@ -289,7 +289,7 @@ func (e *encoder) appendWidths(dst []byte) ([]byte, byte) {
 		return dst, 0
 	}
 	c := &e.others[0]
-	c.Plan(e.x, false)
+	c.Plan(e.x)
 	return c.Append(dst), nibble(c)
 }
 
@@ -316,10 +316,10 @@ func (e *encoder) appendSlopes(dst []byte) (_ []byte, kind, flag byte) {
 		return dst, 0, 0
 	}
 	c := &e.others[0]
-	c.Plan(e.x, false)
+	c.Plan(e.x)
 	if numbered {
 		numbers := &e.others[1]
-		numbers.Plan(e.y, false)
+		numbers.Plan(e.y)
 		if numbers.SizeBytes() < c.SizeBytes() {
 			c, flag = numbers, flagSlopeNumbers
 		}
@@ -337,10 +337,10 @@ func (e *encoder) appendReferences(dst []byte) (_ []byte, kind, flags byte) {
 	}
 	moving := e.collectReferences()
 	c := &e.references
-	c.Plan(e.x, false)
+	c.Plan(e.x)
 	if moving {
 		distances := &e.others[0]
-		distances.Plan(e.y, false)
+		distances.Plan(e.y)
 		if distances.SizeBytes() < c.SizeBytes() {
 			c, flags = distances, flags|flagPredicted
 		}

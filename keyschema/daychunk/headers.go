@@ -136,7 +136,7 @@ func (d *Decoder) column(src []byte, nibble byte, n int) ([]byte, error) {
 		kind |= column.FlagStep
 	}
 	columns := d.chunks.Columns()
-	c, err := columns.Open(src, kind, false, n)
+	c, err := columns.Open(src, kind, n)
 	if err != nil {
 		return nil, err
 	}

@@ -18,10 +18,11 @@ type Decoder struct {
 	sums    []float64
 	group   group
 	rest    []int64
-	zeros   []int64
-	zeroes  []float64
-	integer []int64
-	float   []float64
+	// Counts of the zero buckets, and of one bucket.
+	intZeros    []int64
+	floatZeros  []float64
+	intBucket   []int64
+	floatBucket []float64
 }
 
 // Decode appends the samples of a chunk to dst. The samples of one call share memory: spans, custom bounds and the arrays of
@@ -156,18 +157,17 @@ func (r *reader) run(out *run, before *layout, n int) {
 		}
 		return
 	}
-	out.positive, out.positives = before.positive, before.positives
-	out.negative, out.negatives = before.negative, before.negatives
+	out.sides = before.sides
 	if head&runPositive != 0 {
-		out.positive = r.edit(before.positive)
-		out.positives = r.buckets(out.positive)
+		out.positiveSpans = r.edit(before.positiveSpans)
+		out.positiveBuckets = r.buckets(out.positiveSpans)
 	}
 	if head&runNegative != 0 {
-		out.negative = r.edit(before.negative)
-		out.negatives = r.buckets(out.negative)
+		out.negativeSpans = r.edit(before.negativeSpans)
+		out.negativeBuckets = r.buckets(out.negativeSpans)
 	}
-	if out.positives+out.negatives > BucketsMax || len(out.positive)+len(out.negative) > BucketsMax {
-		r.fail("%d buckets in %d spans", out.positives+out.negatives, len(out.positive)+len(out.negative))
+	if out.buckets() > BucketsMax || out.spans() > BucketsMax {
+		r.fail("%d buckets in %d spans", out.buckets(), out.spans())
 	}
 	if r.charge(uint64(out.numbers())); r.err == nil {
 		out.setKeys()
@@ -248,19 +248,19 @@ func (d *Decoder) readIntegers(r *reader) []int64 {
 		return nil
 	}
 	d.rest = slices.Grow(d.rest[:0], g.counted)[:g.counted]
-	d.zeros = slices.Grow(d.zeros[:0], g.counted)[:g.counted]
-	d.integer = slices.Grow(d.integer[:0], g.counted)[:g.counted]
+	d.intZeros = slices.Grow(d.intZeros[:0], g.counted)[:g.counted]
+	d.intBucket = slices.Grow(d.intBucket[:0], g.counted)[:g.counted]
 	d.integerColumn(r, d.rest)
-	d.integerColumn(r, d.zeros)
+	d.integerColumn(r, d.intZeros)
 	if r.err != nil {
 		return nil
 	}
 	counts := make([]int64, g.cells)
 	for _, key := range g.union {
-		if d.integerColumn(r, d.integer); r.err != nil {
+		if d.integerColumn(r, d.intBucket); r.err != nil {
 			return nil
 		}
-		scatter(g.runs, key, d.integer, counts)
+		scatter(g.runs, key, d.intBucket, counts)
 	}
 	return counts
 }
@@ -273,16 +273,16 @@ func (d *Decoder) readFloats(r *reader) []float64 {
 	}
 	d.rest = slices.Grow(d.rest[:0], g.counted)[:g.counted]
 	d.integerColumn(r, d.rest)
-	d.zeroes = d.floatColumn(r, g.counted, d.zeroes)
+	d.floatZeros = d.floatColumn(r, g.counted, d.floatZeros)
 	if r.err != nil {
 		return nil
 	}
 	counts := make([]float64, g.cells)
 	for _, key := range g.union {
-		if d.float = d.floatColumn(r, g.counted, d.float); r.err != nil {
+		if d.floatBucket = d.floatColumn(r, g.counted, d.floatBucket); r.err != nil {
 			return nil
 		}
-		scatter(g.runs, key, d.float, counts)
+		scatter(g.runs, key, d.floatBucket, counts)
 	}
 	return counts
 }
@@ -337,7 +337,7 @@ func (g *group) forEachHint(yield func(sample int, hint histogram.CounterResetHi
 
 // splitCounts returns the counts of one sample's positive and negative buckets, and the rest.
 func splitCounts[T int64 | float64](r *run, counts []T) (positive, negative, rest []T) {
-	n, p := len(r.keys), r.positives
+	n, p := len(r.keys), r.positiveBuckets
 	return nonEmpty(counts[:p:p]), nonEmpty(counts[p:n:n]), counts[n:]
 }
 
@@ -355,8 +355,8 @@ func (d *Decoder) appendIntegers(dst []Sample, counts []int64, from int) []Sampl
 			continue
 		}
 		h.Schema, h.ZeroThreshold, h.CustomValues = g.schema, g.threshold, g.custom
-		h.PositiveSpans, h.NegativeSpans = run.positive, run.negative
-		h.ZeroCount = uint64(d.zeros[counted])
+		h.PositiveSpans, h.NegativeSpans = run.positiveSpans, run.negativeSpans
+		h.ZeroCount = uint64(d.intZeros[counted])
 		h.Count = uint64(d.rest[counted]) + h.ZeroCount
 		counted++
 		h.PositiveBuckets, h.NegativeBuckets, counts = splitCounts(run, counts)
@@ -393,8 +393,8 @@ func (d *Decoder) appendFloats(dst []Sample, counts []float64, from int) []Sampl
 			continue
 		}
 		h.Schema, h.ZeroThreshold, h.CustomValues = g.schema, g.threshold, g.custom
-		h.PositiveSpans, h.NegativeSpans = run.positive, run.negative
-		h.ZeroCount = d.zeroes[counted]
+		h.PositiveSpans, h.NegativeSpans = run.positiveSpans, run.negativeSpans
+		h.ZeroCount = d.floatZeros[counted]
 		expected := math.Float64bits(sumOfFloats(h.ZeroCount, counts[:len(run.keys)]))
 		h.Count = math.Float64frombits(expected + uint64(d.rest[counted]))
 		counted++

@@ -26,19 +26,20 @@ const (
 
 // Encoder packs chunks. It keeps its scratch space between calls. It is not for concurrent use; the zero value is ready.
 type Encoder struct {
-	chunks   chunk.Encoder
-	columns  column.TaggedEncoder
-	tsMs     []int64
-	sums     []float64
-	body     []byte
-	group    group
-	rest     []int64   // for each sample, its count minus the sum of its buckets
-	integers []int64   // counts of integer histograms, sample by sample
-	floats   []float64 // counts of float histograms
-	zeros    []int64
-	zeroes   []float64
-	integer  []int64 // one column
-	float    []float64
+	chunks  chunk.Encoder
+	columns column.TaggedEncoder
+	tsMs    []int64
+	sums    []float64
+	body    []byte
+	group   group
+	rest    []int64 // for each sample, its count minus the sum of its buckets
+	// Counts of the buckets, sample by sample, and of the zero buckets. Then the counts of one bucket, which are one column.
+	intCounts   []int64
+	floatCounts []float64
+	intZeros    []int64
+	floatZeros  []float64
+	intBucket   []int64
+	floatBucket []float64
 }
 
 // Append packs the samples of one hour onto dst. [Validate] accepts each histogram. Times ascend strictly in [hourStartMs,
@@ -97,21 +98,21 @@ func (e *Encoder) appendGroup(dst []byte, samples []Sample) []byte {
 	if g.float {
 		e.loadFloats(samples)
 		dst = e.columns.Append(dst, 0, e.rest)
-		dst = e.chunks.AppendValues(dst, e.zeroes)
-		e.float = slices.Grow(e.float[:0], g.counted)[:g.counted]
+		dst = e.chunks.AppendValues(dst, e.floatZeros)
+		e.floatBucket = slices.Grow(e.floatBucket[:0], g.counted)[:g.counted]
 		for _, key := range g.union {
-			gather(g.runs, key, e.floats, e.float)
-			dst = e.chunks.AppendValues(dst, e.float)
+			gather(g.runs, key, e.floatCounts, e.floatBucket)
+			dst = e.chunks.AppendValues(dst, e.floatBucket)
 		}
 		return dst
 	}
 	e.loadIntegers(samples)
 	dst = e.columns.Append(dst, 0, e.rest)
-	dst = e.columns.Append(dst, 0, e.zeros)
-	e.integer = slices.Grow(e.integer[:0], g.counted)[:g.counted]
+	dst = e.columns.Append(dst, 0, e.intZeros)
+	e.intBucket = slices.Grow(e.intBucket[:0], g.counted)[:g.counted]
 	for _, key := range g.union {
-		gather(g.runs, key, e.integers, e.integer)
-		dst = e.columns.Append(dst, 0, e.integer)
+		gather(g.runs, key, e.intCounts, e.intBucket)
+		dst = e.columns.Append(dst, 0, e.intBucket)
 	}
 	return dst
 }
@@ -122,19 +123,20 @@ func appendRun(dst []byte, r *run, before *layout) []byte {
 	if r.stale {
 		return binary.AppendUvarint(dst, head|runStale)
 	}
-	positive, negative := !slices.Equal(before.positive, r.positive), !slices.Equal(before.negative, r.negative)
-	if positive {
+	changesPositive := !slices.Equal(before.positiveSpans, r.positiveSpans)
+	changesNegative := !slices.Equal(before.negativeSpans, r.negativeSpans)
+	if changesPositive {
 		head |= runPositive
 	}
-	if negative {
+	if changesNegative {
 		head |= runNegative
 	}
 	dst = binary.AppendUvarint(dst, head)
-	if positive {
-		dst = appendEdit(dst, before.positive, r.positive)
+	if changesPositive {
+		dst = appendEdit(dst, before.positiveSpans, r.positiveSpans)
 	}
-	if negative {
-		dst = appendEdit(dst, before.negative, r.negative)
+	if changesNegative {
+		dst = appendEdit(dst, before.negativeSpans, r.negativeSpans)
 	}
 	return dst
 }
@@ -159,8 +161,8 @@ func appendEdit(dst []byte, before, after []histogram.Span) []byte {
 // loadIntegers fills the counts of the group from integer histograms.
 func (e *Encoder) loadIntegers(samples []Sample) {
 	g := &e.group
-	e.integers = slices.Grow(e.integers[:0], g.cells)
-	e.rest, e.zeros = slices.Grow(e.rest[:0], g.counted), slices.Grow(e.zeros[:0], g.counted)
+	e.intCounts = slices.Grow(e.intCounts[:0], g.cells)
+	e.rest, e.intZeros = slices.Grow(e.rest[:0], g.counted), slices.Grow(e.intZeros[:0], g.counted)
 	at := 0
 	for i := range g.runs {
 		r := &g.runs[i]
@@ -174,10 +176,10 @@ func (e *Encoder) loadIntegers(samples []Sample) {
 				for _, d := range side {
 					count += d
 					rest -= uint64(count)
-					e.integers = append(e.integers, count)
+					e.intCounts = append(e.intCounts, count)
 				}
 			}
-			e.rest, e.zeros = append(e.rest, int64(rest)), append(e.zeros, int64(s.H.ZeroCount))
+			e.rest, e.intZeros = append(e.rest, int64(rest)), append(e.intZeros, int64(s.H.ZeroCount))
 		}
 		at += r.length
 	}
@@ -186,8 +188,8 @@ func (e *Encoder) loadIntegers(samples []Sample) {
 // loadFloats fills the counts of the group from float histograms.
 func (e *Encoder) loadFloats(samples []Sample) {
 	g := &e.group
-	e.floats = slices.Grow(e.floats[:0], g.cells)
-	e.rest, e.zeroes = slices.Grow(e.rest[:0], g.counted), slices.Grow(e.zeroes[:0], g.counted)
+	e.floatCounts = slices.Grow(e.floatCounts[:0], g.cells)
+	e.rest, e.floatZeros = slices.Grow(e.rest[:0], g.counted), slices.Grow(e.floatZeros[:0], g.counted)
 	at := 0
 	for i := range g.runs {
 		r := &g.runs[i]
@@ -195,11 +197,11 @@ func (e *Encoder) loadFloats(samples []Sample) {
 			if r.stale {
 				continue
 			}
-			from := len(e.floats)
-			e.floats = append(append(e.floats, s.FH.PositiveBuckets...), s.FH.NegativeBuckets...)
-			expected := math.Float64bits(sumOfFloats(s.FH.ZeroCount, e.floats[from:]))
+			from := len(e.floatCounts)
+			e.floatCounts = append(append(e.floatCounts, s.FH.PositiveBuckets...), s.FH.NegativeBuckets...)
+			expected := math.Float64bits(sumOfFloats(s.FH.ZeroCount, e.floatCounts[from:]))
 			e.rest = append(e.rest, int64(math.Float64bits(s.FH.Count)-expected))
-			e.zeroes = append(e.zeroes, s.FH.ZeroCount)
+			e.floatZeros = append(e.floatZeros, s.FH.ZeroCount)
 		}
 		at += r.length
 	}

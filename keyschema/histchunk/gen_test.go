@@ -154,7 +154,8 @@ type text struct {
 func textOf(s Sample) text {
 	v := viewOf(&s)
 	out := text{tsMs: s.TsMs, float: v.float, hint: v.hint, schema: v.schema, threshold: math.Float64bits(v.threshold),
-		sum: math.Float64bits(v.sum), positive: nonEmpty(v.positive), negative: nonEmpty(v.negative), positives: v.positives}
+		sum: math.Float64bits(v.sum), positive: nonEmpty(v.positiveSpans), negative: nonEmpty(v.negativeSpans),
+		positives: v.positiveBuckets}
 	for _, bound := range v.custom {
 		out.custom = append(out.custom, math.Float64bits(bound))
 	}

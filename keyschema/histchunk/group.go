@@ -16,17 +16,32 @@ const (
 	wasteFree = 1024
 )
 
-// layout is the spans of a histogram and the keys of its buckets. The keys ascend, positive buckets first.
+// sides holds the spans of both sides of a histogram, and the numbers of their buckets.
+type sides struct {
+	positiveSpans, negativeSpans     []histogram.Span
+	positiveBuckets, negativeBuckets int
+}
+
+func (s *sides) equal(o *sides) bool {
+	return slices.Equal(s.positiveSpans, o.positiveSpans) && slices.Equal(s.negativeSpans, o.negativeSpans) &&
+		s.positiveBuckets == o.positiveBuckets && s.negativeBuckets == o.negativeBuckets
+}
+
+// buckets is the number of buckets of both sides, and spans the number of their spans.
+func (s *sides) buckets() int { return s.positiveBuckets + s.negativeBuckets }
+
+func (s *sides) spans() int { return len(s.positiveSpans) + len(s.negativeSpans) }
+
+// layout is the sides of a histogram and the keys of its buckets. The keys ascend, positive buckets first.
 type layout struct {
-	positive, negative   []histogram.Span
-	positives, negatives int // buckets
-	keys                 []int64
+	sides
+	keys []int64
 }
 
 // setKeys fills the keys.
 func (l *layout) setKeys() {
-	l.keys = appendKeys(slices.Grow(l.keys[:0], l.positives+l.negatives), l.positive, 0)
-	l.keys = appendKeys(l.keys, l.negative, negativeKey)
+	l.keys = appendKeys(slices.Grow(l.keys[:0], l.buckets()), l.positiveSpans, 0)
+	l.keys = appendKeys(l.keys, l.negativeSpans, negativeKey)
 }
 
 func appendKeys(keys []int64, spans []histogram.Span, key int64) []int64 {
@@ -41,7 +56,7 @@ func appendKeys(keys []int64, spans []histogram.Span, key int64) []int64 {
 }
 
 // numbers is the size of the layout in the unit of NumbersMax.
-func (l *layout) numbers() int { return l.positives + l.negatives + len(l.positive) + len(l.negative) }
+func (l *layout) numbers() int { return l.buckets() + l.spans() }
 
 // run is a run of consecutive samples of a group: all have one layout, or all are stale markers, which have none.
 type run struct {
@@ -95,9 +110,7 @@ func (g *group) plan(samples []Sample) error {
 		last := len(g.runs) - 1
 		same := last >= 0 && g.runs[last].stale == v.stale && g.float == v.float && v.hint <= histogram.GaugeType
 		if same && !v.stale {
-			l := &g.runs[last].layout
-			same = g.shape.equal(&v.shape) && slices.Equal(l.positive, v.positive) && slices.Equal(l.negative, v.negative) &&
-				l.positives == v.positives && l.negatives == v.negatives
+			same = g.shape.equal(&v.shape) && g.runs[last].sides.equal(&v.sides)
 		}
 		if !same {
 			if err := v.check(); err != nil {
@@ -139,7 +152,7 @@ func (g *group) start(v *view) bool {
 	}
 	r := g.push()
 	r.stale = false
-	r.positive, r.negative, r.positives, r.negatives = v.positive, v.negative, v.positives, v.negatives
+	r.sides = v.sides
 	r.setKeys()
 	g.merge(r.keys)
 	zeros := (g.counted+1)*len(g.merged) - g.cells - len(r.keys)

@@ -33,8 +33,8 @@ func AppendRecord(dst []byte, s Sample) []byte {
 		return dst
 	}
 	dst = appendFloat(v.append(dst), v.sum)
-	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(len(v.positive))), uint64(len(v.negative)))
-	dst = appendSpans(appendSpans(dst, v.positive), v.negative)
+	dst = binary.AppendUvarint(binary.AppendUvarint(dst, uint64(len(v.positiveSpans))), uint64(len(v.negativeSpans)))
+	dst = appendSpans(appendSpans(dst, v.positiveSpans), v.negativeSpans)
 	if !v.float {
 		return appendIntegers(dst, s.H)
 	}
@@ -119,8 +119,8 @@ func DecodeRecord(b []byte) (s Sample, rest []byte, err error) {
 	}
 	spans := make([]histogram.Span, positive+negative)
 	r.spans(spans)
-	sides := [2][]histogram.Span{nonEmpty(spans[:positive:positive]), nonEmpty(spans[positive:])}
-	positives, negatives := r.buckets(sides[0]), r.buckets(sides[1])
+	positiveSpans, negativeSpans := nonEmpty(spans[:positive:positive]), nonEmpty(spans[positive:])
+	positives, negatives := r.buckets(positiveSpans), r.buckets(negativeSpans)
 	if n := positives + negatives; n > min(len(r.src), BucketsMax) {
 		r.fail("%d buckets in %d bytes", n, len(r.src))
 	}
@@ -129,11 +129,11 @@ func DecodeRecord(b []byte) (s Sample, rest []byte, err error) {
 	}
 	if sh.float {
 		s.FH = &histogram.FloatHistogram{CounterResetHint: hint, Schema: sh.schema, ZeroThreshold: sh.threshold, Sum: sum,
-			PositiveSpans: sides[0], NegativeSpans: sides[1], CustomValues: sh.custom}
+			PositiveSpans: positiveSpans, NegativeSpans: negativeSpans, CustomValues: sh.custom}
 		r.floats(s.FH, positives, negatives, first&flagWhole != 0)
 	} else {
 		s.H = &histogram.Histogram{CounterResetHint: hint, Schema: sh.schema, ZeroThreshold: sh.threshold, Sum: sum,
-			PositiveSpans: sides[0], NegativeSpans: sides[1], CustomValues: sh.custom}
+			PositiveSpans: positiveSpans, NegativeSpans: negativeSpans, CustomValues: sh.custom}
 		if first&flagWhole != 0 {
 			r.fail("bad flags %#x of an integer histogram", first)
 		}

@@ -68,11 +68,10 @@ func (s *shape) equal(o *shape) bool {
 // view is a sample of either kind without its counts.
 type view struct {
 	shape
-	hint                 histogram.CounterResetHint
-	sum                  float64
-	positive, negative   []histogram.Span
-	positives, negatives int  // buckets
-	stale                bool // a stale marker: only the hint is set
+	sides
+	hint  histogram.CounterResetHint
+	sum   float64
+	stale bool // a stale marker: only the hint is set
 }
 
 func viewOf(s *Sample) (v view) {
@@ -80,19 +79,17 @@ func viewOf(s *Sample) (v view) {
 	if h := s.H; h != nil {
 		v.shape = shape{false, h.Schema, h.ZeroThreshold, h.CustomValues}
 		v.hint, v.sum = h.CounterResetHint, h.Sum
-		v.positive, v.negative = h.PositiveSpans, h.NegativeSpans
-		v.positives, v.negatives = len(h.PositiveBuckets), len(h.NegativeBuckets)
+		v.sides = sides{h.PositiveSpans, h.NegativeSpans, len(h.PositiveBuckets), len(h.NegativeBuckets)}
 		empty = h.Count == 0 && h.ZeroCount == 0
 	} else {
 		h := s.FH
 		v.shape = shape{true, h.Schema, h.ZeroThreshold, h.CustomValues}
 		v.hint, v.sum = h.CounterResetHint, h.Sum
-		v.positive, v.negative = h.PositiveSpans, h.NegativeSpans
-		v.positives, v.negatives = len(h.PositiveBuckets), len(h.NegativeBuckets)
+		v.sides = sides{h.PositiveSpans, h.NegativeSpans, len(h.PositiveBuckets), len(h.NegativeBuckets)}
 		empty = math.Float64bits(h.Count) == 0 && math.Float64bits(h.ZeroCount) == 0
 	}
 	v.stale = empty && value.IsStaleNaN(v.sum) && v.schema == 0 && math.Float64bits(v.threshold) == 0 &&
-		len(v.custom)+len(v.positive)+len(v.negative)+v.positives+v.negatives == 0
+		len(v.custom)+v.spans()+v.buckets() == 0
 	return v
 }
 
@@ -104,19 +101,19 @@ func (v *view) check() error {
 	case v.hint > histogram.GaugeType:
 		return fmt.Errorf("counter reset hint %d is unknown", v.hint)
 	}
-	if n := v.positives + v.negatives; n > BucketsMax {
+	if n := v.buckets(); n > BucketsMax {
 		return fmt.Errorf("%d buckets, at most %d are allowed", n, BucketsMax)
 	}
-	if n := len(v.positive) + len(v.negative); n > BucketsMax {
+	if n := v.spans(); n > BucketsMax {
 		return fmt.Errorf("%d spans, at most %d are allowed", n, BucketsMax)
 	}
 	if len(v.custom) > BucketsMax {
 		return fmt.Errorf("%d custom bounds, at most %d are allowed", len(v.custom), BucketsMax)
 	}
-	if err := checkSpans(v.positive, v.positives); err != nil {
+	if err := checkSpans(v.positiveSpans, v.positiveBuckets); err != nil {
 		return fmt.Errorf("positive side: %w", err)
 	}
-	if err := checkSpans(v.negative, v.negatives); err != nil {
+	if err := checkSpans(v.negativeSpans, v.negativeBuckets); err != nil {
 		return fmt.Errorf("negative side: %w", err)
 	}
 	return nil

@@ -3,8 +3,8 @@
 //
 // # Invariants
 //
-//   - A write request counts as acknowledged only if its answer was 2xx.
-//   - Every answer is bounded in size before it is read or decompressed.
+//   - A write request counts as acknowledged only if its response was 2xx.
+//   - Every response is bounded in size before it is read or decompressed.
 //
 // # Concurrency
 //

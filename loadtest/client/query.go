@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// queryAnswerBytesMax bounds the answer to a query.
-const queryAnswerBytesMax = 1 << 30
+// queryResponseBytesMax bounds the response to a query.
+const queryResponseBytesMax = 1 << 30
 
-// errAnswerTooLarge means that an answer exceeds queryAnswerBytesMax. The caller can retry with a shorter time range.
-var errAnswerTooLarge = errors.New("answer too large")
+// errResponseTooLarge means that a response exceeds queryResponseBytesMax. The caller can retry with a shorter time range.
+var errResponseTooLarge = errors.New("response too large")
 
-// StatusError is an answer with a status other than 2xx. Text is the error of the query API, or else the whole body.
+// StatusError is a response with a status other than 2xx. Text is the error of the query API, or else the whole body.
 type StatusError struct {
 	Code int
 	Text string
@@ -34,7 +34,7 @@ func newStatusError(code int, body []byte) *StatusError {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %.300s", e.Code, e.Text) }
 
-// Querier asks one target.
+// Querier queries one target.
 type Querier struct {
 	base    string
 	params  url.Values
@@ -47,7 +47,7 @@ func NewQuerier(t *Target, conns int, timeout time.Duration) *Querier {
 	return &Querier{base: t.QueryURL, params: t.Params, client: newHTTPClient(t, conns), timeout: timeout}
 }
 
-// Get returns the body of a 2xx answer. Any other status is a StatusError.
+// Get returns the body of a 2xx response. Any other status is a StatusError.
 func (c *Querier) Get(ctx context.Context, path string, params url.Values) ([]byte, error) {
 	all := url.Values{}
 	for _, set := range []url.Values{c.params, params} {
@@ -71,12 +71,12 @@ func (c *Querier) do(req *http.Request) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, queryAnswerBytesMax+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, queryResponseBytesMax+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(body) > queryAnswerBytesMax {
-		return nil, errAnswerTooLarge
+	if len(body) > queryResponseBytesMax {
+		return nil, errResponseTooLarge
 	}
 	if resp.StatusCode/100 != 2 {
 		return nil, newStatusError(resp.StatusCode, body)
@@ -84,18 +84,18 @@ func (c *Querier) do(req *http.Request) ([]byte, error) {
 	return body, nil
 }
 
-// envelope is the outer JSON object of all answers of the query API.
+// envelope is the outer JSON object of all responses of the query API.
 type envelope struct {
 	Status string          `json:"status"`
 	Error  string          `json:"error"`
 	Data   json.RawMessage `json:"data"`
 }
 
-// OpenEnvelope returns the data of a successful answer. It fails if the answer reports an error.
+// OpenEnvelope returns the data of a successful response. It fails if the response reports an error.
 func OpenEnvelope(body []byte) (json.RawMessage, error) {
 	var e envelope
 	if err := json.Unmarshal(body, &e); err != nil {
-		return nil, fmt.Errorf("query answer: %w", err)
+		return nil, fmt.Errorf("query response: %w", err)
 	}
 	if e.Status != "success" {
 		return nil, fmt.Errorf("query failed: %.300s", e.Error)
@@ -103,7 +103,7 @@ func OpenEnvelope(body []byte) (json.RawMessage, error) {
 	return e.Data, nil
 }
 
-// Data returns the data of an answer, without its envelope.
+// Data returns the data of a response, without its envelope.
 func (c *Querier) Data(ctx context.Context, path string, params url.Values) (json.RawMessage, error) {
 	body, err := c.Get(ctx, path, params)
 	if err != nil {

@@ -33,33 +33,33 @@ func (c *Querier) RemoteRead(ctx context.Context, labels []prompb.Label, fromMs,
 	req.Header.Set("Content-Type", "application/x-protobuf")
 	req.Header.Set("Content-Encoding", "snappy")
 	req.Header.Set("X-Prometheus-Remote-Read-Version", "0.1.0")
-	answer, err := c.do(req)
+	response, err := c.do(req)
 	if err != nil {
 		return nil, err
 	}
-	return parseRead(answer)
+	return parseRead(response)
 }
 
-// parseRead decodes the answer to a remote read of one query.
-func parseRead(answer []byte) (*prompb.QueryResult, error) {
-	n, err := snappy.DecodedLen(answer)
+// parseRead decodes the response to a remote read of one query.
+func parseRead(response []byte) (*prompb.QueryResult, error) {
+	n, err := snappy.DecodedLen(response)
 	if err != nil {
-		return nil, fmt.Errorf("remote read answer: %w", err)
+		return nil, fmt.Errorf("remote read response: %w", err)
 	}
-	// Check the claimed length before allocating: an answer of this length cannot decompress to more.
-	if n > queryAnswerBytesMax || n > snappyRatioMax*len(answer) {
-		return nil, fmt.Errorf("remote read answer claims %d bytes: %w", n, errAnswerTooLarge)
+	// Check the claimed length before allocating: a response of this length cannot decompress to more.
+	if n > queryResponseBytesMax || n > snappyRatioMax*len(response) {
+		return nil, fmt.Errorf("remote read response claims %d bytes: %w", n, errResponseTooLarge)
 	}
-	message, err := snappy.Decode(nil, answer)
+	message, err := snappy.Decode(nil, response)
 	if err != nil {
-		return nil, fmt.Errorf("remote read answer: %w", err)
+		return nil, fmt.Errorf("remote read response: %w", err)
 	}
 	var resp prompb.ReadResponse
 	if err := resp.Unmarshal(message); err != nil {
-		return nil, fmt.Errorf("remote read answer: %w", err)
+		return nil, fmt.Errorf("remote read response: %w", err)
 	}
 	if len(resp.Results) != 1 || resp.Results[0] == nil {
-		return nil, fmt.Errorf("remote read answer has %d results, expected 1", len(resp.Results))
+		return nil, fmt.Errorf("remote read response has %d results, expected 1", len(resp.Results))
 	}
 	return resp.Results[0], nil
 }

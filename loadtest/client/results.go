@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Point is a sample of a query answer.
+// Point is a sample of a query response.
 type Point struct {
 	TsMs  int64
 	Value float64
@@ -20,7 +20,7 @@ type Point struct {
 // errPoint means that a value does not have the form in which the query API writes a sample.
 var errPoint = errors.New("not a sample")
 
-// UnmarshalJSON reads [seconds, "value"]. It is hand-written for speed, because answers consist mostly of samples.
+// UnmarshalJSON reads [seconds, "value"]. It is hand-written for speed, because responses consist mostly of samples.
 func (p *Point) UnmarshalJSON(src []byte) error {
 	text, open := strings.CutPrefix(string(src), "[")
 	text, closed := strings.CutSuffix(text, "]")
@@ -41,10 +41,10 @@ func (p *Point) UnmarshalJSON(src []byte) error {
 	return nil
 }
 
-// secondsMax bounds the timestamps of answers, so that their milliseconds fit an int64.
+// secondsMax bounds the timestamps of responses, so that their milliseconds fit an int64.
 const secondsMax = 1e15
 
-// HistogramPoint is a native histogram of a query answer.
+// HistogramPoint is a native histogram of a query response.
 type HistogramPoint struct {
 	TsMs       int64
 	Count, Sum float64
@@ -107,7 +107,7 @@ func parseFloat(src json.RawMessage) (float64, error) {
 	return strconv.ParseFloat(text, 64)
 }
 
-// Result is one series of an answer. An instant vector fills Value or Histogram, a matrix fills Values and Histograms.
+// Result is one series of a response. An instant vector fills Value or Histogram, a matrix fills Values and Histograms.
 type Result struct {
 	Metric     map[string]string `json:"metric"`
 	Value      *Point            `json:"value"`
@@ -124,7 +124,7 @@ func ParseResults(data json.RawMessage) ([]Result, error) {
 		Result     json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(data, &d); err != nil {
-		return nil, fmt.Errorf("query answer: %w", err)
+		return nil, fmt.Errorf("query response: %w", err)
 	}
 	var list []Result
 	switch d.ResultType {
@@ -132,14 +132,14 @@ func ParseResults(data json.RawMessage) ([]Result, error) {
 	case "scalar":
 		value := &Point{}
 		if err := json.Unmarshal(d.Result, value); err != nil {
-			return nil, fmt.Errorf("query answer: %w", err)
+			return nil, fmt.Errorf("query response: %w", err)
 		}
 		return []Result{{Value: value}}, nil
 	default:
-		return nil, fmt.Errorf("query answer: result type %q", d.ResultType)
+		return nil, fmt.Errorf("query response: result type %q", d.ResultType)
 	}
 	if err := json.Unmarshal(d.Result, &list); err != nil {
-		return nil, fmt.Errorf("query answer: %w", err)
+		return nil, fmt.Errorf("query response: %w", err)
 	}
 	return list, nil
 }

@@ -28,18 +28,18 @@ func FuzzParseRead(f *testing.F) {
 	require.NoError(f, err)
 	f.Add(snappy.Encode(nil, message))
 	f.Add([]byte("\xff\xff\xff\xff\x03short"))
-	f.Fuzz(func(t *testing.T, answer []byte) {
-		result, err := parseRead(answer)
+	f.Fuzz(func(t *testing.T, response []byte) {
+		result, err := parseRead(response)
 		if err == nil && result == nil {
 			t.Error("neither result nor error")
 		}
 	})
 }
 
-// TestShortClaim checks that an answer with a false length is refused before anything is allocated.
+// TestShortClaim checks that a response with a false length is refused before anything is allocated.
 func TestShortClaim(t *testing.T) {
 	_, err := parseRead([]byte("\xff\xff\xff\xff\x03short"))
-	require.ErrorIs(t, err, errAnswerTooLarge)
+	require.ErrorIs(t, err, errResponseTooLarge)
 	long := snappy.Encode(nil, make([]byte, 10<<20))
 	n, err := snappy.DecodedLen(long)
 	require.NoError(t, err)

@@ -37,11 +37,11 @@ type Writes struct {
 	// Rejected samples were refused permanently. Abandoned samples were not acknowledged within the time for retries.
 	Rejected  int64 `json:"rejected_samples"`
 	Abandoned int64 `json:"abandoned_samples"`
-	// Latency is the time from the first attempt of a request to its 2xx answer. Lag is the time since the request was
+	// Latency is the time from the first attempt of a request to its 2xx response. Lag is the time since the request was
 	// due; it is nil if the load has no rate.
 	Latency measure.Quantiles  `json:"latency"`
 	Lag     *measure.Quantiles `json:"lag,omitempty"`
-	// Statuses counts all answers by status code. Retries counts the answers after which the request was sent again.
+	// Statuses counts all responses by status code. Retries counts the responses after which the request was sent again.
 	Statuses map[string]int64 `json:"statuses"`
 	Retries  map[string]int64 `json:"retries,omitempty"`
 	Errors   []string         `json:"errors,omitempty"`
@@ -70,7 +70,7 @@ func (t *tally) acknowledged() int64 {
 	return t.samples
 }
 
-// count records the answer to one attempt of a request.
+// count records the response to one attempt of a request.
 func (t *tally) count(bodyBytes, samples int, r *response, retry bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,8 +17,8 @@ const (
 	RetryPauseMax = 5 * time.Second
 	// retryAfterMax bounds the pause that a Retry-After header can ask for.
 	retryAfterMax = 30 * time.Second
-	// writeAnswerBytesMax bounds the part of an answer to a write that is read.
-	writeAnswerBytesMax = 4096
+	// writeResponseBytesMax bounds the part of a response to a write that is read.
+	writeResponseBytesMax = 4096
 )
 
 // WriteOptions configure a Writer.
@@ -42,9 +42,9 @@ func NewWriter(t *Target, o WriteOptions) *Writer {
 	return &Writer{url: t.WriteURL, client: newHTTPClient(t, o.Connections), opts: o, tally: newTally()}
 }
 
-// response is the server's answer to one attempt.
+// response is the server's response to one attempt.
 type response struct {
-	status     string // "204", or "no answer"
+	status     string // "204", or "no response"
 	code       int
 	text       string
 	retryAfter time.Duration
@@ -84,14 +84,14 @@ func (w *Writer) Send(ctx context.Context, body []byte, samples int, due time.Ti
 	}
 }
 
-// attempt posts a request once. It waits for the answer even if ctx ends, because the caller needs the outcome of every
+// attempt posts a request once. It waits for the response even if ctx ends, because the caller needs the outcome of every
 // request that was sent.
 func (w *Writer) attempt(ctx context.Context, body []byte) response {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.opts.Timeout)
 	defer cancel()
 	r, err := w.post(ctx, body)
 	if err != nil {
-		return response{status: "no answer", text: err.Error()}
+		return response{status: "no response", text: err.Error()}
 	}
 	return r
 }
@@ -110,7 +110,7 @@ func (w *Writer) post(ctx context.Context, body []byte) (response, error) {
 		return response{}, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, writeAnswerBytesMax))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, writeResponseBytesMax))
 	if _, discardErr := io.Copy(io.Discard, resp.Body); err == nil {
 		err = discardErr
 	}

@@ -67,7 +67,7 @@ func TestBrokenConnection(t *testing.T) {
 	got, w := postTo(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 60*time.Millisecond)
 	require.False(t, got)
 	require.Equal(t, int64(7), w.Abandoned)
-	require.Positive(t, w.Statuses["no answer"])
+	require.Positive(t, w.Statuses["no response"])
 }
 
 // TestInterruptedSend checks that the end of the context stops retries, after the current attempt has finished.

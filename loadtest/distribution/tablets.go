@@ -19,7 +19,7 @@ type Tablet struct {
 	BytesWritten uint64 `json:"bytesWritten"`
 }
 
-// ReadTablets asks the server for the tablets of its data table.
+// ReadTablets reads the tablets of the server's data table.
 func ReadTablets(ctx context.Context, q *client.Querier) ([]Tablet, error) {
 	data, err := q.Data(ctx, "/api/v1/status/tablets", nil)
 	if err != nil {
@@ -42,7 +42,7 @@ func ReadTablets(ctx context.Context, q *client.Querier) ([]Tablet, error) {
 	return nil, fmt.Errorf("list of tablets: table %q is missing", "data")
 }
 
-// ReadSchema asks the server for its schema rules.
+// ReadSchema reads the schema rules of the server.
 func ReadSchema(ctx context.Context, q *client.Querier) (*keyschema.Schema, error) {
 	data, err := q.Data(ctx, "/api/v1/status/schema", nil)
 	if err != nil {
@@ -70,7 +70,7 @@ type TabletWatcher struct {
 	firstAt time.Time
 }
 
-// NewTabletWatcher returns a watcher of the server that q asks.
+// NewTabletWatcher returns a watcher of the server that q queries.
 func NewTabletWatcher(q *client.Querier, now func() time.Time) *TabletWatcher {
 	return &TabletWatcher{querier: q, now: now}
 }

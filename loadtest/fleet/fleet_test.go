@@ -124,7 +124,7 @@ func TestShapes(t *testing.T) {
 				s := &unit.specs[i]
 				require.False(t, math.IsNaN(v) || math.IsInf(v, 0) || math.Signbit(v), "%s: %v", s.metric, v)
 				if s.shape != mantissa && s.shape != sum {
-					require.Equal(t, v, math.Round(v*s.per)/s.per, "%s has %v, which is no multiple of 1/%v", s.metric, v, s.per)
+					require.Equal(t, v, math.Round(v*s.per)/s.per, "%s has %v, which is not a multiple of 1/%v", s.metric, v, s.per)
 				}
 				if len(last) == 0 {
 					continue

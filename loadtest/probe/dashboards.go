@@ -21,7 +21,7 @@ type Query struct {
 	label       string        // if set, the query lists the values of this label on the selected series
 }
 
-// LabelValues reports whether the answer is a list of label values instead of samples.
+// LabelValues reports whether the response is a list of label values instead of samples.
 func (q *Query) LabelValues() bool { return q.label != "" }
 
 // Dashboards returns all queries.

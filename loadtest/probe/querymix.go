@@ -23,7 +23,7 @@ const errorsMax = 5
 type QueryClass struct {
 	Class  string `json:"class"`
 	Errors int64  `json:"errors"`
-	// Latency is the time to the last byte of successful answers.
+	// Latency is the time to the last byte of successful responses.
 	Latency measure.Quantiles `json:"latency"`
 }
 
@@ -60,7 +60,7 @@ func NewQueryMix(q *client.Querier, f *fleet.Fleet, rate float64, endMs func() i
 	return &QueryMix{querier: q, fleet: f, rate: rate, endMs: endMs, now: now, classes: make(map[string]*classTally)}
 }
 
-// Run sends queries until ctx ends. Then it waits for the answers to running queries.
+// Run sends queries until ctx ends. Then it waits for the responses to running queries.
 func (m *QueryMix) Run(ctx context.Context) {
 	list := Dashboards()
 	random := rand.New(rand.NewPCG(m.fleet.Options().Seed, 77))

@@ -47,7 +47,7 @@ func Suite() []Query {
 type suite struct{ queries []Query }
 
 // add adds an expression as a range query of all series and as an instant query of one; $V is replaced by the selector.
-// Aggregations keep answers small, so that the measurement shows the evaluation.
+// Aggregations keep responses small, so that the measurement shows the evaluation.
 func (s *suite) add(name, expr string) {
 	s.add2(name, strings.ReplaceAll(expr, "$V", counters), strings.ReplaceAll(expr, "$V", oneSeries))
 }
@@ -215,10 +215,10 @@ func (s *suite) lookUps() {
 		Query{Name: "metrics of a host", Class: ClassLookUp, expr: `{instance="$I"}`, label: "__name__"})
 }
 
-// Former returns the query with the former names of its functions, for servers that do not know the new ones. ok is false if
-// there are none.
-func (q *Query) Former() (former Query, ok bool) {
-	former = *q
-	former.expr = strings.ReplaceAll(q.expr, "double_exponential_smoothing", "holt_winters")
-	return former, former.expr != q.expr
+// WithOldNames returns the query with the old names of its functions, for servers that do not know the new ones. ok is
+// false if there are none.
+func (q *Query) WithOldNames() (old Query, ok bool) {
+	old = *q
+	old.expr = strings.ReplaceAll(q.expr, "double_exponential_smoothing", "holt_winters")
+	return old, old.expr != q.expr
 }

@@ -44,8 +44,8 @@ type QueryTarget struct {
 	Latency measure.Quantiles `json:"latency"`
 	// CPUMs is the mean CPU time of the server's process per call. It is 0 if the target has no pid.
 	CPUMs float64 `json:"cpu_ms"`
-	// Series and Points are the totals of all answers. Difference describes the first difference to the first target's
-	// answers. It is empty if all answers are equal.
+	// Series and Points are the totals of all responses. Difference describes the first difference to the first target's
+	// responses. It is empty if all responses are equal.
 	Series     int    `json:"series"`
 	Points     int    `json:"points"`
 	Difference string `json:"difference,omitempty"`

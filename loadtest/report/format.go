@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-func interruptedText(yes bool) string {
-	if yes {
+func interruptedText(interrupted bool) string {
+	if interrupted {
 		return ", interrupted"
 	}
 	return ""

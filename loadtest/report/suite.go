@@ -126,7 +126,7 @@ func (s *Suite) writeFaults(p *printer) {
 	for _, q := range s.Queries {
 		for _, t := range q.Targets {
 			if t.Errors > 0 {
-				p.line("%s, %s: no answer from %s: %.160s", q.Name, q.Class, t.Target, t.Difference)
+				p.line("%s, %s: no response from %s: %.160s", q.Name, q.Class, t.Target, t.Difference)
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func TestSuite(t *testing.T) {
 	require.Equal(t, "| `sum` | 8.00 | 16.00 | 2.00 | 4.00 | 1.00 | 2.00 | 0.50 | 0.50 |", lines[3])
 	require.Contains(t, b.String(), "| all | 2 | 1.000 | 1.000 |")
 	require.Contains(t, b.String(), "1 of 3 queries take more than 0.8 times")
-	require.Contains(t, b.String(), "new, range: no answer from b")
+	require.Contains(t, b.String(), "new, range: no response from b")
 
 	s.Queries[0].Targets[2].Errors = 1
 	require.True(t, s.failed())

@@ -68,7 +68,7 @@ func (p *printer) writes(w *client.Writes) {
 	if l := w.Lag; l != nil {
 		p.line("  from due    p50 %s p95 %s p99 %s max %s ms", ms(l.P50Ms), ms(l.P95Ms), ms(l.P99Ms), ms(l.MaxMs))
 	}
-	p.line("answers       %s; retried %s; %s samples rejected, %s abandoned", countsText(w.Statuses), countsText(w.Retries),
+	p.line("responses     %s; retried %s; %s samples rejected, %s abandoned", countsText(w.Statuses), countsText(w.Retries),
 		Grouped(w.Rejected), Grouped(w.Abandoned))
 	for _, e := range w.Errors {
 		p.line("  error       %s", e)

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// userID is the user of the process. It is no user of the host.
+// userID is the user of the process. No user of the host has it.
 const userID = 65532
 
 type options struct{ binary, certificates, version, arch, out string }

@@ -70,19 +70,19 @@ func (a *fakeResponse) End() {
 	go a.budget.Close()
 }
 
-// TestSlowAnswersGiveWay: a query without memory ends slow responses, the newest first and no more than necessary.
-func TestSlowAnswersGiveWay(t *testing.T) {
+// TestSlowResponsesGiveWay: a query without memory ends slow responses, the newest first and no more than necessary.
+func TestSlowResponsesGiveWay(t *testing.T) {
 	p := &Pool{bytesMax: 16 << 20}
 	o := Limits{BytesMax: 16 << 20}
-	var answers []*fakeResponse
+	var responses []*fakeResponse
 	for range 7 {
 		a := &fakeResponse{budget: New(o, p)}
 		require.NoError(t, a.budget.Reserve(2<<20))
 		a.budget.StartSending(a)
-		answers = append(answers, a)
+		responses = append(responses, a)
 	}
 	ended := func() (list []int) {
-		for i, a := range answers {
+		for i, a := range responses {
 			if a.ended.Load() {
 				list = append(list, i)
 			}
@@ -90,10 +90,10 @@ func TestSlowAnswersGiveWay(t *testing.T) {
 		return list
 	}
 	b := New(o, p)
-	require.Error(t, b.Reserve(2<<20), "no answer is slow")
+	require.Error(t, b.Reserve(2<<20), "no response is slow")
 	require.Empty(t, ended())
 	for _, i := range []int{0, 1, 3, 5} {
-		answers[i].slow.Store(true)
+		responses[i].slow.Store(true)
 	}
 	require.NoError(t, New(o, p).Reserve(1<<20), "small queries end nothing while their share lasts")
 	require.Empty(t, ended())
@@ -105,7 +105,7 @@ func TestSlowAnswersGiveWay(t *testing.T) {
 	require.Equal(t, []int{0, 1, 3, 5}, ended())
 	require.EqualValues(t, 4, p.ended.Load())
 	b.Close()
-	for _, a := range answers {
+	for _, a := range responses {
 		a.budget.Close()
 	}
 	require.Empty(t, p.responses)

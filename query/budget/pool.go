@@ -50,7 +50,7 @@ func NewPool(bytesMax int64, reg prometheus.Registerer) (*Pool, error) {
 			Name: "tsdb_query_memory_bytes_max", Help: "Memory that queries and their responses may hold.",
 		}, func() float64 { return float64(p.bytesMax) }),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Name: "tsdb_query_answers_ended_total",
+			Name: "tsdb_query_responses_ended_total",
 			Help: "Responses that were aborted because their client was slow and another query needed the memory.",
 		}, func() float64 { return float64(p.ended.Load()) }),
 	} {
@@ -69,8 +69,8 @@ type transfer struct {
 	ended  bool
 }
 
-// tryReserve leases bytes if they are free. Only small queries get bytes from the last 1/smallQueryShare of the pool.
-func (p *Pool) tryReserve(bytes int64, small bool) bool {
+// tryLease leases bytes if they are free. Only small queries get bytes from the last 1/smallQueryShare of the pool.
+func (p *Pool) tryLease(bytes int64, small bool) bool {
 	bytesMax := p.bytesMax
 	if !small {
 		bytesMax -= bytesMax / smallQueryShare
@@ -84,14 +84,14 @@ func (p *Pool) tryReserve(bytes int64, small bool) bool {
 
 func (p *Pool) release(bytes int64) { p.bytes.Add(-bytes) }
 
-// lease is take, but it ends slow responses if the pool is exhausted.
+// lease is tryLease, but it ends slow responses if the pool is exhausted.
 func (p *Pool) lease(bytes int64, small bool) bool {
-	if p.tryReserve(bytes, small) {
+	if p.tryLease(bytes, small) {
 		return true
 	}
 	p.ending.Lock()
 	defer p.ending.Unlock()
-	for !p.tryReserve(bytes, small) {
+	for !p.tryLease(bytes, small) {
 		over := p.endNewest()
 		if over == nil {
 			return false

@@ -77,10 +77,7 @@ func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err err
 		return nil
 	}
 	if r.plan.scalar != nil {
-		var values []float64
-		if values, err = r.eval.Number(r.plan.scalar); err == nil {
-			err = add(grid.Series{}, values)
-		}
+		err = r.addScalar(add)
 	} else {
 		err = r.plan.vector.Run(r.eval, add)
 	}
@@ -89,6 +86,15 @@ func (r *Run) Range() (out promql.Matrix, annos annotations.Annotations, err err
 	}
 	slices.SortFunc(out, func(a, b promql.Series) int { return labels.Compare(a.Metric, b.Metric) })
 	return out, r.state.Annotations, nil
+}
+
+// addScalar calls add with the values of a scalar plan.
+func (r *Run) addScalar(add func(grid.Series, []float64) error) error {
+	values, err := r.eval.Number(r.plan.scalar)
+	if err != nil {
+		return err
+	}
+	return add(grid.Series{}, values)
 }
 
 // pointBytes is the memory of a point of a result.
@@ -110,13 +116,9 @@ func (r *Run) points(values []float64) ([]promql.FPoint, error) {
 
 // finalLabels returns the labels of a series of the result. Delayed dropping of names may make some label sets equal.
 func (r *Run) finalLabels(s grid.Series, unique *operator.DuplicateCheck) (labels.Labels, error) {
-	if !s.Dropped {
-		if r.state.Opts.DelayedNames {
-			return s.Labels, unique.Add(s)
-		}
-		return s.Labels, nil
+	if s.Dropped {
+		s.Labels = grid.DropNames(s.Labels)
 	}
-	s.Labels = grid.DropNames(s.Labels)
 	if r.state.Opts.DelayedNames {
 		return s.Labels, unique.Add(s)
 	}

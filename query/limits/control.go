@@ -150,18 +150,18 @@ func (c *Control) Set(o Options) {
 
 // keepCounts adds counts for new rules and drops the counts of removed rules. The caller holds mu.
 func (c *Control) keepCounts() {
-	former := c.rules
+	previous := c.rules
 	c.rules = make(map[string]*ruleCounts)
 	for _, rules := range [][]Rule{*c.added.Load(), c.opts.Load().Rules} {
 		for i := range rules {
 			id := rules[i].ID
 			if c.rules[id] == nil {
-				c.rules[id] = cmp.Or(former[id], &ruleCounts{})
+				c.rules[id] = cmp.Or(previous[id], &ruleCounts{})
 			}
 			c.matched.WithLabelValues(id)
 		}
 	}
-	for id := range former {
+	for id := range previous {
 		if c.rules[id] == nil {
 			c.matched.DeleteLabelValues(id)
 		}
@@ -241,21 +241,32 @@ func (c *Control) Enter(ctx context.Context, r *Rule, wait time.Duration) (leave
 			return nil, err
 		}
 	}
-	o, now := c.opts.Load(), c.running.Add(1)
-	err = c.checkRunning(&o.Concurrency, now)
-	leaveTenants := func() {}
-	if err == nil {
-		leaveTenants, err = c.enterTenants(o, principal.From(ctx))
+	leaveRunning, err := c.enterRunning(principal.From(ctx))
+	if err != nil {
+		leaveLane()
+		return nil, err
 	}
+	return func() {
+		leaveRunning()
+		leaveLane()
+	}, nil
+}
+
+// enterRunning counts a query, and checks the limits of concurrent queries.
+func (c *Control) enterRunning(who *principal.Principal) (leave func(), err error) {
+	o, now := c.opts.Load(), c.running.Add(1)
+	if err := c.checkRunning(&o.Concurrency, now); err != nil {
+		c.running.Add(-1)
+		return nil, err
+	}
+	leaveTenants, err := c.enterTenants(o, who)
 	if err != nil {
 		c.running.Add(-1)
-		leaveLane()
 		return nil, err
 	}
 	return func() {
 		c.running.Add(-1)
 		leaveTenants()
-		leaveLane()
 	}, nil
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Runner runs work within the query limits; *query.Engine implements it.
 type Runner interface {
-	Do(ctx context.Context, w query.Work, compute func(context.Context, *query.Reading) (answerBytes int64, err error)) (
+	Do(ctx context.Context, w query.Work, compute func(context.Context, *query.Reading) (responseBytes int64, err error)) (
 		*query.Result, error)
 }
 

@@ -3,6 +3,7 @@ package opentsdb
 import (
 	"context"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,15 +26,15 @@ type histogramMember struct {
 // evaluateHistograms evaluates a sub-query for percentiles or buckets of histograms.
 func (r *subRun) evaluateHistograms(ctx context.Context, selection *read.Selection) ([]Series, error) {
 	var members []member
-	samples := map[int][]aggregation.Histogram{} // by the index of the member
+	var samples [][]aggregation.Histogram // of each member
 	for batch := range selection.Batches() {
-		read, err := r.readHistograms(ctx, selection, batch)
+		found, err := r.readHistograms(ctx, selection, batch)
 		if err != nil {
 			return nil, err
 		}
-		for _, m := range read {
-			samples[len(members)] = r.sub.Down.Histograms(m.samples, r.within)
+		for _, m := range found {
 			members = append(members, member{labels: m.labels, number: len(members)})
+			samples = append(samples, r.sub.Down.Histograms(m.samples, r.within))
 		}
 	}
 	var out []Series
@@ -48,37 +49,23 @@ func (r *subRun) evaluateHistograms(ctx context.Context, selection *read.Selecti
 }
 
 // readHistograms reads the histograms of a batch. It omits series without histograms.
-func (r *subRun) readHistograms(ctx context.Context, selection *read.Selection, batch int) (out []histogramMember, err error) {
-	stream, err := selection.Open(ctx, batch)
+func (r *subRun) readHistograms(ctx context.Context, selection *read.Selection, batch int) ([]histogramMember, error) {
+	var members []histogramMember // of each series
+	err := selection.ReadSlices(ctx, batch, func(slice *read.Batch) error {
+		if members == nil {
+			members = make([]histogramMember, len(slice.Columns))
+		}
+		for i := range slice.Columns {
+			if err := r.addHistograms(&members[i], &slice.Columns[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	defer stream.Close()
-	var all []histogramMember
-	for stream.More() {
-		slice, err := stream.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if all == nil {
-			all = make([]histogramMember, len(slice.Columns))
-		}
-		for i := range slice.Columns {
-			if err = r.addHistograms(&all[i], &slice.Columns[i]); err != nil {
-				break
-			}
-		}
-		slice.Release()
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, m := range all {
-		if len(m.samples) > 0 {
-			out = append(out, m)
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(members, func(m histogramMember) bool { return len(m.samples) == 0 }), nil
 }
 
 func (r *subRun) addHistograms(m *histogramMember, c *column.Column) error {

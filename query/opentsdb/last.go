@@ -70,67 +70,68 @@ func (e *Engine) last(ctx context.Context, r *query.Reading, sub request.LastSub
 		return nil, err
 	}
 	found, err := newest(ctx, selection)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortFunc(found, func(a, b LastPoint) int { return labels.Compare(a.Series, b.Series) })
-	return found, err
+	return found, nil
 }
 
 // newest returns the newest points of a selection, and closes the selection. It reads the last hour of each series. If a
 // series has no points there, it reads the two hours before, then the four hours before those, and so on.
-func newest(ctx context.Context, rest *read.Selection) (found []LastPoint, err error) {
+func newest(ctx context.Context, rest *read.Selection) ([]LastPoint, error) {
+	defer func() { rest.Close() }()
+	var found []LastPoint
 	for n := 1; rest.Len() > 0; n = min(2*n, keyschema.HourMax) {
 		last, before, err := rest.SplitLast(n)
-		rest.Close()
 		if err != nil {
 			return nil, err
 		}
-		has := map[string]bool{}
-		err = lastOf(ctx, last, func(p LastPoint) {
-			found = append(found, p)
-			has[string(p.Series.Bytes(nil))] = true
-		})
-		last.Close()
+		rest.Close()
 		rest = before
+		points, err := lastPoints(ctx, last)
+		last.Close()
 		if err != nil {
-			break
+			return nil, err
 		}
+		has := make(map[string]bool, len(points))
+		for _, p := range points {
+			has[string(p.Series.Bytes(nil))] = true
+		}
+		found = append(found, points...)
 		rest.Keep(func(i int) bool { return !has[string(rest.Labels(i).Bytes(nil))] })
 	}
-	rest.Close()
-	return found, err
+	return found, nil
 }
 
-// lastOf reads a selection and reports the last point of each series that has one.
-func lastOf(ctx context.Context, selection *read.Selection, report func(LastPoint)) error {
+// lastPoints returns the last point of each series of a selection that has one.
+func lastPoints(ctx context.Context, selection *read.Selection) ([]LastPoint, error) {
+	var found []LastPoint
 	for batch := range selection.Batches() {
-		stream, err := selection.Open(ctx, batch)
+		points, err := lastPointsOfBatch(ctx, selection, batch)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		var points []LastPoint
-		for err == nil && stream.More() {
-			var slice *read.Batch
-			if slice, err = stream.Next(ctx); err != nil {
-				break
-			}
-			if points == nil {
-				points = make([]LastPoint, len(slice.Columns))
-			}
-			for i := range slice.Columns {
-				lastIn(&slice.Columns[i], &points[i])
-			}
-			slice.Release()
-		}
-		stream.Close()
-		if err != nil {
-			return err
-		}
-		for _, p := range points {
-			if !p.Series.IsEmpty() {
-				report(p)
-			}
-		}
+		found = append(found, points...)
 	}
-	return nil
+	return found, nil
+}
+
+func lastPointsOfBatch(ctx context.Context, selection *read.Selection, batch int) ([]LastPoint, error) {
+	var points []LastPoint // of each series; without labels if it has none
+	err := selection.ReadSlices(ctx, batch, func(slice *read.Batch) error {
+		if points == nil {
+			points = make([]LastPoint, len(slice.Columns))
+		}
+		for i := range slice.Columns {
+			lastIn(&slice.Columns[i], &points[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(points, func(p LastPoint) bool { return p.Series.IsEmpty() }), nil
 }
 
 // lastIn replaces p by the last point of a column that is not a stale marker, if there is one.

@@ -154,8 +154,8 @@ func (r *subRun) readAverages(ctx context.Context, interval string, down aggrega
 	return out, nil
 }
 
-// shown returns the labels of a series in the response. It removes the labels that mark stored rollups.
-func (r *subRun) shown(series labels.Labels) labels.Labels {
+// responseLabels returns the labels of a series in the response. It removes the labels that mark stored rollups.
+func (r *subRun) responseLabels(series labels.Labels) labels.Labels {
 	if r.rollup == "" {
 		return series
 	}

@@ -17,7 +17,8 @@ import (
 	"halite/query/read"
 )
 
-// selectSeries selects the series of the sub-query. All tsuids of a sub-query must have the same metric.
+// selectSeries selects the series of the sub-query. All tsuids of a sub-query must have the same metric. The caller closes the
+// selection.
 func (r *subRun) selectSeries(ctx context.Context) (*read.Selection, error) {
 	sub := *r.sub
 	wanted := map[string]bool{}
@@ -40,9 +41,9 @@ func (r *subRun) selectSeries(ctx context.Context) (*read.Selection, error) {
 	}
 	if len(wanted) > 0 {
 		selection.Keep(func(i int) bool {
-			keep := wanted[tsuid.Text(r.shown(selection.Labels(i)))]
+			keep := wanted[tsuid.Text(r.responseLabels(selection.Labels(i)))]
 			selection.Stored(i, func(stored labels.Labels) {
-				keep = keep || wanted[tsuid.Text(r.shown(withoutTenant(stored)))]
+				keep = keep || wanted[tsuid.Text(r.responseLabels(withoutTenant(stored)))]
 			})
 			return keep
 		})
@@ -66,16 +67,20 @@ func (r *subRun) selectSeries(ctx context.Context) (*read.Selection, error) {
 			return selection.Labels(i).Len() == len(keys)+more
 		})
 	}
-	return selection, r.engine.checkNames(ctx, &sub, selection)
+	if err := r.engine.checkNames(ctx, &sub, selection); err != nil {
+		selection.Close()
+		return nil, err
+	}
+	return selection, nil
 }
 
 // noteFormer records the tsuids of renamed series under their stored names.
 func (r *subRun) noteFormer(selection *read.Selection) {
 	r.former = map[string][]string{}
 	for i := range selection.Len() {
-		id := tsuid.Text(r.shown(selection.Labels(i)))
+		id := tsuid.Text(r.responseLabels(selection.Labels(i)))
 		selection.Stored(i, func(stored labels.Labels) {
-			if former := tsuid.Text(r.shown(withoutTenant(stored))); former != id {
+			if former := tsuid.Text(r.responseLabels(withoutTenant(stored))); former != id {
 				r.former[id] = append(r.former[id], former)
 			}
 		})

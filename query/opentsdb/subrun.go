@@ -119,45 +119,36 @@ func (r *subRun) read(ctx context.Context, selection *read.Selection) ([]member,
 					return nil, err
 				}
 			}
-			members = append(members, member{labels: r.shown(t.labels), points: points})
+			members = append(members, member{labels: r.responseLabels(t.labels), points: points})
 		}
 	}
 	return members, nil
 }
 
-// transformed is a series of a batch. transform is nil until a sample arrives. The budget holds memory for held samples.
-type transformed struct {
+// transformedSeries is a series of a batch. transform is nil until a sample arrives. The budget holds memory for held samples.
+type transformedSeries struct {
 	labels    labels.Labels
 	transform *aggregation.Transform
 	held      int
 }
 
 // readBatch reads a batch of series.
-func (r *subRun) readBatch(ctx context.Context, selection *read.Selection, batch int) ([]transformed, error) {
-	stream, err := selection.Open(ctx, batch)
-	if err != nil {
-		return nil, err
-	}
-	defer stream.Close()
-	var out []transformed
-	var scratch cleaned
-	for stream.More() {
-		slice, err := stream.Next(ctx)
-		if err != nil {
-			return nil, err
-		}
+func (r *subRun) readBatch(ctx context.Context, selection *read.Selection, batch int) ([]transformedSeries, error) {
+	var out []transformedSeries
+	var scratch sampleBuffer
+	err := selection.ReadSlices(ctx, batch, func(slice *read.Batch) error {
 		if out == nil {
-			out = make([]transformed, len(slice.Columns))
+			out = make([]transformedSeries, len(slice.Columns))
 		}
 		for i := range slice.Columns {
-			if err = r.add(&out[i], &slice.Columns[i], &scratch); err != nil {
-				break
+			if err := r.add(&out[i], &slice.Columns[i], &scratch); err != nil {
+				return err
 			}
 		}
-		slice.Release()
-		if err != nil {
-			return nil, err
-		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i := range out {
 		r.reading.Budget().Release(int64(out[i].held) * column.SampleBytes)
@@ -166,7 +157,7 @@ func (r *subRun) readBatch(ctx context.Context, selection *read.Selection, batch
 }
 
 // add passes the samples of a column to the transform of its series.
-func (r *subRun) add(t *transformed, c *column.Column, scratch *cleaned) error {
+func (r *subRun) add(t *transformedSeries, c *column.Column, scratch *sampleBuffer) error {
 	t.labels = c.Labels
 	samples := &c.Samples
 	for i := -1; ; samples = &c.Segments[i] {
@@ -188,15 +179,15 @@ func (r *subRun) add(t *transformed, c *column.Column, scratch *cleaned) error {
 	return r.reading.Budget().Reserve(int64(more) * column.SampleBytes)
 }
 
-// cleaned is a buffer for samples without stale markers.
-type cleaned struct {
+// sampleBuffer is a buffer for samples without stale markers.
+type sampleBuffer struct {
 	tsMs   []int64
 	values []float64
 }
 
 // numbers returns the samples without stale markers, with laterMs added to their times. The result is valid until the next
 // call.
-func (c *cleaned) numbers(s *column.Samples, laterMs int64) ([]int64, []float64) {
+func (c *sampleBuffer) numbers(s *column.Samples, laterMs int64) ([]int64, []float64) {
 	if s.NoStale && laterMs == 0 && s.TsMs != nil {
 		return s.TsMs, s.Values
 	}

@@ -20,7 +20,7 @@ func TestNumbers(t *testing.T) {
 		{TsMs: array[2:], Values: []float64{stale, 2}},
 		{FirstMs: 50, StepMs: 1, Values: []float64{7, 8, 9}, NoStale: true},
 	}
-	var c cleaned
+	var c sampleBuffer
 	for _, laterMs := range []int64{0, 1000} {
 		for i, want := range [][]int64{{1, 2}, {100, 110, 115}, {20}, {50, 51, 52}} {
 			tsMs, values := c.numbers(&series[i], laterMs)

@@ -174,7 +174,7 @@ func TestHints(t *testing.T) {
 	require.Equal(t, []string{"x", "limit", "2"}, values)
 }
 
-// TestFailuresFailTheQuery injects a fault at each possible place. The query fails and never returns an incomplete answer.
+// TestFailuresFailTheQuery injects a fault at each possible place. The query fails and never returns an incomplete result.
 func TestFailuresFailTheQuery(t *testing.T) {
 	fault := errors.New("disk on fire")
 	for name, inject := range map[string]func(*readtest.World){

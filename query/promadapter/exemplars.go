@@ -26,20 +26,11 @@ func (q *Queryable) Exemplars(
 	session := q.reader.SessionWith(b)
 	results := []promexemplar.QueryResult{}
 	for _, set := range sets {
-		selection, err := session.SelectExemplars(ctx, column.TimeRange{MinMs: minMs, MaxMs: maxMs}, set...)
+		found, err := q.exemplars(ctx, session, column.TimeRange{MinMs: minMs, MaxMs: maxMs}, set)
 		if err != nil {
 			return nil, err
 		}
-		from := len(results)
-		results, err = appendExemplars(ctx, results, selection, b)
-		for i := range results[from:] {
-			r := &results[from+i]
-			r.Exemplars = newestPerHour(r.Exemplars, q.reader.ExemplarsMax())
-		}
-		selection.Close()
-		if err != nil {
-			return nil, err
-		}
+		results = append(results, found...)
 	}
 	slices.SortStableFunc(results, func(a, b promexemplar.QueryResult) int {
 		return labels.Compare(a.SeriesLabels, b.SeriesLabels)
@@ -49,30 +40,31 @@ func (q *Queryable) Exemplars(
 	}), nil
 }
 
-// appendExemplars reads the exemplars of a selection, slice by slice.
-func appendExemplars(
-	ctx context.Context, results []promexemplar.QueryResult, s *read.Selection, b *budget.Budget,
+// exemplars returns the exemplars of the series that match one set of matchers.
+func (q *Queryable) exemplars(
+	ctx context.Context, session *read.Session, within column.TimeRange, matchers []*labels.Matcher,
 ) ([]promexemplar.QueryResult, error) {
-	for i := range s.Batches() {
-		stream, err := s.Open(ctx, i)
-		if err != nil {
-			return results, err
-		}
+	selection, err := session.SelectExemplars(ctx, within, matchers...)
+	if err != nil {
+		return nil, err
+	}
+	defer selection.Close()
+	var results []promexemplar.QueryResult
+	for i := range selection.Batches() {
 		var positions []int
-		for stream.More() && err == nil {
-			var batch *read.Batch
-			if batch, err = stream.Next(ctx); err == nil {
-				if positions == nil {
-					positions = make([]int, len(batch.Columns))
-				}
-				results, err = appendBatch(results, positions, batch, b)
-				batch.Release()
+		err := selection.ReadSlices(ctx, i, func(slice *read.Batch) (err error) {
+			if positions == nil {
+				positions = make([]int, len(slice.Columns))
 			}
-		}
-		stream.Close()
+			results, err = appendBatch(results, positions, slice, session.Budget())
+			return err
+		})
 		if err != nil {
-			return results, err
+			return nil, err
 		}
+	}
+	for i := range results {
+		results[i].Exemplars = newestPerHour(results[i].Exemplars, q.reader.ExemplarsMax())
 	}
 	return results, nil
 }

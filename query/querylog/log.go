@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Options configures a Log. A zero field means the default beside it.
+// Options configures a Log. A zero field means its documented default.
 type Options struct {
 	// File is the path of the log of slow queries; "" means that there is none.
 	File string

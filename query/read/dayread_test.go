@@ -42,7 +42,7 @@ var roadRule = keyschema.Rule{Pattern: "speed", Salts: 16, Promoted: []string{"r
 	SaltTags: 1}
 
 // roads returns two roads of 30 miles with two lanes each, and a sample every 20 minutes for two days. The first road also has
-// a mile 0130 beside 013, and a series without a mile.
+// a mile 0130 next to 013, and a series without a mile.
 func roads(t testing.TB, rule keyschema.Rule) *readtest.World {
 	w := readtest.NewWorld(t, rule)
 	add := func(pairs ...string) {

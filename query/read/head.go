@@ -170,9 +170,9 @@ func (b *BatchReader) appendHead(refs []uint32) (ends []int, err error) {
 		}
 		b.rowsHour, b.headProperties = 0, nil
 	}
-	w := b.sel.window
+	w := keyschema.SampleWindow{MinMs: b.sel.window.MinMs, MaxMs: b.sel.window.MaxMs, NewestOnly: b.sel.latest}
 	b.head.TsMs, b.head.Values, ends, err = b.sel.session.reader.opts.Head.AppendBatch(
-		refs, w.MinMs, w.MaxMs, b.sel.latest, nil, b.head.TsMs, b.head.Values, b.headEnds)
+		refs, w, b.head.TsMs, b.head.Values, b.headEnds)
 	return ends, err
 }
 
@@ -214,12 +214,12 @@ func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err er
 	since := headSamples{Buffer: r.rests.Get(0), ends: make([]int, 0, len(refs)), startMs: keyschema.HourStartMs(b.rowsHour)}
 	defer r.rests.Put(since.Buffer)
 	since.TsMs, since.Values, since.ends, err = r.opts.Head.AppendBatch(
-		refs, w.MinMs, w.MaxMs, false, fromMs, since.TsMs, since.Values, since.ends)
+		refs, keyschema.SampleWindow{MinMs: w.MinMs, MaxMs: w.MaxMs, FromMs: fromMs}, since.TsMs, since.Values, since.ends)
 	if err != nil || !rows.Unchanged() {
 		return nil, false, err
 	}
 	for i := range refs {
-		if _, in, _ := since.split(i); fromMs[i] >= 0 && !rows.Compare(i, in, w.MaxMs) {
+		if _, inHour, _ := since.split(i); fromMs[i] >= 0 && !rows.Compare(i, inHour, w.MaxMs) {
 			return nil, false, nil
 		}
 	}
@@ -232,8 +232,8 @@ func (b *BatchReader) appendHeadRows(refs []uint32) (ends []int, ok bool, err er
 			b.appendHeadRow(rows, i, &since, cached)
 		}
 		b.headEnds = append(b.headEnds, b.head.Len())
-		if _, in, _ := since.split(i); cached && rows.WorthCaching(i, in) {
-			put = append(put, rowcache.HeadRow{Series: i, Since: in})
+		if _, inHour, _ := since.split(i); cached && rows.WorthCaching(i, inHour) {
+			put = append(put, rowcache.HeadRow{Series: i, Since: inHour})
 		}
 	}
 	rows.Put(put)
@@ -248,19 +248,19 @@ type headSamples struct {
 }
 
 // split returns the samples of series i before, in and after the hour.
-func (s *headSamples) split(i int) (before, in, after column.Points) {
+func (s *headSamples) split(i int) (before, inHour, after column.Points) {
 	start := 0
 	if i > 0 {
 		start = s.ends[i-1]
 	}
-	in = column.Points{TsMs: s.TsMs[start:s.ends[i]], Values: s.Values[start:s.ends[i]]}
-	if n := len(in.TsMs); n > 0 && in.TsMs[0] < s.startMs {
-		before, in = in.Split(s.startMs)
+	inHour = column.Points{TsMs: s.TsMs[start:s.ends[i]], Values: s.Values[start:s.ends[i]]}
+	if n := len(inHour.TsMs); n > 0 && inHour.TsMs[0] < s.startMs {
+		before, inHour = inHour.Split(s.startMs)
 	}
-	if n := len(in.TsMs); n > 0 && in.TsMs[n-1] >= s.startMs+keyschema.HourMs {
-		in, after = in.Split(s.startMs + keyschema.HourMs)
+	if n := len(inHour.TsMs); n > 0 && inHour.TsMs[n-1] >= s.startMs+keyschema.HourMs {
+		inHour, after = inHour.Split(s.startMs + keyschema.HourMs)
 	}
-	return before, in, after
+	return before, inHour, after
 }
 
 // pinHeadRow leaves the samples of series i of rows in the row cache if it has all of them.
@@ -286,13 +286,13 @@ func (b *BatchReader) pinHeadRow(rows *rowcache.HeadRows, i int, since *headSamp
 // appendHeadRow appends the samples of series i of rows to head. cached means that they may follow samples of the row cache.
 func (b *BatchReader) appendHeadRow(rows *rowcache.HeadRows, i int, since *headSamples, cached bool) {
 	first := b.head.Len()
-	before, in, after := since.split(i)
+	before, inHour, after := since.split(i)
 	b.head.Append(before.TsMs, before.Values)
 	p, at := column.PropertiesOf(before), b.head.Len()
 	if cached {
 		p = b.head.Join(p, rows.AppendTo(b.head, i, b.sel.window), first, at)
 	}
-	for _, part := range []column.Points{b.sel.window.Clip(in), after} {
+	for _, part := range []column.Points{b.sel.window.Clip(inHour), after} {
 		at = b.head.Len()
 		b.head.Append(part.TsMs, part.Values)
 		p = b.head.Join(p, column.PropertiesOf(part), first, at)

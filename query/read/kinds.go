@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/prometheus/prometheus/model/value"
+
 	"halite/keyschema"
 	"halite/keyschema/histchunk"
 	"halite/query/column"
@@ -98,9 +100,10 @@ func (r *Reader) HistogramsKnown(ctx context.Context) func(metric string, within
 	}
 }
 
-// Histograms returns a metric of the selection that may have histograms in the window, if there is one.
+// Histograms returns a metric of the selection that may have histograms in the window, if there is one. Histograms that columns
+// show as floats do not count.
 func (s *Selection) Histograms() (metric string, ok bool) {
-	return s.metric, s.kinds.has(keyschema.Histograms)
+	return s.metric, s.kinds.has(keyschema.Histograms) && !s.presence
 }
 
 // OnlyFloats reports whether columns of the selection have no Records.
@@ -231,8 +234,38 @@ func (t *timeSlice) joinRecords(batch *Batch) error {
 		}
 		*r = t.window.ClipRecords(*r)
 		r.HideFloats(&c.Samples)
+		if t.batch.sel.presence && len(r.Histograms) > 0 {
+			if err := t.addPresence(r.Histograms, &c.Samples); err != nil {
+				return err
+			}
+		}
 	}
 	batch.recordsBytes = t.recordsBytes.Swap(0)
+	return nil
+}
+
+// addPresence adds a float at the time of each histogram, and a stale marker at the time of a stale histogram. The floats have
+// other times.
+func (t *timeSlice) addPresence(list []histchunk.Sample, floats *column.Samples) error {
+	total := len(list) + len(floats.TsMs)
+	sizeBytes := int64(total) * column.SampleBytes
+	if err := t.batch.sel.session.budget.Reserve(sizeBytes); err != nil {
+		return err
+	}
+	t.recordsBytes.Add(sizeBytes)
+	added := column.Points{TsMs: make([]int64, len(list)), Values: make([]float64, len(list))}
+	for i := range list {
+		added.TsMs[i], added.Values[i] = list[i].TsMs, 1
+		if histograms.IsStale(&list[i]) {
+			added.Values[i] = math.Float64frombits(value.StaleNaN)
+		}
+	}
+	out := column.Buffer{TsMs: make([]int64, 0, total), Values: make([]float64, 0, total)}
+	if len(floats.TsMs) > 0 {
+		added = overlay(&out, column.Points{TsMs: floats.TsMs, Values: floats.Values}, added)
+	}
+	out.Append(added.TsMs, added.Values)
+	*floats = column.Samples{TsMs: out.TsMs, Values: out.Values}
 	return nil
 }
 

@@ -27,21 +27,15 @@ import (
 
 // Head holds samples that are not in the data table yet.
 type Head interface {
-	// AppendBatch appends the unflushed samples of several series with mintMs ≤ time ≤ maxtMs to the two columns. The
-	// samples of each series are contiguous, ascending and without duplicates. It appends the end of each series in the
-	// columns to ends. If newest is set, it may omit all samples of an hour except the newest one. A ref is an index.Ref;
-	// an unknown one has no samples.
-	//
-	// fromMs is nil, or has a time of each series, which replaces mintMs in the hour of that time. The caller knows the
-	// earlier samples of the hour: the head has returned them since the last write to the hour's rows in the table. Of
-	// these samples, only the newest one may have changed since then. If the head cannot tell, it sets the time to −1
-	// and uses mintMs.
-	AppendBatch(refs []uint32, mintMs, maxtMs int64, newest bool, fromMs []int64, tsMs []int64, values []float64, ends []int,
+	// AppendBatch appends the unflushed samples of several series in a window to the two columns. The samples of each series
+	// are contiguous, ascending and without duplicates. It appends the end of each series in the columns to ends. A ref is an
+	// index.Ref; an unknown one has no samples.
+	AppendBatch(refs []uint32, w keyschema.SampleWindow, tsMs []int64, values []float64, ends []int,
 	) ([]int64, []float64, []int, error)
 	// AppendStartTimes appends the start timestamps of a series to the two columns. A value is the start timestamp, in
 	// milliseconds since 1970, of the sample with the same time.
 	AppendStartTimes(ref index.Ref, mintMs, maxtMs int64, tsMs []int64, values []float64) ([]int64, []float64, error)
-	// AppendHistograms and AppendExemplars are AppendSamples for histograms and exemplars.
+	// AppendHistograms and AppendExemplars append the unflushed samples of a series with mintMs ≤ time ≤ maxtMs.
 	AppendHistograms(ref index.Ref, mintMs, maxtMs int64, dst []histchunk.Sample) ([]histchunk.Sample, error)
 	AppendExemplars(ref index.Ref, mintMs, maxtMs int64, dst []exemplar.Exemplar) ([]exemplar.Exemplar, error)
 	// Holds reports whether the calls above may return samples of any series now. It must be cheap.

@@ -49,25 +49,22 @@ func (l *scanLog) list() []Scan {
 	return out
 }
 
-// scanned is a running read.
-type scanned struct{ Scan }
-
-func beginScan(day int64, ranges []storage.RowRange) scanned {
-	return scanned{Scan: Scan{
+// newScan describes a read that has returned no rows yet.
+func newScan(day int64, ranges []storage.RowRange) Scan {
+	return Scan{
 		Day: day, Ranges: len(ranges), Start: ranges[0].Start, End: ranges[len(ranges)-1].End, FirstHour: -1, LastHour: -1,
-	}}
+	}
 }
 
-func (s *scanned) row(key []byte) {
-	_, hour, ok := keyschema.CutHour(key)
-	if !ok {
-		return
-	}
-	if s.Rows == 0 {
-		s.FirstHour = hour
-	}
-	s.LastHour = hour
+// addRow counts a row of the result.
+func (s *Scan) addRow(key []byte) {
 	s.Rows++
+	if _, hour, ok := keyschema.CutHour(key); ok {
+		if s.FirstHour < 0 {
+			s.FirstHour = hour
+		}
+		s.LastHour = hour
+	}
 }
 
 // Add adds the figures of another session.

@@ -16,14 +16,14 @@ import (
 // Select finds the series that match and have samples within the bounds of the windows. Batches lack whole hours between
 // windows, but may have other samples between windows.
 func (s *Session) Select(ctx context.Context, w Windows, matchers ...*labels.Matcher) (*Selection, error) {
-	return newSelection(ctx, s, s.ofWindows(ctx, w, matchers), matchers)
+	return newSelection(ctx, s, s.windowsRequest(ctx, w, matchers), matchers)
 }
 
 // SelectJoin is Select, but may omit series that no series in p matches. [Selection.Omitted] counts them.
 func (s *Session) SelectJoin(
 	ctx context.Context, p *index.JoinKeys, w Windows, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	r := s.ofWindows(ctx, w, matchers)
+	r := s.windowsRequest(ctx, w, matchers)
 	r.join = p
 	return newSelection(ctx, s, r, matchers)
 }
@@ -33,7 +33,7 @@ func (s *Session) SelectJoin(
 func (s *Session) SelectProjected(
 	ctx context.Context, w Windows, names []string, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	r := s.ofWindows(ctx, w, matchers)
+	r := s.windowsRequest(ctx, w, matchers)
 	r.projected, r.names = true, names
 	return newSelection(ctx, s, r, matchers)
 }
@@ -48,7 +48,7 @@ type Range struct {
 
 // SelectRange finds the series that match and have samples in a range.
 func (s *Session) SelectRange(ctx context.Context, o Range, matchers ...*labels.Matcher) (*Selection, error) {
-	r := s.reaching(ctx, o.TimeRange, matchers)
+	r := s.rangeRequest(ctx, o.TimeRange, matchers)
 	r.limit, r.shardIndex, r.shardCount = o.Limit, o.ShardIndex, o.ShardCount
 	if s.reader.opts.StartTimes && !o.ValuesOnly {
 		r.kinds.add(keyschema.StartTimes)
@@ -60,7 +60,7 @@ func (s *Session) SelectRange(ctx context.Context, o Range, matchers ...*labels.
 func (s *Session) SelectExemplars(
 	ctx context.Context, within column.TimeRange, matchers ...*labels.Matcher,
 ) (*Selection, error) {
-	r := s.request(within)
+	r := s.newRequest(within)
 	r.kinds = kindsOf(keyschema.Exemplars)
 	return newSelection(ctx, s, r, matchers)
 }
@@ -75,29 +75,29 @@ func (s *Session) SelectHours(
 	}, matchers)
 }
 
-// ofWindows returns the request for the samples of windows.
-func (s *Session) ofWindows(ctx context.Context, w Windows, matchers []*labels.Matcher) request {
-	r := s.reaching(ctx, w.Bounds(), matchers)
-	r.steps, r.pin, r.latest = w.Steps, true, w.Latest && w.Steps == 1
+// windowsRequest returns the request for the samples of windows.
+func (s *Session) windowsRequest(ctx context.Context, w Windows, matchers []*labels.Matcher) request {
+	r := s.rangeRequest(ctx, w.Bounds(), matchers)
+	r.steps, r.pin, r.latest, r.presence = w.Steps, true, w.Latest && w.Steps == 1, w.Presence && !r.retired
 	if w.Sparse() {
 		r.hours = w.Hours(r.window)
 	}
 	return r
 }
 
-// request returns the request for the samples of a range within retention.
-func (s *Session) request(within column.TimeRange) request {
+// newRequest returns the request for the samples of a range within retention.
+func (s *Session) newRequest(within column.TimeRange) request {
 	r := request{nowMs: s.reader.opts.Now().UnixMilli(), kinds: kindsOf(keyschema.Floats)}
 	r.window, r.oldestMs = s.reader.clip(within, s.ages)
 	return r
 }
 
-// reaching returns the request for a range that extends back to the hourly histograms of the metrics that the matchers may
+// rangeRequest returns the request for a range that extends back to the hourly histograms of the metrics that the matchers may
 // select.
-func (s *Session) reaching(ctx context.Context, within column.TimeRange, matchers []*labels.Matcher) request {
-	r := s.request(within)
+func (s *Session) rangeRequest(ctx context.Context, within column.TimeRange, matchers []*labels.Matcher) request {
+	r := s.newRequest(within)
 	for _, retired := range s.reader.retiredHistograms(ctx, within, matchers) {
-		r.window.MinMs = min(r.window.MinMs, max(within.MinMs, retired.hourlyMs))
+		r.window.MinMs, r.retired = min(r.window.MinMs, max(within.MinMs, retired.hourlyMs)), true
 	}
 	return r
 }

@@ -36,6 +36,9 @@ type request struct {
 	kinds kinds // of samples to read; setSeries adds histograms
 	// pin allows columns without TsMs in the memory of the row cache. latest is Windows.Latest.
 	pin, latest bool
+	// retired means that histograms of the window are retired. presence is Windows.Presence without retired histograms, which
+	// need a warning.
+	retired, presence bool
 }
 
 // Selection is the series of a selector, sorted by labels and divided into batches of neighbours.

@@ -19,6 +19,9 @@ type Windows struct {
 	Steps                       int
 	// Latest means that the selector needs the last sample of each window, and rarely any other sample.
 	Latest bool
+	// Presence means that only the times of samples matter. A column then has a float at the time of each histogram, unless
+	// histograms are retired.
+	Presence bool
 }
 
 // Bounds returns the range from the first sample needed to the last.
@@ -122,14 +125,13 @@ func (s *Session) Figures() Figures {
 	}
 }
 
-// countScan adds a read of the table to the figures and metrics.
-func (s *Session) countScan(scan scanned, rows, used, samples int) {
-	scan.Used = used
-	s.figures.scans.add(scan.Scan)
+// countScan adds a read of the table and its samples to the figures and metrics.
+func (s *Session) countScan(scan Scan, samples int) {
+	s.figures.scans.add(scan)
 	s.figures.ranges.Add(int64(scan.Ranges))
-	s.figures.rows.Add(int64(rows))
-	s.figures.rowsUsed.Add(int64(used))
+	s.figures.rows.Add(int64(scan.Rows))
+	s.figures.rowsUsed.Add(int64(scan.Used))
 	s.figures.samples.Add(int64(samples))
-	s.reader.metrics.rows.Add(float64(rows))
+	s.reader.metrics.rows.Add(float64(scan.Rows))
 	s.reader.metrics.samples.Add(float64(samples))
 }

@@ -214,20 +214,19 @@ func (t *timeSlice) readDay(ctx context.Context, read dayRead, d *rowDecoder) (e
 		ToMs: keyschema.HourStartMs(read.toHour + 1), VersionsMax: 1,
 	}}
 	it := session.reader.opts.Data.ReadRows(ctx, storage.RowSet{Ranges: read.requested()}, opts)
-	rows, used, samples := 0, 0, 0
-	scan := beginScan(read.day, read.requested())
+	scan, samples := newScan(read.day, read.requested()), 0
 	defer func() {
-		session.countScan(scan, rows, used, samples)
+		session.countScan(scan, samples)
 		if closeErr := it.Close(); closeErr != nil && err == nil {
 			err = Classify("close read of rows", closeErr)
 		}
 	}()
-	for at := 0; it.Next(); rows++ {
-		if rows%64 == 0 && ctx.Err() != nil {
+	for at := 0; it.Next(); {
+		if scan.Rows%64 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		stored := it.Row()
-		scan.row(stored.Key)
+		scan.addRow(stored.Key)
 		for at < len(read.ranges) && bytes.Compare(stored.Key, read.ranges[at].End) >= 0 {
 			at++
 		}
@@ -243,7 +242,7 @@ func (t *timeSlice) readDay(ctx context.Context, read dayRead, d *rowDecoder) (e
 		}
 		samples += n
 		if n > 0 {
-			used++
+			scan.Used++
 		}
 	}
 	if err := it.Err(); err != nil {

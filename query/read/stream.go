@@ -56,6 +56,28 @@ func (s *Selection) Read(ctx context.Context, i int) (*Batch, error) {
 	return st.Next(ctx)
 }
 
+// ReadSlices reads batch i slice by slice, and calls visit with each slice, which is valid until visit returns. After an error of
+// visit it ends with that error.
+func (s *Selection) ReadSlices(ctx context.Context, i int, visit func(slice *Batch) error) error {
+	st, err := s.Open(ctx, i)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	for st.More() {
+		slice, err := st.Next(ctx)
+		if err != nil {
+			return err
+		}
+		err = visit(slice)
+		slice.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ReadRows reads the rows of the hours in series, instead of the hours of the batch's series, and joins them with the head.
 // It hides samples that are older than the retention at this moment.
 func (b *BatchReader) ReadRows(ctx context.Context, series []index.Series) (*Batch, error) {

@@ -256,7 +256,7 @@ func (c *Cache) Begin(
 		q.Shape = sh.at(q.stepMs, c.tiersFromMs)
 		q.Steps = int((s.End.UnixMilli()-q.startMs)/q.stepMs) + 1
 	}
-	if q.Why = q.refuse(p); q.Why != SkipNone {
+	if q.Why = q.prepare(p); q.Why != SkipNone {
 		q.Outcome = OutcomeRefused
 		return q, nil
 	}
@@ -273,12 +273,13 @@ func (q *Lookup) lastMs() int64 { return q.At(q.Steps - 1) }
 // sliding reports whether other queries may use parts of the result. Instant queries have no parts.
 func (q *Lookup) sliding() bool { return q.Shape != nil && q.Shape.sliding && q.IsRange }
 
-// refuse makes all checks that are possible before the evaluation, and finds the bounds of the samples that matter.
-func (q *Lookup) refuse(p parser.Parser) SkipReason {
+// prepare finds the bounds of the samples that matter. If the cache refuses the query before its evaluation, it returns the
+// reason.
+func (q *Lookup) prepare(p parser.Parser) SkipReason {
 	switch {
 	case !q.Shape.known:
 		return refusedFunction
-	case q.Shape.kind != parser.ValueTypeVector:
+	case q.Shape.kind != parser.ValueTypeVector, len(q.Shape.extents) == 0:
 		return refusedKind
 	case overflows(q.startMs), overflows(q.End.UnixMilli()), q.IsRange && q.Step%time.Millisecond != 0,
 		q.lookback < time.Millisecond:
@@ -286,12 +287,11 @@ func (q *Lookup) refuse(p parser.Parser) SkipReason {
 	}
 	switch {
 	case q.sliding():
-		q.beforeMs, q.afterMs, _ = q.Shape.reach(q.lookback)
+		q.beforeMs, q.afterMs = q.Shape.reach(q.lookback)
 		q.mintMs, q.maxtMs = q.startMs-q.beforeMs, q.lastMs()+q.afterMs
 	case !q.Shape.computed:
-		if before, after, ok := q.Shape.reach(q.lookback); ok {
-			q.mintMs, q.maxtMs = q.startMs-before, q.End.UnixMilli()+after
-		}
+		before, after := q.Shape.reach(q.lookback)
+		q.mintMs, q.maxtMs = q.startMs-before, q.End.UnixMilli()+after
 	default:
 		// Preprocessing changes the expression.
 		e, err := p.ParseExpr(q.Text)

@@ -25,7 +25,7 @@ const (
 	refusedAnnotations SkipReason = "annotations" // the steps that they belong to are not known
 	refusedSize        SkipReason = "size"
 	refusedRetention   SkipReason = "retention" // the oldest samples expire
-	refusedKind        SkipReason = "kind"      // scalars, strings and range vectors cost nothing to evaluate
+	refusedKind        SkipReason = "kind"      // an expression without samples, or no vector: it costs little to evaluate
 	refusedRecent      SkipReason = "recent"    // all its samples are too young
 	refusedTime        SkipReason = "time"      // before 1970, or not whole milliseconds
 )
@@ -68,7 +68,7 @@ func cacheabilityOf(e parser.Expr) *cacheability {
 		case *parser.VectorSelector:
 			s.known = s.known && !n.Anchored && !n.Smoothed
 			s.computed = s.computed || n.Timestamp != nil || n.StartOrEnd != 0 || n.OriginalOffsetExpr != nil
-			s.name(n)
+			s.addMetric(n)
 			s.addExtent(n, path)
 		case *parser.MatrixSelector:
 			s.computed = s.computed || n.RangeExpr != nil
@@ -119,8 +119,8 @@ func (s *cacheability) addExtent(vs *parser.VectorSelector, path []parser.Node) 
 	s.extents = append(s.extents, x)
 }
 
-// name records the metric of a selector.
-func (s *cacheability) name(vs *parser.VectorSelector) {
+// addMetric records the metric of a selector.
+func (s *cacheability) addMetric(vs *parser.VectorSelector) {
 	for _, m := range vs.LabelMatchers {
 		if m.Name == model.MetricNameLabel && m.Type == labels.MatchEqual && m.Value != "" {
 			s.metrics = append(s.metrics, m.Value)
@@ -149,9 +149,8 @@ func Bounds(e parser.Expr, startMs, endMs int64, lookback time.Duration) (mintMs
 	})
 }
 
-// reach returns how far before and after a step an expression may read samples. computed must be false. ok is false if the
-// expression reads none.
-func (s *cacheability) reach(lookback time.Duration) (beforeMs, afterMs int64, ok bool) {
+// reach returns how far before and after a step an expression may read samples. computed must be false.
+func (s *cacheability) reach(lookback time.Duration) (beforeMs, afterMs int64) {
 	for i, x := range s.extents {
 		before, after := x.offsetMs+x.aroundMs+cmp.Or(x.rangeMs, lookback.Milliseconds())-1, -x.offsetMs
 		if i == 0 {
@@ -159,7 +158,7 @@ func (s *cacheability) reach(lookback time.Duration) (beforeMs, afterMs int64, o
 		}
 		beforeMs, afterMs = max(beforeMs, before), max(afterMs, after)
 	}
-	return beforeMs, afterMs, len(s.extents) > 0
+	return beforeMs, afterMs
 }
 
 // overflows reports whether computing with a time could overflow.

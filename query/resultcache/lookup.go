@@ -182,15 +182,16 @@ func (q *Lookup) store(value parser.Value) SkipReason {
 		if steps < q.Steps {
 			v = within(v, q.startMs, q.startMs+int64(steps-1)*q.stepMs)
 		}
-		return q.put(v, q.startMs, steps)
+		return q.put(v, steps)
 	case promql.Vector:
 		return q.putVector(v)
 	}
 	return refusedKind
 }
 
-// put stores a matrix under the query's key, together with the valid steps of the entry outside the matrix.
-func (q *Lookup) put(m promql.Matrix, startMs int64, steps int) SkipReason {
+// put stores the first steps of a query under its key, together with the valid steps of the entry outside the matrix.
+func (q *Lookup) put(m promql.Matrix, steps int) SkipReason {
+	startMs := q.startMs
 	if q.sliding() && steps == q.Steps {
 		m, startMs, steps = q.extend(m)
 	}
@@ -258,7 +259,7 @@ func (q *Lookup) putVector(v promql.Vector) SkipReason {
 		points[i] = promql.FPoint{T: s.T, F: s.F}
 		m[i] = promql.Series{Metric: s.Metric, Floats: points[i : i+1 : i+1]}
 	}
-	return q.put(m, q.startMs, 1)
+	return q.put(m, 1)
 }
 
 // vector is the result of an instant query.
@@ -290,12 +291,12 @@ func (q *Lookup) Finish() {
 }
 
 // Uncached shortens the range of an expression by the cached steps, to estimate the cost of the others.
-func (in *Lookup) Uncached(s expression.Expression) expression.Expression {
-	if !in.Partial() {
+func (q *Lookup) Uncached(s expression.Expression) expression.Expression {
+	if !q.Partial() {
 		return s
 	}
 	steps := 0
-	for _, p := range in.Parts {
+	for _, p := range q.Parts {
 		if !p.Cached {
 			steps += p.To - p.From
 		}

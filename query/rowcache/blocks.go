@@ -33,6 +33,11 @@ func (b *block) lastHour() int64 { return b.firstHour + b.hours - 1 }
 // cacheable reports whether the rows of the block may become one entry.
 func (b *block) cacheable() bool { return b.usable && b.whole }
 
+// oneHour returns the block of one hour.
+func (l *Lookup) oneHour(hour int64) block {
+	return block{firstHour: hour, hours: 1, version: l.versions.at(hour)}
+}
+
 // dayBlocks are a day and its quarters.
 type dayBlocks struct {
 	day      block

@@ -76,11 +76,9 @@ func blockKey(number uint64, firstHour, hours int64) uint64 {
 	return number | uint64(firstHour)<<keyHourShift | uint64(hours)<<keyHoursShift
 }
 
-// put caches the samples of consecutive hours of a series. It returns false if there are too many.
-func (k *keyMaker) put(
-	s *index.Series, firstHour, hours int64, version uint64, c column.Points, p column.Properties,
-) (ok bool) {
-	startMs := keyschema.HourStartMs(firstHour)
+// put caches the samples of a block of hours of a series. It returns false if there are too many.
+func (k *keyMaker) put(s *index.Series, b *block, c column.Points, p column.Properties) (ok bool) {
+	startMs := keyschema.HourStartMs(b.firstHour)
 	layout := layoutOf(startMs, c, p)
 	words := layout.words()
 	t := k.cache.table
@@ -90,7 +88,7 @@ func (k *keyMaker) put(
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if number, ok := k.makeNumber(s); ok {
-		t.put(blockKey(number, firstHour, hours), version, layout, words, func(words []uint64) {
+		t.put(blockKey(number, b.firstHour, b.hours), b.version, layout, words, func(words []uint64) {
 			layout.write(words, startMs, c)
 		})
 	}

@@ -220,7 +220,8 @@ func (w *Writer) Put(series int, hour int64, row column.Points, p column.Propert
 	}
 	startMs := keyschema.HourStartMs(hour)
 	if n := len(row.TsMs); n == 0 || row.TsMs[0] >= startMs && row.TsMs[n-1] < startMs+keyschema.HourMs {
-		w.keys.put(&l.Series[series], hour, 1, l.versions.at(hour), row, p)
+		b := l.oneHour(hour)
+		w.keys.put(&l.Series[series], &b, row, p)
 	}
 }
 
@@ -298,7 +299,7 @@ func (l *Lookup) AnyToPut(series int) (any bool) {
 // putBlock caches a block of a series, unless the head has some of its samples. It returns false if the block is too large.
 func (l *Lookup) putBlock(series int, b *block, c, head column.Points) (ok bool) {
 	rows, ok := b.clip(c, head)
-	return !ok || l.keys.put(&l.Series[series], b.firstHour, b.hours, b.version, rows, column.PropertiesOf(rows))
+	return !ok || l.keys.put(&l.Series[series], b, rows, column.PropertiesOf(rows))
 }
 
 // putQuarter caches a block, or its rows one by one if it is too large.
@@ -307,7 +308,7 @@ func (l *Lookup) putQuarter(series int, q *block, c, head column.Points) {
 		return
 	}
 	for hour := q.firstHour; hour <= q.lastHour(); hour++ {
-		one := block{firstHour: hour, hours: 1, version: l.versions.at(hour)}
+		one := l.oneHour(hour)
 		l.putBlock(series, &one, c, head)
 	}
 }

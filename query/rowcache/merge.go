@@ -23,19 +23,19 @@ type merging struct {
 	span    index.HourSpan // of the last call of mergeable
 	block   block          // the hours at the beginning of span that may be merged
 	found   bool           // the merged entry of the series before was found
-	list    []merged       // entries to put
+	list    []mergedEntry  // entries to put
 	samples *column.Buffer // samples of the list
 }
 
-// merged is an entry to put. Its samples begin where the samples of the previous entry end.
-type merged struct {
+// mergedEntry is an entry to put. Its samples begin where the samples of the previous entry end.
+type mergedEntry struct {
 	series int32
 	block  block
 	end    int
 }
 
 // mergeable returns the hours at the beginning of a span that are over and have not been written since the series were
-// selected. It returns nil if they are too few or too many.
+// selected. The block has no hours if they are too few or too many.
 func (l *Lookup) mergeable(span index.HourSpan) *block {
 	m := &l.merging
 	if m.span == span {
@@ -131,7 +131,7 @@ func (l *Lookup) merge(hits []hit) {
 		m.on = false
 		return
 	}
-	m.list = append(m.list, merged{series: hits[0].series, block: *b, end: m.samples.Len()})
+	m.list = append(m.list, mergedEntry{series: hits[0].series, block: *b, end: m.samples.Len()})
 }
 
 // putMerged puts the merged hours. The caller does not hold the table's lock.
@@ -145,7 +145,7 @@ func (l *Lookup) putMerged() {
 	for i := range m.list {
 		one := &m.list[i]
 		c := column.Points{TsMs: m.samples.TsMs[start:one.end], Values: m.samples.Values[start:one.end]}
-		l.keys.put(&l.Series[one.series], one.block.firstHour, one.block.hours, one.block.version, c, column.PropertiesOf(c))
+		l.keys.put(&l.Series[one.series], &one.block, c, column.PropertiesOf(c))
 		start = one.end
 	}
 	l.Budget.Release(int64(m.samples.Len()) * column.SampleBytes)

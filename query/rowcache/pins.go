@@ -32,7 +32,7 @@ func (c *Cache) NewPins() *Pins {
 // newSegments returns memory for n segments of a column.
 func (p *Pins) newSegments(n int) []column.Samples {
 	if len(p.segments)+n > cap(p.segments) {
-		p.segments = make([]column.Samples, 0, max(n, 2*cap(p.segments))) // columns still use the former segments
+		p.segments = make([]column.Samples, 0, max(n, 2*cap(p.segments))) // columns still use the previous segments
 	}
 	at := len(p.segments)
 	p.segments = p.segments[:at+n]

@@ -7,7 +7,7 @@ import (
 	"halite/storage/index"
 )
 
-// StateKinds and FieldSetsMax bound the fields Kind and Fields of StateKey.
+// StateKinds and FieldSetsMax bound the fields Kind and FieldSet of StateKey.
 const (
 	StateKinds   = 3
 	FieldSetsMax = 32 / StateKinds

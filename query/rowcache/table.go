@@ -119,7 +119,7 @@ func (t *table) words(place uint32, n int) []uint64 {
 	return t.regions[place>>t.regionBits].words[at : at+n : at+n]
 }
 
-// put stores an entry of at most entryWordsMax words, which fill writes. It replaces the former entry of the key. The caller
+// put stores an entry of at most entryWordsMax words, which fill writes. It replaces the previous entry of the key. The caller
 // holds mu.
 func (t *table) put(key, version uint64, shape layout, words int, fill func([]uint64)) {
 	if !t.reserve(words) {

@@ -15,7 +15,7 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Options configures a Tracker. A zero field means the default beside it.
+// Options configures a Tracker. A zero field means its documented default.
 type Options struct {
 	// QueriesMax bounds the queries in the list; 1000.
 	QueriesMax int

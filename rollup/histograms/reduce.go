@@ -125,7 +125,7 @@ func SetHint(kept []histchunk.Sample, s *histchunk.Sample) error {
 	return nil
 }
 
-// lastKept returns the last histogram that is no stale marker, nil if there is none.
+// lastKept returns the last histogram that is not a stale marker, or nil if there is none.
 func lastKept(samples []histchunk.Sample) *histchunk.Sample {
 	for i := range slices.Backward(samples) {
 		if !IsStale(&samples[i]) {

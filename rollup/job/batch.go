@@ -73,7 +73,8 @@ func (b *batch) flush(ctx context.Context) error {
 		return nil
 	}
 	err := b.j.store.Manifest.WriteStates(func(touched map[string]struct{}) error {
-		writes, removals := b.untouched(b.writes, touched), b.untouched(b.removals, touched)
+		writes, removals := untouched(b.writes, touched), untouched(b.removals, touched)
+		b.dropped = b.dropped || len(writes)+len(removals) < len(b.writes)+len(b.removals)
 		if err := b.apply(ctx, writes, removals); err != nil {
 			return fmt.Errorf("write %d rows to table %s: %w", len(writes), storage.TableRollup, err)
 		}
@@ -94,15 +95,14 @@ func (b *batch) flush(ctx context.Context) error {
 	return nil
 }
 
-// untouched omits the mutations of the touched series.
-func (b *batch) untouched(muts []storage.RowMutation, touched map[string]struct{}) []storage.RowMutation {
+// untouched omits the mutations of the touched series. It changes muts.
+func untouched(muts []storage.RowMutation, touched map[string]struct{}) []storage.RowMutation {
 	if len(touched) == 0 {
 		return muts
 	}
 	return slices.DeleteFunc(muts, func(m storage.RowMutation) bool {
 		prefix, _, _ := keyschema.CutMonth(m.Key)
 		_, isTouched := touched[string(prefix)]
-		b.dropped = b.dropped || isTouched
 		return isTouched
 	})
 }

@@ -43,7 +43,7 @@ func (j *Job) newDayPass(day int64, view *tombstone.View, share float64) *dayPas
 }
 
 // computeDay does the work of a day in the manifest.
-func (j *Job) computeDay(ctx context.Context, day int64) (err error) {
+func (j *Job) computeDay(ctx context.Context, day int64) error {
 	began := j.now()
 	view, err := j.deletionView(ctx)
 	if err != nil {
@@ -52,9 +52,24 @@ func (j *Job) computeDay(ctx context.Context, day int64) (err error) {
 	p := j.newDayPass(day, view, j.opts.Share)
 	defer p.throttle.sleep(ctx) // also for the writes and syncs after the last series
 	defer release(view)
-	work := j.store.Manifest.BeginPass(day)
-	defer func() { err = errors.Join(err, j.store.Manifest.FinishPass(ctx, day, err == nil)) }()
+	manifest := j.store.Manifest
+	work := manifest.BeginPass(day)
 	defer j.metrics.passSeries.Set(0)
+	if err := p.compute(ctx, work); err != nil {
+		manifest.EndPass()
+		return err
+	}
+	if err := manifest.FinishPass(ctx); err != nil {
+		return err
+	}
+	j.metrics.passes.WithLabelValues(string(work)).Inc()
+	j.opts.Logger.Info("computed the hourly rollups of a day", "day", store.DayText(day), "work", string(work),
+		"series", p.series, "samples", p.samples, "duration", j.now().Sub(began).Round(time.Millisecond))
+	return nil
+}
+
+// compute does the work of the day and writes the states.
+func (p *dayPass) compute(ctx context.Context, work store.Work) (err error) {
 	if work == store.WorkWhole {
 		err = p.computeAll(ctx)
 	} else {
@@ -63,13 +78,7 @@ func (j *Job) computeDay(ctx context.Context, day int64) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := p.flush(ctx); err != nil {
-		return err
-	}
-	j.metrics.passes.WithLabelValues(string(work)).Inc()
-	j.opts.Logger.Info("computed the hourly rollups of a day", "day", store.DayText(day), "work", string(work),
-		"series", p.series, "samples", p.samples, "duration", j.now().Sub(began).Round(time.Millisecond))
-	return nil
+	return p.flush(ctx)
 }
 
 // computeAll computes all series that have rows or states of the day.

@@ -145,7 +145,7 @@ func (p *deletionPass) computeDay(ctx context.Context, day int64) error {
 		if err == nil {
 			err = d.flush(ctx)
 		}
-		manifest.EndDeletionPass()
+		manifest.EndPass()
 		p.series += d.series
 		if err != nil || !d.dropped {
 			return err

@@ -288,7 +288,7 @@ func TestMarksDuringAPassSurvive(t *testing.T) {
 	require.NoError(t, p.computeAll(context.Background()))
 	r.write(t, rng, s, map[int64]float64{firstDay*dayMs + 3: 5})
 	require.NoError(t, p.flush(context.Background()))
-	require.NoError(t, r.Manifest.FinishPass(context.Background(), firstDay, true))
+	require.NoError(t, r.Manifest.FinishPass(context.Background()))
 	require.Equal(t, store.WorkPart, r.Manifest.View().Days[firstDay])
 	known, _ := r.known(t, s, store.Hours, 2)
 	require.Equal(t, 24, known, "the pass left out the series, so its whole day stays unknown")

@@ -50,7 +50,7 @@ func statesStay(t *testing.T, of string) {
 		require.NoError(t, p.computeAll(ctx))
 		r.write(t, rng, all[0], late)
 		require.NoError(t, p.flush(ctx))
-		require.NoError(t, r.Manifest.FinishPass(ctx, firstDay, true))
+		require.NoError(t, r.Manifest.FinishPass(ctx))
 		require.Equal(t, store.WorkPart, r.Manifest.View().Days[firstDay])
 	} else {
 		r.write(t, rng, all[0], late)

@@ -88,8 +88,8 @@ func (r *sharedRig) falsify() {
 	require.Fail(r, "there is no state")
 }
 
-// TestVerifyBesideOthers: while other processes write late rows and compute, Verify reports all differences and no others.
-func TestVerifyBesideOthers(t *testing.T) {
+// TestVerifyDuringWrites: while other processes write late rows and compute, Verify reports all differences and no others.
+func TestVerifyDuringWrites(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			r := newSharedRig(t, seed)

@@ -12,7 +12,7 @@ import (
 
 // Kinds of cells. The bytes are stored: never change them. In the family of hours, the day of the month precedes them.
 const (
-	kindHistograms = 'n' // native histograms, beside states of hours only
+	kindHistograms = 'n' // native histograms; only with states of hours
 	kindStates     = 's'
 	kindHorizon    = 't' // the deletion horizon of the states
 	kindMark       = 'x' // followed by the hour or day: its state is dirty unless the value is MarkClean

@@ -34,7 +34,7 @@ func (s *Store) HasStates(ctx context.Context, queries []HoursQuery) error {
 	}
 	err := s.ReadHistograms(ctx, req, func(i int, samples []histchunk.Sample) error {
 		for _, sample := range samples {
-			if _, asked := queries[i].Hours[keyschema.HourOf(sample.TsMs)]; asked {
+			if _, wanted := queries[i].Hours[keyschema.HourOf(sample.TsMs)]; wanted {
 				queries[i].Hours[keyschema.HourOf(sample.TsMs)] = true
 			}
 		}
@@ -61,10 +61,11 @@ func (s *Store) HasStates(ctx context.Context, queries []HoursQuery) error {
 	if err != nil {
 		return err
 	}
-	req.Unit, req.From, req.To = Days, req.From/keyschema.DayHours, req.To/keyschema.DayHours
-	return s.Read(ctx, req, func(i int, c *rollup.Columns) error {
+	days := req
+	days.Unit, days.From, days.To = Days, req.From/keyschema.DayHours, req.To/keyschema.DayHours
+	return s.Read(ctx, days, func(i int, c *rollup.Columns) error {
 		for hour := range unknown[i] {
-			queries[i].Hours[hour] = queries[i].Hours[hour] || c.Count[hour/keyschema.DayHours-req.From] > 0
+			queries[i].Hours[hour] = queries[i].Hours[hour] || c.Count[hour/keyschema.DayHours-days.From] > 0
 		}
 		return nil
 	})

@@ -167,12 +167,12 @@ func (s *Store) markDirty(ctx context.Context, dirty []dirtyHours) error {
 	var muts []storage.RowMutation
 	for i := range dirty {
 		d := &dirty[i]
-		inPass := d.day == m.passDay
-		if m.record.Days[d.day] == WorkWhole && (!inPass || m.repeat) && d.gone == 0 {
+		inPass := d.day == m.pass.day
+		if m.record.Days[d.day] == WorkWhole && (!inPass || m.pass.repeat) && d.gone == 0 {
 			continue // the job will compute all of the day
 		}
 		if inPass {
-			m.touched[string(d.prefix)] = struct{}{}
+			m.pass.touched[string(d.prefix)] = struct{}{}
 			if m.record.Days[d.day] == WorkWhole {
 				// The pass omits the series, so its other hours may be outdated without a mark.
 				d.hours = AllHours

@@ -45,10 +45,19 @@ type Manifest struct {
 	postponed  map[int64]time.Time  // end of the time for which the job skips days with damaged rows
 	dirtyDays  dirtyDays            // records of several processes
 	shared     *sharedManifest      // nil if there is one process
-	passDay    int64                // the day that the pass computes, −1 if there is no pass
-	touched    map[string]struct{}  // series that were marked during the pass
-	repeat     bool                 // the pass must be repeated for all series
+	pass       runningPass
 }
+
+// runningPass is the pass over a day that runs now.
+type runningPass struct {
+	day     int64               // −1 if no pass runs
+	touched map[string]struct{} // series that were marked during the pass
+	repeat  bool                // the pass must be repeated for all series
+}
+
+func noPass() runningPass { return runningPass{day: -1} }
+
+func passOver(day int64) runningPass { return runningPass{day: day, touched: map[string]struct{}{}} }
 
 // lateWrites are the times of the first and the last write to a closed day.
 type lateWrites struct{ first, last time.Time }
@@ -58,7 +67,7 @@ func openManifest(
 	ctx context.Context, store storage.Store, reset bool, v *versions, shared *Shared,
 ) (m *Manifest, found bool, err error) {
 	m = &Manifest{
-		store: store, passDay: -1, lateWrites: map[int64]lateWrites{}, postponed: map[int64]time.Time{},
+		store: store, pass: noPass(), lateWrites: map[int64]lateWrites{}, postponed: map[int64]time.Time{},
 		versions: v, record: Record{Closed: -1, ClosedMonth: -1},
 	}
 	if m.meta, err = store.EnsureTable(ctx, storage.MetaSchema()); err != nil {
@@ -73,7 +82,11 @@ func openManifest(
 		}
 		return m, true, m.shared.refresher.Refresh(ctx)
 	}
-	row, err := m.read(ctx, reset)
+	read := m.read
+	if reset {
+		read = m.readWithoutRecord
+	}
+	row, err := read(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -91,40 +104,43 @@ type manifestContent struct {
 	token     []byte // fence token of the last change by one of several processes
 }
 
-// read reads the row. With reset it ignores the record.
-func (m *Manifest) read(ctx context.Context, reset bool) (row manifestContent, err error) {
-	row = manifestContent{record: Record{Closed: -1, ClosedMonth: -1}, dirtyDays: dirtyDays{}}
+// read reads the row.
+func (m *Manifest) read(ctx context.Context) (row manifestContent, err error) {
+	row, record, err := m.readRow(ctx)
+	if err != nil || !row.found {
+		return row, err
+	}
+	return row, row.record.parse(record)
+}
+
+// readWithoutRecord reads the row without its record, which may be damaged.
+func (m *Manifest) readWithoutRecord(ctx context.Context) (manifestContent, error) {
+	row, _, err := m.readRow(ctx)
+	row.found = false
+	return row, err
+}
+
+// readRow reads the row. It does not parse the record.
+func (m *Manifest) readRow(ctx context.Context) (row manifestContent, record []byte, err error) {
+	row = manifestContent{dirtyDays: dirtyDays{}, record: Record{
+		Closed: -1, ClosedMonth: -1, Days: map[int64]Work{}, Months: map[int64]bool{},
+	}}
 	it := m.meta.ReadRows(ctx, storage.RowSet{Keys: [][]byte{[]byte(manifestRow)}},
 		storage.ReadOptions{Filter: storage.Filter{Families: []string{storage.FamilyMeta}, VersionsMax: 1}})
 	defer it.Close()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if !bytes.Equal(c.Qualifier, []byte(manifestQualifier)) {
+			if string(c.Qualifier) == manifestQualifier {
+				row.found, record = true, bytes.Clone(c.Value)
+			} else {
 				row.addCell(&c)
-				continue
-			}
-			if reset {
-				continue
-			}
-			row.found = true
-			if err := manifestCell().Decode(c.Value, &row.record); err != nil {
-				return row, fmt.Errorf("rollup manifest: %w", err)
-			}
-			if err := row.record.check(); err != nil {
-				return row, fmt.Errorf("rollup manifest: %w", manifestCell().Corrupt(err))
 			}
 		}
 	}
-	if row.record.Days == nil {
-		row.record.Days = map[int64]Work{}
-	}
-	if row.record.Months == nil {
-		row.record.Months = map[int64]bool{}
-	}
 	if err := it.Err(); err != nil {
-		return row, fmt.Errorf("read rollup manifest: %w", err)
+		return row, nil, fmt.Errorf("read rollup manifest: %w", err)
 	}
-	return row, nil
+	return row, record, nil
 }
 
 // save stores the manifest. The caller holds mu.

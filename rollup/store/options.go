@@ -15,7 +15,7 @@ import (
 	"halite/storage/tombstone"
 )
 
-// Options configure Open. Zero fields take the default named beside them.
+// Options configure Open. Zero fields take their documented defaults.
 type Options struct {
 	// Tables holds the data, rollup and meta tables. Required; the caller closes it after the Store.
 	Tables storage.Store
@@ -64,7 +64,7 @@ func CheckRetention(raw, hours, days time.Duration) error {
 	ages := keyschema.NewRetentionByTier(raw, hours, days)
 	var errs []error
 	for t := keyschema.Hours; t <= keyschema.Days; t++ {
-		errs = append(errs, t.Check(ages[t]), t.CheckBeside(ages[t-1], ages[t]))
+		errs = append(errs, t.Check(ages[t]), t.CheckOrder(ages[t-1], ages[t]))
 	}
 	return errors.Join(errs...)
 }

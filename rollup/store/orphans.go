@@ -53,7 +53,7 @@ func (s *Store) CountOrphans(
 	ctx context.Context, prefixes [][]byte, first, last, fromMs, toMs int64, has func(i int, hour int64) bool,
 ) (Orphans, error) {
 	counter := orphanCounter{fromMs: fromMs, toMs: toMs}
-	retention := s.retentionFilter(keyschema.Hours)
+	retention, daysRetention := s.retentionFilter(keyschema.Hours), s.retentionFilter(keyschema.Days)
 	daysWithHours := make([]map[int64]bool, len(prefixes))
 	req := Request{
 		Prefixes: prefixes, From: first * keyschema.DayHours, To: (last+1)*keyschema.DayHours - 1, stored: true,
@@ -91,10 +91,9 @@ func (s *Store) CountOrphans(
 	if err != nil {
 		return counter.Orphans, err
 	}
-	retention = s.retentionFilter(keyschema.Days)
-	req.Unit, req.From, req.To = Days, first, last
-	err = s.Read(ctx, req, func(i int, c *rollup.Columns) error {
-		cutoffMs := retention.cutoffMs(prefixes[i])
+	days := Request{Prefixes: prefixes, Unit: Days, From: first, To: last, stored: true}
+	err = s.Read(ctx, days, func(i int, c *rollup.Columns) error {
+		cutoffMs := daysRetention.cutoffMs(prefixes[i])
 		for n := range c.Len() {
 			day := first + int64(n)
 			if !daysWithHours[i][day] && MonthCellMs(MonthOfDay(day)) >= cutoffMs {

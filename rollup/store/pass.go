@@ -22,55 +22,52 @@ func (m *Manifest) CloseDays(ctx context.Context, day int64, days []int64) error
 	return m.saveSynced(ctx)
 }
 
-// BeginPass begins a pass over a day and returns the work of the day. FinishPass ends it.
+// BeginPass begins a pass over a day and returns the work of the day. FinishPass or EndPass ends it.
 func (m *Manifest) BeginPass(day int64) Work {
 	m.writers.Lock()
 	defer m.writers.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.passDay, m.touched, m.repeat = day, map[string]struct{}{}, false
+	m.pass = passOver(day)
 	delete(m.lateWrites, day)
 	return m.work(day)
 }
 
-// BeginDeletionPass begins a pass over a day that does not change the day's work. EndDeletionPass ends it.
+// BeginDeletionPass begins a pass over a day that does not change the day's work. EndPass ends it.
 func (m *Manifest) BeginDeletionPass(day int64) {
 	m.writers.Lock()
 	defer m.writers.Unlock()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.passDay, m.touched, m.repeat = day, map[string]struct{}{}, false
+	m.pass = passOver(day)
 }
 
-// EndDeletionPass ends a pass that BeginDeletionPass began.
-func (m *Manifest) EndDeletionPass() {
+// EndPass ends a pass. The day's work stays.
+func (m *Manifest) EndPass() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.passDay, m.touched, m.repeat = -1, nil, false
+	m.pass = noPass()
 }
 
-// FinishPass ends a pass over a day. If the pass failed, the day's work stays.
-func (m *Manifest) FinishPass(ctx context.Context, day int64, succeeded bool) error {
+// FinishPass ends a pass that has computed its day. The day keeps work only if samples changed during the pass.
+func (m *Manifest) FinishPass(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	repeat, touched := m.repeat, len(m.touched) > 0
-	m.passDay, m.touched, m.repeat = -1, nil, false
-	if !succeeded {
-		return nil
-	}
+	p := m.pass
+	m.pass = noPass()
 	switch {
-	case repeat:
-		m.record.Days[day] = WorkWhole
-	case touched:
-		m.record.Days[day] = WorkPart
+	case p.repeat:
+		m.record.Days[p.day] = WorkWhole
+	case len(p.touched) > 0:
+		m.record.Days[p.day] = WorkPart
 	default:
-		delete(m.record.Days, day)
+		delete(m.record.Days, p.day)
 	}
 	if m.shared != nil {
-		m.shared.computed = day
+		m.shared.computed = p.day
 		defer func() { m.shared.computed = -1 }()
 	}
-	m.record.Months[MonthOfDay(day)] = true // an open month waits until it closes
+	m.record.Months[MonthOfDay(p.day)] = true // an open month waits until it closes
 	return m.saveSynced(ctx)
 }
 
@@ -79,7 +76,7 @@ func (m *Manifest) FinishPass(ctx context.Context, day int64, succeeded bool) er
 func (m *Manifest) WriteStates(write func(touched map[string]struct{}) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return write(m.touched)
+	return write(m.pass.touched)
 }
 
 // NextDay returns the newest day to compute. A day waits until it has had no late writes for the settle time, but at
@@ -177,15 +174,15 @@ func (m *Manifest) recordLateWrite(day int64, n, marksMax int, now time.Time) (c
 	}
 	late.last = now
 	m.lateWrites[day] = late
-	inPass := day == m.passDay
-	if inPass && n+len(m.touched) > marksMax {
-		m.repeat = true
+	inPass := day == m.pass.day
+	if inPass && n+len(m.pass.touched) > marksMax {
+		m.pass.repeat = true
 	}
 	before := m.record.Days[day]
 	switch {
 	case before == WorkWhole:
 		return false
-	case n > marksMax || inPass && m.repeat:
+	case n > marksMax || inPass && m.pass.repeat:
 		m.record.Days[day] = WorkWhole
 	default:
 		m.record.Days[day] = WorkPart

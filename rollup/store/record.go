@@ -29,6 +29,23 @@ type Record struct {
 	DeletionHorizon uint64 `json:"deletion_horizon,omitempty"`
 }
 
+// parse parses a stored record.
+func (r *Record) parse(stored []byte) error {
+	if err := manifestCell().Decode(stored, r); err != nil {
+		return fmt.Errorf("rollup manifest: %w", err)
+	}
+	if r.Days == nil {
+		r.Days = map[int64]Work{}
+	}
+	if r.Months == nil {
+		r.Months = map[int64]bool{}
+	}
+	if err := r.check(); err != nil {
+		return fmt.Errorf("rollup manifest: %w", manifestCell().Corrupt(err))
+	}
+	return nil
+}
+
 // check rejects days and months that row keys cannot hold.
 func (r *Record) check() error {
 	if r.Closed < -1 || r.Closed > dayMax || r.ClosedMonth < -1 || r.ClosedMonth > MonthOfDay(dayMax) {

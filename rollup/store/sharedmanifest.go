@@ -61,7 +61,7 @@ func newSharedManifest(m *Manifest, o *Shared) *sharedManifest {
 	}
 	s.refresher.Timeout = refreshTimeout
 	s.refresher.Do = func(ctx context.Context) error {
-		row, err := m.read(ctx, false)
+		row, err := m.read(ctx)
 		if err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (m *Manifest) Reload(ctx context.Context, cutoffMs int64) error {
 	if err := s.refresher.Refresh(ctx); err != nil {
 		return err
 	}
-	row, err := m.read(ctx, false)
+	row, err := m.read(ctx)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (s *sharedManifest) recordDirty(ctx context.Context, day int64, work Work, 
 // reset replaces a manifest that may be damaged. The new one has no closed days, but states may exist. Deletions stay
 // until these states reflect them. The reset overtakes a process that computes.
 func (s *sharedManifest) reset(ctx context.Context) error {
-	row, err := s.m.read(ctx, true)
+	row, err := s.m.readWithoutRecord(ctx)
 	if err != nil {
 		return err
 	}

@@ -209,10 +209,11 @@ func (x *Registry) DropTenant(ctx context.Context, tenant string) error {
 // publish makes aliases visible. The caller holds the lock.
 func (x *Registry) publish(stored, configured []Alias) error {
 	made, err := x.compile(stored, configured)
-	if err == nil {
-		x.known.Store(made)
+	if err != nil {
+		return err
 	}
-	return err
+	x.known.Store(made)
+	return nil
 }
 
 // compile checks that the aliases are consistent.

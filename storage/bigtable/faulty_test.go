@@ -107,7 +107,7 @@ type faultyWorld struct {
 	rng   *rand.Rand
 	table storage.Table
 	step  int
-	// rows maps each row key to the values its cell may have; "" is no cell.
+	// rows maps each row key to the values its cell may have; "" means no cell.
 	rows map[string]map[string]bool
 	// sums maps each row key to the possible values of its sum.
 	sums  map[string]map[int64]bool
@@ -221,9 +221,9 @@ func (w *faultyWorld) read(all bool) {
 		start, end = end, start
 	}
 	set := storage.RowSet{Ranges: []storage.RowRange{{Start: []byte(start), End: []byte(end)}}}
-	asked := func(key string) bool { return key >= start && key < end }
+	inSet := func(key string) bool { return key >= start && key < end }
 	if all || w.rng.IntN(3) == 0 {
-		set, asked = storage.RowSet{Ranges: []storage.RowRange{{}}}, func(string) bool { return true }
+		set, inSet = storage.RowSet{Ranges: []storage.RowRange{{}}}, func(string) bool { return true }
 	}
 	opts := storage.ReadOptions{Reverse: w.rng.IntN(3) == 0}
 	values, sums := map[string]string{}, map[string]int64{}
@@ -252,7 +252,7 @@ func (w *faultyWorld) read(all bool) {
 	w.count["read"]++
 	for i := range faultyRows {
 		key := fmt.Sprintf("row%03d", i)
-		if !asked(key) {
+		if !inSet(key) {
 			require.NotContains(w.t, values, key)
 			continue
 		}

@@ -46,10 +46,11 @@ func (s *Store) connectHotTablets(ctx context.Context, common []option.ClientOpt
 		return nil
 	}
 	client, err := admin.NewBigtableInstanceAdminClient(ctx, common...)
-	if err == nil {
-		s.hot = &hotTablets{client: client}
+	if err != nil {
+		return err
 	}
-	return err
+	s.hot = &hotTablets{client: client}
+	return nil
 }
 
 // ListsHotTablets reports whether HotTablets lists tablets: Options name a cluster, and the instance is not an emulator.

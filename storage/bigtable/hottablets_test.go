@@ -40,12 +40,12 @@ func newHotRig(t *testing.T) *hotRig {
 			if path.Base(info.FullMethod) != "ListHotTablets" {
 				return handler(ctx, req)
 			}
-			asked := req.(*adminpb.ListHotTabletsRequest)
-			r.requests = append(r.requests, asked)
+			request := req.(*adminpb.ListHotTabletsRequest)
+			r.requests = append(r.requests, request)
 			if r.failure != nil {
 				return nil, r.failure
 			}
-			text, err := os.ReadFile("testdata/" + pages[asked.GetPageToken()])
+			text, err := os.ReadFile("testdata/" + pages[request.GetPageToken()])
 			if err != nil {
 				return nil, err
 			}

@@ -65,8 +65,8 @@ func TestOpenWithoutCredentials(t *testing.T) {
 	require.ErrorContains(t, err, "/nonexistent/key.json")
 }
 
-// answering makes the emulator return an error for some calls.
-func answering(code codes.Code, methods ...string) emulator.Options {
+// handlerFunc makes the emulator return an error for some calls.
+func handlerFunc(code codes.Code, methods ...string) emulator.Options {
 	refuse := func(method string) error {
 		for _, m := range methods {
 			if strings.HasSuffix(method, "/"+m) {
@@ -106,7 +106,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		{codes.InvalidArgument, storage.ErrBadMutation, "no retry helps"},
 		{codes.Unavailable, storage.ErrUnavailable, "repeat later"},
 	} {
-		opts := startEmulator(t, answering(c.code, "MutateRows", "ReadRows", "CheckAndMutateRow"))
+		opts := startEmulator(t, handlerFunc(c.code, "MutateRows", "ReadRows", "CheckAndMutateRow"))
 		opts.WriteTimeout, opts.ReadStallTimeout = 100*time.Millisecond, 100*time.Millisecond
 		s := open(t, opts)
 		table, err := s.EnsureTable(t.Context(), storage.TableSchema{Name: "t", Families: []storage.Family{{Name: "f"}}})

@@ -63,12 +63,12 @@ func runOplog(t *testing.T, seed uint64, ops int) {
 		var first string
 		for i := range l.stores {
 			began := time.Now()
-			answer := op.run(l.tables[op.table][i])
+			response := op.run(l.tables[op.table][i])
 			spent[i] += time.Since(began)
 			if i == 0 {
-				first = answer
-			} else if answer != first {
-				t.Fatalf("seed %d, operation %d: %s\nstore 0 says %s\nstore %d says %s", seed, n, op.text(), first, i, answer)
+				first = response
+			} else if response != first {
+				t.Fatalf("seed %d, operation %d: %s\nstore 0 says %s\nstore %d says %s", seed, n, op.text(), first, i, response)
 			}
 		}
 		if n%50 == 49 {

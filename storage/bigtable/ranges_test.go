@@ -38,7 +38,7 @@ func TestSpans(t *testing.T) {
 			}
 			set.Ranges = append(set.Ranges, r)
 		}
-		asked := func(key string) bool {
+		inSet := func(key string) bool {
 			return slices.ContainsFunc(set.Keys, func(k []byte) bool { return string(k) == key }) ||
 				slices.ContainsFunc(set.Ranges, func(r storage.RowRange) bool {
 					return key >= string(r.Start) && (len(r.End) == 0 || key < string(r.End))
@@ -67,10 +67,10 @@ func TestSpans(t *testing.T) {
 		last := string(pick())
 		rest := restOf(spans, last, reverse)
 		for _, key := range universe {
-			require.Equal(t, asked(key), holds(spans, key), "%q of %q", key, set)
-			require.Equal(t, asked(key), holds(joined, key))
+			require.Equal(t, inSet(key), holds(spans, key), "%q of %q", key, set)
+			require.Equal(t, inSet(key), holds(joined, key))
 			beyond := key > last && !reverse || key < last && reverse
-			require.Equal(t, asked(key) && beyond, holds(rest, key), "%q after %q of %q, reverse %v", key, last, set, reverse)
+			require.Equal(t, inSet(key) && beyond, holds(rest, key), "%q after %q of %q, reverse %v", key, last, set, reverse)
 		}
 		require.True(t, len(rest) == 0 || len(spans) > 0, "no spans left must not turn into all rows")
 	}

@@ -87,22 +87,29 @@ func (s *Store) connect(ctx context.Context) error {
 		common = []option.ClientOption{option.WithGRPCConn(conn)}
 	}
 	common = append(common, s.opts.ClientOptions...)
-	var err error
-	s.client, err = gcp.NewClientWithConfig(ctx, s.opts.Project, s.opts.Instance, gcp.ClientConfig{
-		AppProfile: s.opts.AppProfile, MetricsProvider: gcp.NoopMetricsProvider{}, DisableSession: true,
-	}, common...)
-	if err == nil {
-		s.admin, err = gcp.NewAdminClient(ctx, s.opts.Project, s.opts.Instance, common...)
-	}
-	if err == nil && s.opts.Cluster != "" {
-		err = s.connectHotTablets(ctx, common)
-	}
-	if err != nil {
+	if err := s.makeClients(ctx, common); err != nil {
 		return fmt.Errorf("bigtable: connect to %s: %w (credentials come from GOOGLE_APPLICATION_CREDENTIALS, from "+
 			"`gcloud auth application-default login`, or from the machine's service account; %s names an emulator instead)",
 			s.instanceName(), err, emulatorEnv)
 	}
 	return nil
+}
+
+// makeClients creates the clients of the service. They send nothing.
+func (s *Store) makeClients(ctx context.Context, common []option.ClientOption) (err error) {
+	s.client, err = gcp.NewClientWithConfig(ctx, s.opts.Project, s.opts.Instance, gcp.ClientConfig{
+		AppProfile: s.opts.AppProfile, MetricsProvider: gcp.NoopMetricsProvider{}, DisableSession: true,
+	}, common...)
+	if err != nil {
+		return err
+	}
+	if s.admin, err = gcp.NewAdminClient(ctx, s.opts.Project, s.opts.Instance, common...); err != nil {
+		return err
+	}
+	if s.opts.Cluster == "" {
+		return nil
+	}
+	return s.connectHotTablets(ctx, common)
 }
 
 func (s *Store) instanceName() string {

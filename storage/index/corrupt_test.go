@@ -89,7 +89,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	for seed := uint64(20); seed < 20+seeds; seed++ {
 		w := lateWorld(t, seed)
 		require.True(t, w.maintain())
-		for range 30 { // late touches, so that there is a journal beside a segment
+		for range 30 { // late touches, so that a day has both a journal and a segment
 			w.touch(w.add(), w.hourNow()-int64(w.rng.IntN(60)))
 		}
 		require.True(t, w.persist())

@@ -56,6 +56,8 @@ type Options struct {
 	MonthSeriesMax int
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
+	// RetentionNow is the clock by which days end before the retention; nil means Now.
+	RetentionNow func() time.Time
 	// Logger logs for operators; nil discards all lines.
 	Logger *slog.Logger
 	// Registerer registers the metrics; nil means no registration.
@@ -92,6 +94,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.RetentionNow == nil {
+		o.RetentionNow = o.Now
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -177,7 +182,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 		x.store.Replaced = func(h *segment.Handle, gen uint32) bool { return recovery.Replaced(x.store, h, gen) }
 	}
 	x.lookups = lookup.New(x.active, x.open, x.store, lookup.Options{
-		Retention: opts.Retention, Now: opts.Now,
+		Retention: opts.Retention, Now: opts.RetentionNow,
 		DayReads: m.dayReads, MonthReads: m.monthReads,
 	})
 	x.journal = journal.New(x.active, x.open, x.store, journal.Options{
@@ -188,7 +193,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 	x.recovery = recovery.New(recovery.Options{
 		Active: x.active, Open: x.open, Journal: x.journal, Compactor: x.compactor, Lookup: x.lookups, Segments: x.store,
 		Scanner: &rowscan.Scanner{Store: opts.Store, Meta: t.meta, Active: x.active, Logger: opts.Logger},
-		Lock:    &x.maint, Retention: opts.Retention, Now: opts.Now, Logger: opts.Logger, Added: m.added, Repairs: m.repairs,
+		Lock:    &x.maint, Now: opts.Now, Logger: opts.Logger, Added: m.added, Repairs: m.repairs,
 	})
 	return x
 }
@@ -197,7 +202,7 @@ func newIndex(opts Options, t tables, metrics *indexMetrics, collect bool) *Inde
 func (x *Index) newCompactor(compactedAt map[presence.Partition]time.Time) *compaction.Compactor {
 	return compaction.New(compaction.Options{
 		Active: x.active, Open: x.open, Segments: x.store, Journal: x.journal, Lookup: x.lookups,
-		Sync: x.opts.Store.Sync, Lock: &x.maint, Shared: x.opts.shared(), CompactedAt: compactedAt, Retention: x.opts.Retention,
+		Sync: x.opts.Store.Sync, Lock: &x.maint, Shared: x.opts.shared(), CompactedAt: compactedAt,
 		MonthSeriesMax: x.opts.MonthSeriesMax, Now: x.opts.Now, Logger: x.opts.Logger, Metrics: x.metrics.compaction,
 	})
 }

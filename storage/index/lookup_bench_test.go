@@ -74,8 +74,10 @@ func benchLookups() []benchLookup {
 		{"x100-rack", selecting(name("x100"), rack)},
 		{"x100-all", selecting(name("x100"))},
 		{"instance-no-metric", selecting(instance)},
+		{"instance-of-job-no-metric", selecting(m(labels.MatchEqual, "job", "node"), instance)},
 		{"values-instance", valuesOf("instance")},
 		{"values-metric", valuesOf(model.MetricNameLabel)},
+		{"values-job", valuesOf("job")},
 		{"values-instance-of-x10", valuesOf("instance", name("x10"))},
 		{"values-instance-of-rack", valuesOf("instance", name("x10"), rack)},
 		{"names", func(x *Index, from, to int64) (int, error) {

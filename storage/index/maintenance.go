@@ -64,7 +64,7 @@ func (x *Index) ChangeRetention(ctx context.Context, longest keyschema.Age, repl
 	x.maint.Lock()
 	defer x.maint.Unlock()
 	end := x.compactor.Expire()
-	first := presence.DayOf(keyschema.HourOf(longest.CutoffMs(x.opts.Now().UnixMilli())))
+	first := presence.DayOf(keyschema.HourOf(longest.CutoffMs(x.opts.RetentionNow().UnixMilli())))
 	if first < end {
 		if err := x.recovery.RestoreDays(ctx, first, end-1); err != nil {
 			return annotate("restore days for a longer retention: ", err)

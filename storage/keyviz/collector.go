@@ -129,7 +129,7 @@ func (c *Collector) End(b *ranges.Batch) {
 	past := b.End()
 	found, due := c.series.Found.Load(), c.divide.Load()
 	if found >= due && c.divide.CompareAndSwap(due, found+found/divisionGrowth) {
-		c.Divide(false)
+		c.Divide()
 		return
 	}
 	if past > 0 && c.past.Add(past) >= pastSamples && c.dividing.TryLock() {
@@ -139,7 +139,7 @@ func (c *Collector) End(b *ranges.Batch) {
 			return
 		}
 		c.past.Store(0)
-		c.Divide(false)
+		c.Divide()
 		c.divided = time.Now()
 		c.took = c.divided.Sub(began)
 	}
@@ -155,11 +155,11 @@ const (
 )
 
 // Divide splits hot ranges and merges cold ones.
-func (c *Collector) Divide(renumber bool) {
+func (c *Collector) Divide() {
 	c.mu.Lock() // so that DropTenant finds the columns either in the set or in the pyramid
 	defer c.mu.Unlock()
 	now := c.opts.Now()
-	for _, change := range c.set.Divide(renumber, c.adder(now)) {
+	for _, change := range c.set.Divide(c.adder(now)) {
 		c.changes = append(c.changes, Change{now, change})
 	}
 	if n := len(c.changes) - changesMax; n > 0 {
@@ -172,7 +172,10 @@ func (c *Collector) Tick(ctx context.Context) {
 	now := c.opts.Now()
 	hour := keyschema.HourOf(now.UnixMilli())
 	newHour := c.hour.Swap(hour) != hour
-	c.Divide(newHour) // rules for keys come into force at the start of an hour
+	c.Divide()
+	if newHour { // rules for keys come into force at the start of an hour
+		c.set.Renumber()
+	}
 	c.setLoad(now)
 	err := c.store(ctx, now.UnixMilli())
 	if err == nil && newHour && c.opts.Shared {

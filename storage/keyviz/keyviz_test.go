@@ -110,6 +110,38 @@ func TestTotals(t *testing.T) {
 	require.Less(t, below.Starts[len(below.Starts)-1], "up#02#")
 }
 
+// TestNewRule: if a rule changes the keys from an hour on, the samples of that hour count at the new keys.
+func TestNewRule(t *testing.T) {
+	const series = 300
+	r := newRig(t, nil)
+	next := keyschema.HourOf(r.now.UnixMilli()) + 1
+	r.Start(func(dst []byte, ref uint32, hour int64) []byte {
+		if hour < next {
+			return keyschema.AppendHour(fmt.Appendf(dst, "up#%02d#instance=%05d#", ref%4, ref), hour)
+		}
+		return keyschema.AppendHour(fmt.Appendf(dst, "moved#00#instance=%05d#", ref), hour)
+	}, 0)
+	write := func() {
+		for ref := range uint32(series) {
+			r.write(ref, r.now.UnixMilli(), 2)
+		}
+		r.Tick(t.Context())
+	}
+	for range 5 {
+		write()
+		r.now = r.now.Add(time.Minute)
+	}
+	r.now = time.UnixMilli(keyschema.HourStartMs(next))
+	r.Tick(t.Context())
+	for range 5 { // the ranges divide at the new keys
+		r.now = r.now.Add(time.Minute)
+		write()
+	}
+	nowMs := r.now.UnixMilli()
+	m := r.heatmap(keyviz.Request{FromMs: nowMs - minute, ToMs: nowMs, Start: "moved#", End: "moved#9"})
+	require.InEpsilon(t, 2*series, total(m), 0.1)
+}
+
 // TestPastSamples: samples with past timestamps count in the columns of their time, also after a restart.
 func TestPastSamples(t *testing.T) {
 	r := newRig(t, nil)

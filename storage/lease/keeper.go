@@ -30,7 +30,10 @@ func NewKeeper(opts Options, log *slog.Logger) (*Keeper, error) {
 }
 
 // Held reports whether this process holds the lease, by its own clock.
-func (k *Keeper) Held() bool { return k.lease.opts.Now().UnixMilli() < k.untilMs.Load() }
+func (k *Keeper) Held() bool {
+	leftMs := k.untilMs.Load() - k.lease.opts.Now().UnixMilli()
+	return leftMs > 0 && leftMs <= k.lease.opts.TTL.Milliseconds() // more is left only after the clock was set back
+}
 
 // Renew takes or renews the lease, and reports whether this process holds it. After an error, an earlier lease lasts until
 // its end.

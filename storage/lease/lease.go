@@ -15,6 +15,9 @@ const (
 	holderMax    = 256
 	// TTLDefault is the duration of a lease after its last renewal.
 	TTLDefault = 90 * time.Second
+	// skewMax bounds the difference between the clocks of two processes. A lease that ends later than a TTL and this time from now
+	// was taken before a clock was set back. It is free.
+	skewMax = 10 * time.Minute
 )
 
 // Options configure New. Meta, Name and Holder are required.
@@ -68,16 +71,20 @@ func (l *Lease) Hold(ctx context.Context) (bool, error) {
 		{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: l.qualifier(), TsMs: nowMs + l.opts.TTL.Milliseconds()},
 	}}
 	// This process may also hold the lease because of a call whose reply was lost.
-	held, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), acquire, storage.RowMutation{})
-	if err == nil && !held {
-		taken := storage.Filter{Families: []string{storage.FamilyMeta}, FromMs: nowMs}
-		held, err = l.opts.Meta.CheckAndApply(ctx, l.key, taken, storage.RowMutation{}, acquire)
-		held = err == nil && !held
-	}
+	renewed, err := l.opts.Meta.CheckAndApply(ctx, l.key, l.mine(), acquire, storage.RowMutation{})
 	if err != nil {
-		return false, fmt.Errorf("lease %s: %w", l.opts.Name, err)
+		return false, fmt.Errorf("renew lease %s: %w", l.opts.Name, err)
 	}
-	return held, nil
+	if renewed {
+		return true, nil
+	}
+	unexpired := storage.Filter{Families: []string{storage.FamilyMeta}, FromMs: nowMs,
+		ToMs: nowMs + (l.opts.TTL + skewMax).Milliseconds() + 1}
+	taken, err := l.opts.Meta.CheckAndApply(ctx, l.key, unexpired, storage.RowMutation{}, acquire)
+	if err != nil {
+		return false, fmt.Errorf("take lease %s: %w", l.opts.Name, err)
+	}
+	return !taken, nil
 }
 
 // Release ends the lease if this process holds it.

@@ -110,6 +110,34 @@ func TestKeeper(t *testing.T) {
 	renew(b, true)
 }
 
+// TestClockSetBack: a lease that its dead holder took before the clock was set back does not last for hours.
+func TestClockSetBack(t *testing.T) {
+	now := time.UnixMilli(1_700_000_000_000)
+	clock := func() time.Time { return now }
+	meta, err := storagetest.NewModel(clock).EnsureTable(t.Context(), storage.MetaSchema())
+	require.NoError(t, err)
+	keeper := func(holder string) *Keeper {
+		k, err := NewKeeper(Options{Meta: meta, Name: "work", Holder: holder, TTL: time.Minute, Now: clock}, nil)
+		require.NoError(t, err)
+		return k
+	}
+	renew := func(k *Keeper) bool {
+		t.Helper()
+		held, err := k.Renew(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, held, k.Held())
+		return held
+	}
+	a, b := keeper("a"), keeper("b")
+	require.True(t, renew(a))
+	now = now.Add(-skewMax)
+	require.False(t, renew(b), "the clock of the holder may be fast")
+	now = now.Add(-time.Hour)
+	require.False(t, a.Held())
+	require.True(t, renew(b))
+	require.False(t, renew(a))
+}
+
 // outage is a table whose writes fail.
 type outage struct{ storage.Table }
 

@@ -77,6 +77,35 @@ func TestAnnotations(t *testing.T) {
 	require.Equal(t, map[string]bool{"AB": true, "ABCD": true}, series)
 }
 
+// TestChangeDuringSweep: a sweep does not delete an annotation that somebody extends after the sweep has read it.
+func TestChangeDuringSweep(t *testing.T) {
+	t.Parallel()
+	s, _ := opened(t)
+	put(t, s, "AB", 5, "old")
+	changed := make(chan error, 1)
+	_, err := s.Sweep(t.Context(), func(string) int64 {
+		go func() {
+			_, err := s.Change(t.Context(), "AB", 5, func(a notes.Annotation, _ bool) (notes.Annotation, error) {
+				a.EndMs = 1000
+				return a, nil
+			})
+			changed <- err
+		}()
+		select {
+		case err := <-changed: // the sweep allows changes, and must see this one
+			changed <- err
+		case <-time.After(20 * time.Millisecond):
+		}
+		return 300
+	})
+	require.NoError(t, err)
+	require.NoError(t, <-changed)
+	a, found, err := s.Annotation(t.Context(), "AB", 5)
+	require.NoError(t, err)
+	require.True(t, found)
+	require.Equal(t, int64(1000), a.EndMs)
+}
+
 // TestTenants: no tenant sees or changes the notes of another one.
 func TestTenants(t *testing.T) {
 	t.Parallel()

@@ -166,6 +166,8 @@ func (s *Store) Sweep(ctx context.Context, cutoffMs func(tsuid string) int64) (i
 
 // deleteIf deletes annotations between two rows.
 func (s *Store) deleteIf(ctx context.Context, start, end string, doomed func(*Annotation) bool) (deleted int, err error) {
+	s.mu.Lock() // so that no annotation changes between the scan and its deletion
+	defer s.mu.Unlock()
 	var rows []storage.RowMutation
 	if err := s.scan(ctx, start, end, func(row []byte, a *Annotation) error {
 		if doomed(a) {
@@ -212,6 +214,8 @@ func (s *Store) ChangeDescription(ctx context.Context, kind, id string, document
 
 // DeleteDescription deletes the description of a name or a series.
 func (s *Store) DeleteDescription(ctx context.Context, kind, id string) error {
+	s.mu.Lock() // so that no change that has read the description stores it again
+	defer s.mu.Unlock()
 	err := s.meta.Apply(ctx, []storage.RowMutation{{
 		Key: []byte(s.descriptionRow(kind, id)), Entries: []storage.Entry{{Kind: storage.DeleteRow}},
 	}})

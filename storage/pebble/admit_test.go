@@ -154,4 +154,7 @@ func TestReadOnlyChangesNothing(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrNoTable)
 	_, err = fs.Stat("/none")
 	require.Error(t, err, "nothing may be created")
+	require.NoError(t, fs.MkdirAll("/begun/tree", 0o700)) // a process was killed before it had made the tree
+	_, err = pebble.Open(pebble.Options{Dir: "/begun", FS: fs, ReadOnly: true})
+	require.ErrorIs(t, err, storage.ErrNoTable)
 }

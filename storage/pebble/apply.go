@@ -70,10 +70,7 @@ type applier struct {
 // run writes all rows that have not failed, batch by batch.
 func (a *applier) run(ctx context.Context) {
 	for first := 0; first < len(a.muts); {
-		end, err := a.fill(ctx, first)
-		if err == nil {
-			err = a.writer.commit()
-		}
+		end, err := a.writeBatch(ctx, first)
 		if err != nil {
 			// No row of this batch or a later one was applied.
 			for i := first; i < len(a.muts); i++ {
@@ -84,6 +81,14 @@ func (a *applier) run(ctx context.Context) {
 		a.t.tablets.Applied(a.muts[first:end], func(i int) bool { return a.hasFailed(first + i) })
 		first = end
 	}
+}
+
+// writeBatch writes the rows of one batch, from first on, and returns the index of the next row.
+func (a *applier) writeBatch(ctx context.Context, first int) (end int, err error) {
+	if end, err = a.fill(ctx, first); err != nil {
+		return 0, err
+	}
+	return end, a.writer.commit()
 }
 
 // fill adds rows to the batch until it is large, and returns the index of the next row. It omits a row that it cannot write.

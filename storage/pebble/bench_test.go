@@ -69,7 +69,7 @@ func perRow(b *testing.B, rows int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(rows), "ns/row")
 }
 
-// BenchmarkLoad writes one hour of all series at a time; compactions run beside it.
+// BenchmarkLoad writes one hour of all series at a time; compactions run meanwhile.
 func BenchmarkLoad(b *testing.B) {
 	_, table := benchStore(b)
 	hours := make([][]storage.RowMutation, 0, benchHours)

@@ -48,7 +48,7 @@ func (s *Store) loadSplits() error {
 		}
 		var keys [][]byte
 		if err := json.Unmarshal(value, &keys); err != nil {
-			return fmt.Errorf("%w: split keys of table %q: %v", storage.ErrCorrupt, name, err)
+			return fmt.Errorf("%w: split keys of table %q: %w", storage.ErrCorrupt, name, err)
 		}
 		t.tablets.Restore(keys)
 		return nil

@@ -124,7 +124,7 @@ func (t *Table) isClosed(state *partition.State) bool {
 // hasUnpacked reports whether a day has enough unpacked cells, and is not garbage.
 func (t *Table) hasUnpacked(f *partition.Family, state *partition.State) bool {
 	o := &t.store.opts
-	if p := t.state.Load().gc[f.Name]; ageAlone(p) && (int64(state.Day)+1)*cellkey.DayMs <= p.CutoffMs(o.Now()) {
+	if p := t.state.Load().gc[f.Name]; ageAlone(p) && (int64(state.Day)+1)*cellkey.DayMs <= p.CutoffMs(o.GCNow()) {
 		return false // garbage
 	}
 	if !state.Complete {

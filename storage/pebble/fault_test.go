@@ -60,7 +60,7 @@ func readKeys(t *testing.T, table storage.Table) ([]string, error) {
 	return keys, errors.Join(it.Err(), it.Close())
 }
 
-// TestCorruption flips single bits of the files. Every read returns the right answer or fails, and the process
+// TestCorruption flips single bits of the files. Every read returns the right result or fails, and the process
 // survives.
 func TestCorruption(t *testing.T) {
 	fs := vfs.NewMem()
@@ -384,7 +384,7 @@ func TestNoLockFile(t *testing.T) {
 	require.NotErrorIs(t, err, storage.ErrLocked)
 }
 
-// TestFailedOpenLeavesNothingBehind: if a tree cannot open for lack of space, no part of it runs beside the next attempt.
+// TestFailedOpenLeavesNothingBehind: if a tree cannot open for lack of space, no part of it runs during the next attempt.
 func TestFailedOpenLeavesNothingBehind(t *testing.T) {
 	var full atomic.Bool
 	fs := errorfs.Wrap(vfs.NewMem(), errorfs.InjectorFunc(func(op errorfs.Op) error {

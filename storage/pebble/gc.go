@@ -44,7 +44,7 @@ func (s *Store) CollectGarbage(ctx context.Context) error {
 func (t *Table) collectFamily(ctx context.Context, f *partition.Family) error {
 	p := t.state.Load().gc[f.Name]
 	if ageAlone(p) {
-		if err := t.dropDays(ctx, f, p.CutoffMs(t.store.opts.Now())); err != nil {
+		if err := t.dropDays(ctx, f, p.CutoffMs(t.store.opts.GCNow())); err != nil {
 			return err
 		}
 	}

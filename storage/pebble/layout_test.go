@@ -77,8 +77,8 @@ func TestRowsAreSmall(t *testing.T) {
 	}
 	c := layoutCase{"few", 4_000, 24, 150}
 	before, after := measureLayout(t, c)
-	require.Less(t, before, 30.0, "bytes of a row beside its value, as loaded")
-	require.Less(t, after, 9.0, "bytes of a row beside its value, compacted")
+	require.Less(t, before, 30.0, "bytes of a row without its value, as loaded")
+	require.Less(t, after, 9.0, "bytes of a row without its value, compacted")
 	require.Greater(t, after, 0.0)
 }
 

@@ -118,6 +118,9 @@ func (s *Store) treeOnDisk(to *pebble.Options) *recovery.Tree {
 func (s *Store) openTree(to *pebble.Options) (err error) {
 	s.onDisk = s.treeOnDisk(to)
 	if s.opts.ReadOnly {
+		if exists, err := s.onDisk.Exists(); err == nil && !exists { // a damaged tree gets the error of pebble.Open
+			return fmt.Errorf("%w: %s holds no tables", storage.ErrNoTable, s.opts.Dir)
+		}
 		to.ReadOnly, to.DisableConsistencyCheck = true, true
 	} else {
 		exists, err := s.admit(s.onDisk)

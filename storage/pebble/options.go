@@ -98,8 +98,10 @@ type Options struct {
 	DayChunkLatePercent int
 	// DayChunkSpanBytes is the approximate part of a day that one swap replaces; 0 is DayChunkSpanDefault.
 	DayChunkSpanBytes int64
-	// Now is the clock for GC policies; nil is time.Now.
+	// Now is the clock; nil is time.Now.
 	Now func() time.Time
+	// GCNow is the clock for GC policies; nil is Now.
+	GCNow func() time.Time
 	// Waiting, if set, is called when the manifest begins to wait for disk space, descriptors or memory, with the error. It
 	// is called with nil when the wait ends. Open may call it too.
 	Waiting func(lack error)
@@ -170,6 +172,9 @@ func (o Options) withDefaults() Options {
 	o.DayChunkSpanBytes = cmp.Or(o.DayChunkSpanBytes, DayChunkSpanDefault)
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.GCNow == nil {
+		o.GCNow = o.Now
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)

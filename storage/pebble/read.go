@@ -86,7 +86,7 @@ func (it *rowIter) start(set storage.RowSet) {
 
 // open takes a view of the tree and creates a cursor for each partition that can have cells of the read.
 func (it *rowIter) open(ranges []cellkey.Range) error {
-	base, err := it.t.store.swaps.NewView(it.t.store.db, it.concerns)
+	base, err := it.t.store.swaps.NewView(it.t.store.db, it.mayNeed)
 	if err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ func (it *rowIter) makeCursors(ranges []cellkey.Range) {
 	}
 }
 
-// concerns reports whether the read may need cells of a partition.
-func (it *rowIter) concerns(h cellkey.Header) bool {
+// mayNeed reports whether the read may need cells of a partition.
+func (it *rowIter) mayNeed(h cellkey.Header) bool {
 	if binary.BigEndian.Uint16(h[:]) != it.t.id {
 		return false
 	}
@@ -168,7 +168,7 @@ func (it *rowIter) concerns(h cellkey.Header) bool {
 
 // makeRules selects the families of the filter and their current policies.
 func (it *rowIter) makeRules() {
-	now := it.t.store.opts.Now()
+	now := it.t.store.opts.GCNow()
 	gc := it.t.state.Load().gc
 	for _, f := range it.t.families {
 		names := it.opts.Filter.Families

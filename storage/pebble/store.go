@@ -232,24 +232,24 @@ func (s *Store) Close() error {
 	if s.unregister != nil {
 		s.unregister()
 	}
+	flushErr := s.lastFlush()
+	closeErr := fault.Wrap("close", s.db.Close())
+	return errors.Join(flushErr, closeErr, s.closers.Close())
+}
+
+// lastFlush stops the day chunk jobs and makes all writes durable.
+func (s *Store) lastFlush() error {
 	s.dayChunkJobs.Stop()
-	var errs []error
 	err := s.flush(context.Background())
 	s.health.StopWaiting() // otherwise packing could wait forever for disk space
 	s.dayChunkJobs.Wait()
-	if err == nil {
-		err = s.flush(context.Background())
-	}
 	if err != nil {
-		errs = append(errs, fmt.Errorf("last flush: %w", err))
-	} else if err := s.watch.Store(s.opts.FS, s.opts.Dir); err != nil {
-		errs = append(errs, err)
+		return fmt.Errorf("last flush: %w", err)
 	}
-	if err := s.db.Close(); err != nil {
-		errs = append(errs, fault.Wrap("close", err))
+	if err := s.flush(context.Background()); err != nil {
+		return fmt.Errorf("last flush: %w", err)
 	}
-	errs = append(errs, s.closers.Close())
-	return errors.Join(errs...)
+	return s.watch.Store(s.opts.FS, s.opts.Dir)
 }
 
 // Compact rewrites all files into the last level. Tests and offline tools use it; a running store needs no such call.

@@ -11,23 +11,23 @@ import (
 func TestShares(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	activity := NewActivity(func() time.Time { return now }, 0)
-	ask := func(tenants ...string) *Principal { return activity.For(&Principal{Tenants: tenants}) }
-	a := ask("a")
+	request := func(tenants ...string) *Principal { return activity.For(&Principal{Tenants: tenants}) }
+	a := request("a")
 	require.False(t, a.Shares(), "it is alone")
-	a = ask("a")
+	a = request("a")
 	require.False(t, a.Shares())
-	b := ask("b")
+	b := request("b")
 	require.True(t, a.Shares())
 	require.True(t, b.Shares())
 	now = now.Add(29 * time.Second)
 	for range 3 {
-		b = ask("b")
+		b = request("b")
 	}
 	require.True(t, b.Shares())
 	now = now.Add(time.Second)
 	require.False(t, b.Shares(), "the last request of a is too old")
 	require.True(t, a.Shares())
-	ask("b", "c")
+	request("b", "c")
 	require.True(t, b.Shares(), "several tenants are another sender")
 
 	var nobody *Principal

@@ -14,17 +14,17 @@ import (
 func TestCPUSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		activity := NewActivity(time.Now, 2)
-		ask := func(tenant string) *Principal { return activity.For(&Principal{Tenants: []string{tenant}}) }
-		alone, err := ask("a").AcquireCPU(t.Context())
+		request := func(tenant string) *Principal { return activity.For(&Principal{Tenants: []string{tenant}}) }
+		alone, err := request("a").AcquireCPU(t.Context())
 		require.NoError(t, err)
 		require.Nil(t, alone)
 		require.NoError(t, alone.Yield(t.Context()))
 		alone.Release()
-		ask("b")
+		request("b")
 
 		var began []int
 		begin := func(ctx context.Context, n int) *CPUSlot {
-			slot, err := ask("a").AcquireCPU(ctx)
+			slot, err := request("a").AcquireCPU(ctx)
 			if err == nil {
 				began = append(began, n)
 			}
@@ -41,7 +41,7 @@ func TestCPUSlots(t *testing.T) {
 			synctest.Wait()
 		}
 		require.Equal(t, []int{1, 2}, began)
-		b, err := ask("b").AcquireCPU(t.Context())
+		b, err := request("b").AcquireCPU(t.Context())
 		require.NoError(t, err)
 		require.NotNil(t, b, "the other tenant has slots of its own")
 		leave()

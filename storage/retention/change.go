@@ -61,16 +61,22 @@ func (s *Sweeper) ensurePolicies(ctx context.Context, ages keyschema.RetentionBy
 		storage.IndexSchema(storage.TableSeries, age(s.opts.SeriesTier)),
 		storage.IndexSchema(storage.TableLabels, age(s.opts.SeriesTier)),
 	} {
-		_, err := s.opts.Store.Table(ctx, schema.Name)
-		if errors.Is(err, storage.ErrNoTable) {
-			continue
-		}
-		if err == nil {
-			_, err = s.opts.Store.EnsureTable(ctx, schema)
-		}
-		if err != nil {
+		if err := s.ensurePolicy(ctx, schema); err != nil {
 			return fmt.Errorf("change the retention of table %s: %w", schema.Name, err)
 		}
 	}
 	return nil
+}
+
+// ensurePolicy gives a table the policies of a schema, if the table exists.
+func (s *Sweeper) ensurePolicy(ctx context.Context, schema storage.TableSchema) error {
+	_, err := s.opts.Store.Table(ctx, schema.Name)
+	if errors.Is(err, storage.ErrNoTable) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.opts.Store.EnsureTable(ctx, schema)
+	return err
 }

@@ -51,7 +51,7 @@ func (w *Change) check(rules []keyschema.PatternRetention) error {
 	}
 	found := false
 	for _, r := range rules {
-		if !w.concerns(r) {
+		if !w.appliesTo(r) {
 			continue
 		}
 		found = true
@@ -65,13 +65,13 @@ func (w *Change) check(rules []keyschema.PatternRetention) error {
 	return nil
 }
 
-func (w *Change) concerns(r keyschema.PatternRetention) bool {
+func (w *Change) appliesTo(r keyschema.PatternRetention) bool {
 	return w.Pattern == "" || w.Pattern == r.Pattern
 }
 
 // retentionOf returns the ages that a rule would have.
 func (w *Change) retentionOf(r keyschema.PatternRetention) keyschema.RetentionByTier {
-	if !w.concerns(r) {
+	if !w.appliesTo(r) {
 		return r.Retention
 	}
 	return r.Retention.With(&keyschema.RuleRetention{

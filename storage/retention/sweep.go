@@ -180,7 +180,7 @@ func (p *pass) window(ctx context.Context, w storage.CellSpan) error {
 	}
 	reclaim := w
 	reclaim.Rows = []storage.RowRange{p.bounds}
-	for _, family := range append([]string{w.Family}, p.beside()...) {
+	for _, family := range append([]string{w.Family}, p.companionFamilies()...) {
 		reclaim.Family = family
 		if err := p.table.Reclaim(ctx, reclaim); err != nil {
 			return err
@@ -259,7 +259,7 @@ func (p *pass) drop(ctx context.Context) error {
 		}
 		p.bounds.Start = ranges[0].Start
 	}
-	if err := p.dropBeside(ctx); err != nil {
+	if err := p.dropCompanions(ctx); err != nil {
 		return err
 	}
 	if err := p.table.DropCells(ctx, p.span); err != nil {
@@ -273,24 +273,24 @@ func (p *pass) drop(ctx context.Context) error {
 	return nil
 }
 
-// beside lists the families that are dropped with histograms, if the pass drops histograms.
-func (p *pass) beside() []string {
+// companionFamilies lists the families that are dropped with histograms, if the pass drops histograms.
+func (p *pass) companionFamilies() []string {
 	if p.tier != keyschema.NativeHistograms {
 		return nil
 	}
 	return []string{storage.FamilyExemplars, storage.FamilyStartTimes}
 }
 
-// dropBeside drops the exemplars and start times of the histograms in the gathered ranges. If a metric has floats in the window,
-// its exemplars and start times stay until the floats expire. It runs before the histograms are dropped: after a crash, the next
-// sweep finds the metric again by its histograms.
-func (p *pass) dropBeside(ctx context.Context) error {
-	families := p.beside()
+// dropCompanions drops the exemplars and start times of the histograms in the gathered ranges. If a metric has floats in the
+// window, its exemplars and start times stay until the floats expire. It runs before the histograms are dropped: after a crash,
+// the next sweep finds the metric again by its histograms.
+func (p *pass) dropCompanions(ctx context.Context) error {
+	families := p.companionFamilies()
 	if len(families) == 0 {
 		return nil
 	}
-	beside := p.span
-	beside.Rows = nil
+	span := p.span
+	span.Rows = nil
 	for _, r := range p.span.Rows {
 		floats, err := storage.HasRow(ctx, p.table, storage.RowSet{Ranges: []storage.RowRange{r}}, storage.Filter{
 			Families: []string{storage.FamilySamples}, FromMs: p.span.FromDay * storage.DayMs, ToMs: p.span.ToDay * storage.DayMs,
@@ -300,15 +300,15 @@ func (p *pass) dropBeside(ctx context.Context) error {
 			return err
 		}
 		if !floats {
-			beside.Rows = append(beside.Rows, r)
+			span.Rows = append(span.Rows, r)
 		}
 	}
-	if len(beside.Rows) == 0 {
+	if len(span.Rows) == 0 {
 		return nil
 	}
 	for _, family := range families {
-		beside.Family = family
-		if err := p.table.DropCells(ctx, beside); err != nil {
+		span.Family = family
+		if err := p.table.DropCells(ctx, span); err != nil {
 			return err
 		}
 	}

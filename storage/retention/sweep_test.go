@@ -233,16 +233,16 @@ func TestOneServerSweeps(t *testing.T) {
 	fill(t, s, ages)
 	before := checksum(t, s, storage.TableData, storage.FamilySamples)
 	var sweeper atomic.Int32
-	var asked [2]atomic.Int32
-	for n := range asked {
+	var calls [2]atomic.Int32
+	for n := range calls {
 		sweeper, err := retention.New(retention.Options{Store: s, Retention: keyschema.NewRetention(ages), Now: now,
 			Interval: time.Hour, Share: 1,
-			CheckInterval: time.Millisecond, MaySweep: func() bool { asked[n].Add(1); return sweeper.Load() == int32(n)+1 }})
+			CheckInterval: time.Millisecond, MaySweep: func() bool { calls[n].Add(1); return sweeper.Load() == int32(n)+1 }})
 		require.NoError(t, err)
 		sweeper.Start()
 		defer sweeper.Close()
 	}
-	require.Eventually(t, func() bool { return asked[0].Load() > 2 && asked[1].Load() > 2 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return calls[0].Load() > 2 && calls[1].Load() > 2 }, time.Minute, time.Millisecond)
 	require.Equal(t, before, checksum(t, s, storage.TableData, storage.FamilySamples), "no server may sweep")
 	sweeper.Store(2)
 	require.Eventually(t, func() bool { return checksum(t, s, storage.TableData, storage.FamilySamples) != before },

@@ -26,7 +26,7 @@ const (
 	stepsShown = 40
 )
 
-// testMetamorphic runs the same random operations on the engine and on the model, and compares every answer.
+// testMetamorphic runs the same random operations on the engine and on the model, and compares every result.
 func testMetamorphic(t *testing.T, s *suite) {
 	runs := uint64(cmp.Or(s.caps.Runs, runsDefault))
 	// Each run has the same seeds, so that a new failure is due to the last change. More seeds find more failures.

@@ -355,7 +355,7 @@ func (t *modelTable) ReadRows(ctx context.Context, set storage.RowSet, opts stor
 	return it
 }
 
-// visible returns the cells of a row that are no garbage and pass the filter, in order.
+// visible returns the cells of a row that pass the filter and that no rule collects, in order.
 func (t *modelTable) visible(row modelRow, f storage.Filter) []storage.Cell {
 	now := t.m.now()
 	var cells []storage.Cell

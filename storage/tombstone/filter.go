@@ -92,13 +92,13 @@ func (f *Filter) Keys(ctx context.Context, row *storage.Row) (kept, undecided bo
 }
 
 // begin finds the tombstones that apply to a row. The row need not belong to a series.
-func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, concerned bool, err error) {
+func (f *Filter) begin(ctx context.Context, key []byte) (hour int64, mayDelete bool, err error) {
 	f.bytes = f.bytes[:0]
 	prefix, hour, ok := keyschema.CutHour(key)
 	if !ok {
 		return 0, false, nil
 	}
-	if !f.view.concerns(keyschema.HourStartMs(hour), keyschema.HourStartMs(hour+1)) {
+	if !f.view.overlaps(keyschema.HourStartMs(hour), keyschema.HourStartMs(hour+1)) {
 		return 0, false, nil
 	}
 	if len(f.prefix) == 0 || !bytes.Equal(f.prefix, prefix) {
@@ -139,7 +139,7 @@ func (f *Filter) series(ctx context.Context, key []byte) error {
 		return fmt.Errorf("%w: table %s: %w", storage.ErrCorrupt, storage.TableData, err)
 	}
 	if k.TagsHash != "" {
-		if !f.view.perhaps(k.Metric) {
+		if !f.view.mayDelete(k.Metric) {
 			return nil
 		}
 		find := f.set.labelSets.Load()
@@ -241,8 +241,8 @@ func deleted(by []*Tombstone, tsMs int64) bool {
 	return false
 }
 
-// Concerned reports whether a tombstone may still remove samples from a row, which was read with or without values.
-func (f *Filter) Concerned(ctx context.Context, row *storage.Row) (bool, error) {
+// MayDelete reports whether a tombstone may still remove samples from a row, which was read with or without values.
+func (f *Filter) MayDelete(ctx context.Context, row *storage.Row) (bool, error) {
 	hour, ok, err := f.begin(ctx, row.Key)
 	if err != nil || !ok {
 		return false, err

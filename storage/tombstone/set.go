@@ -28,7 +28,7 @@ const (
 // LabelSets resolves the hashes of tags in row keys.
 type LabelSets func(ctx context.Context, metric, hash string) ([]keyschema.Tag, error)
 
-// Options configure a Set. Zero fields take the default named beside them.
+// Options configure a Set. Zero fields take their documented defaults.
 type Options struct {
 	// Store holds the data and meta tables. Required; the Set does not close it.
 	Store storage.Store
@@ -123,32 +123,41 @@ func (s *Set) load(ctx context.Context) (r *row, err error) {
 	defer func() { err = errors.Join(err, it.Close()) }()
 	for it.Next() {
 		for _, c := range it.Row().Cells {
-			if other, err := r.read(&c); other || err != nil {
-				if err != nil {
-					return nil, err
-				}
+			isMark, err := r.readMark(&c)
+			if err != nil {
+				return nil, err
+			}
+			if isMark {
 				continue
 			}
-			t, err := Parse(c.Value)
-			if err == nil && binary.BigEndian.Uint64(c.Qualifier) != t.ID {
-				err = fmt.Errorf("%w: number %d", ErrBadTombstone, t.ID)
-			}
-			if err != nil && !s.opts.AcceptLoss {
+			id := binary.BigEndian.Uint64(c.Qualifier)
+			r.next = max(r.next, id+1)
+			t, err := parseNumbered(c.Value, id)
+			switch {
+			case err == nil:
+				r.list, r.floor = append(r.list, t), max(r.floor, t.Seq)
+			case s.opts.AcceptLoss:
+				s.opts.Logger.Error("ignored a damaged deletion, because its loss is accepted",
+					"qualifier", fmt.Sprintf("%x", c.Qualifier), "err", err)
+			default:
 				return nil, fmt.Errorf("%w: table %s, row %s, qualifier %x: %w", storage.ErrCorrupt, storage.TableMeta, metaRow,
 					c.Qualifier, err)
 			}
-			if err != nil {
-				s.opts.Logger.Error("ignored a damaged deletion, because its loss is accepted", "qualifier", fmt.Sprintf("%x",
-					c.Qualifier),
-					"err", err)
-				r.next = max(r.next, binary.BigEndian.Uint64(c.Qualifier)+1)
-				continue
-			}
-			r.list = append(r.list, t)
-			r.next, r.floor = max(r.next, t.ID+1), max(r.floor, t.Seq)
 		}
 	}
 	return r, it.Err()
+}
+
+// parseNumbered is Parse for a tombstone that is stored under an id.
+func parseNumbered(src []byte, id uint64) (*Tombstone, error) {
+	t, err := Parse(src)
+	if err != nil {
+		return nil, err
+	}
+	if t.ID != id {
+		return nil, fmt.Errorf("%w: number %d", ErrBadTombstone, t.ID)
+	}
+	return t, nil
 }
 
 // SetLabelSets sets the resolver of hashed tags. Before this call, a read fails if a tombstone may apply to the metric
@@ -315,7 +324,7 @@ func (s *Set) Save(ctx context.Context) error {
 		s.saved = next
 		return nil
 	}
-	for id, value := range todo {
+	for id, value := range todo { // the next Save retries
 		if _, newer := s.dirty[id]; !newer {
 			s.dirty[id] = value
 		}

@@ -51,8 +51,8 @@ type row struct {
 	locks     map[string]lockCell
 }
 
-// read reads a cell that is not a tombstone. ok is false for a tombstone.
-func (r *row) read(c *storage.Cell) (ok bool, err error) {
+// readMark reads a cell that is not a tombstone. It returns false for a tombstone.
+func (r *row) readMark(c *storage.Cell) (isMark bool, err error) {
 	switch q := c.Qualifier; {
 	case string(q) == nextQualifier && len(c.Value) == idBytes && binary.BigEndian.Uint64(c.Value) < math.MaxInt64:
 		r.next = max(r.next, binary.BigEndian.Uint64(c.Value))
@@ -90,17 +90,23 @@ func (s *Set) Refresh(ctx context.Context) error {
 
 // refresh makes the content of the row the latest view. One call at a time runs.
 func (s *Set) refresh(ctx context.Context) error {
-	version, err := s.readVersion(ctx)
-	if err == nil && version != s.latest.Load().version {
-		var r *row
-		if r, err = s.load(ctx); err == nil {
-			err = s.adopt(ctx, r)
-		}
-	}
-	if err != nil {
+	if err := s.adoptNewer(ctx); err != nil {
 		return fmt.Errorf("read the deletions of other servers: %w", err)
 	}
 	return nil
+}
+
+// adoptNewer adopts the row if it has another version than the latest view.
+func (s *Set) adoptNewer(ctx context.Context) error {
+	version, err := s.readVersion(ctx)
+	if err != nil || version == s.latest.Load().version {
+		return err
+	}
+	r, err := s.load(ctx)
+	if err != nil {
+		return err
+	}
+	return s.adopt(ctx, r)
 }
 
 func (s *Set) readVersion(ctx context.Context) (version uint64, err error) {
@@ -159,15 +165,16 @@ func (s *Set) change(ctx context.Context, edit func(r *row) ([]storage.Entry, er
 			return err
 		}
 		entries = append(entries, remove(versionQualifier(r.version)), setCell(versionQualifier(r.version+1), token))
-		changed, err := s.meta.CheckAndApply(ctx, []byte(metaRow), storage.Filter{
+		newer, err := s.meta.CheckAndApply(ctx, []byte(metaRow), storage.Filter{
 			Families: []string{storage.FamilyMeta}, QualifierStart: versionQualifier(r.version + 1),
 			QualifierEnd: []byte{versionMark + 1},
 		}, storage.RowMutation{}, storage.RowMutation{Entries: entries})
 		switch {
-		case err == nil && !changed:
-			return s.Refresh(ctx)
-		case err != nil && !errors.Is(err, storage.ErrUnavailable):
+		case errors.Is(err, storage.ErrUnavailable): // the next try finds out whether the change took effect
+		case err != nil:
 			return fmt.Errorf("write the tombstones to table %s: %w", storage.TableMeta, err)
+		case !newer:
+			return s.Refresh(ctx)
 		}
 	}
 	return fmt.Errorf("%w: cannot change the tombstones: other servers changed them at each attempt, or the table did not answer",

@@ -18,7 +18,7 @@ import (
 // conditional is a store whose conditional mutations are answered by a function, which may apply them.
 type conditional struct {
 	storage.Store
-	answer func(apply func() (bool, error)) (bool, error)
+	response func(apply func() (bool, error)) (bool, error)
 }
 
 func (s *conditional) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
@@ -34,7 +34,7 @@ type conditionalTable struct {
 func (t *conditionalTable) CheckAndApply(
 	ctx context.Context, key []byte, cond storage.Filter, then, otherwise storage.RowMutation,
 ) (bool, error) {
-	return t.s.answer(func() (bool, error) { return t.Table.CheckAndApply(ctx, key, cond, then, otherwise) })
+	return t.s.response(func() (bool, error) { return t.Table.CheckAndApply(ctx, key, cond, then, otherwise) })
 }
 
 // unreliable loses replies of conditional mutations, before or after they take effect.
@@ -82,19 +82,19 @@ func TestSharedDeletionsAreSeenByAll(t *testing.T) {
 		last++
 		return last, nil
 	}
-	told := 0
+	calls := 0
 	sets := []*tombstone.Set{openShared(t, store, nil), openShared(t, store, nil),
-		openShared(t, store, func(context.Context) error { told++; return nil })}
+		openShared(t, store, func(context.Context) error { calls++; return nil })}
 	var work sync.WaitGroup
 	for _, set := range sets[:2] {
 		work.Go(func() { publishSome(t, set, number) })
 	}
 	work.Wait()
 	require.NoError(t, sets[2].Refresh(t.Context()))
-	require.Equal(t, 1, told, "one look, whatever was changed")
+	require.Equal(t, 1, calls, "one call for all changes")
 	view := sets[2].View()
 	defer view.Release()
-	require.GreaterOrEqual(t, view.Len(), 24, "a lost answer may double one")
+	require.GreaterOrEqual(t, view.Len(), 24, "a lost response may double one")
 	require.Empty(t, view.Announced())
 	require.True(t, view.IsLocked(2, 5))
 	require.False(t, view.IsLocked(storage.DayMs, storage.DayMs+5))
@@ -212,10 +212,10 @@ func TestCleanupLock(t *testing.T) {
 	at = at.Add(tombstone.CleanupLockTTL - time.Second)
 	elsewhere, err := b.LockCleanup(t.Context(), 3*day, 4*day, now)
 	require.NoError(t, err)
-	beside, err := b.LockCleanup(t.Context(), day+1, day+1, now)
+	other, err := b.LockCleanup(t.Context(), day+1, day+1, now)
 	require.NoError(t, err)
-	require.False(t, beside.StoleLock, "it is not old")
-	require.NoError(t, beside.Release(t.Context()))
+	require.False(t, other.StoleLock, "it is not old")
+	require.NoError(t, other.Release(t.Context()))
 	require.NoError(t, first.Check(t.Context()))
 
 	at = at.Add(tombstone.CleanupLockTTL + time.Second)
@@ -250,8 +250,8 @@ func overtaken(store storage.Store, next *func()) *conditional {
 	}}
 }
 
-// TestLostAnswers: a change that took effect succeeds, even if its reply was lost and others have changed the row.
-func TestLostAnswers(t *testing.T) {
+// TestLostResponses: a change that took effect succeeds, even if its reply was lost and others have changed the row.
+func TestLostResponses(t *testing.T) {
 	model := storagetest.NewModel(time.Now)
 	var then func()
 	set, other := openShared(t, overtaken(model, &then), nil), openShared(t, model, nil)

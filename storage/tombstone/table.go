@@ -77,10 +77,10 @@ func (it *rowIter) passes() (kept bool, err error) {
 		return kept, err
 	}
 	kept, undecided, err := it.filter.Keys(it.ctx, &it.row)
-	if err == nil && undecided {
-		return it.readValues()
+	if err != nil || !undecided {
+		return kept, err
 	}
-	return kept, err
+	return it.readValues()
 }
 
 // readValues reads a row with its values, because its keys alone do not show whether samples are left.

@@ -111,8 +111,8 @@ func (v *View) Release() {
 	}
 }
 
-// concerns reports whether a tombstone may concern a time from mintMs to before endMs; endMs 0 means no bound.
-func (v *View) concerns(mintMs, endMs int64) bool {
+// overlaps reports whether a tombstone may apply to a time from mintMs to before endMs; endMs 0 means no bound.
+func (v *View) overlaps(mintMs, endMs int64) bool {
 	return len(v.list) > 0 && v.toMs >= mintMs && (endMs == 0 || v.fromMs < endMs)
 }
 
@@ -128,14 +128,14 @@ func (v *View) appendMatching(dst []*Tombstone, metric string, tags []keyschema.
 	return dst
 }
 
-// perhaps reports whether a tombstone may apply to series of a metric.
-func (v *View) perhaps(metric string) bool { return len(v.byMetric[metric])+len(v.others) > 0 }
+// mayDelete reports whether a tombstone may apply to series of a metric.
+func (v *View) mayDelete(metric string) bool { return len(v.byMetric[metric])+len(v.others) > 0 }
 
 // Within returns the given view, or a view of the current tombstones if it is nil. It returns nil if no tombstone
-// concerns the times from mintMs to before endMs; endMs 0 means no bound. The caller calls done at the end.
+// applies to the times from mintMs to before endMs; endMs 0 means no bound. The caller calls done at the end.
 func (s *Set) Within(given *View, mintMs, endMs int64) (v *View, done func()) {
 	v = cmp.Or(given, s.latest.Load())
-	if !v.concerns(mintMs, endMs) {
+	if !v.overlaps(mintMs, endMs) {
 		return nil, func() {}
 	}
 	if given != nil {

@@ -27,10 +27,13 @@ func (t *watchedTable) Load(ctx context.Context, muts []storage.RowMutation) err
 }
 
 func (t *watchedTable) written(muts []storage.RowMutation, err error) error {
-	for i := 0; i < len(muts) && err == nil; i++ {
+	if err != nil {
+		return err
+	}
+	for i := range muts {
 		t.watch.note(&muts[i])
 	}
-	return err
+	return nil
 }
 
 var _ storage.Table = (*watchedTable)(nil)

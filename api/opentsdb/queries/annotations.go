@@ -20,7 +20,7 @@ type annotations struct {
 	globals []notes.Annotation
 }
 
-// annotations reads the annotations that a query asks for. A restricted principal gets no global annotations.
+// annotations reads the annotations that a query requests. A restricted principal gets no global annotations.
 func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found annotations, err error) {
 	if h.opts.Notes == nil || q.NoAnnotations {
 		return found, nil
@@ -39,10 +39,10 @@ func (h *Handlers) annotations(ctx context.Context, q *request.Query) (found ann
 	return found, nil
 }
 
-// read reads the annotations of the series of an answer.
-func (x *annotations) read(ctx context.Context, q *request.Query, answer *otsdb.Response) (err error) {
-	for i := range answer.Series {
-		for _, id := range annotatedIDs(&answer.Series[i]) {
+// read reads the annotations of the series of a response.
+func (x *annotations) read(ctx context.Context, q *request.Query, response *otsdb.Response) (err error) {
+	for i := range response.Series {
+		for _, id := range annotatedIDs(&response.Series[i]) {
 			if !x.noted[id] || x.series[id] != nil {
 				continue
 			}

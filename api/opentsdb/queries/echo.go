@@ -6,7 +6,7 @@ import (
 	"halite/query/opentsdb/request"
 )
 
-// echo is a sub-query in the answer to show_query.
+// echo is a sub-query in the response to show_query.
 type echo struct {
 	Aggregator   string            `json:"aggregator"`
 	Metric       *string           `json:"metric"`

@@ -37,10 +37,10 @@ func (h *Handlers) functions(w http.ResponseWriter, r *http.Request) (err error)
 		return err
 	}
 	defer a.Close()
-	a.Sending(netlimit.AnswerOf(r.Context()))
+	a.Sending(netlimit.ResponseOf(r.Context()))
 	out := newWriter(w, q, a)
 	out.arrays = v.Has("arrays")
-	tracked.answered(a)
+	tracked.recordResult(a)
 	out.write(h.opts.Now().Sub(began))
 	tracked.sent(r)
 	return nil
@@ -67,8 +67,8 @@ func (h *Handlers) expressions(w http.ResponseWriter, r *http.Request) (err erro
 		return err
 	}
 	defer a.Close()
-	a.Sending(netlimit.AnswerOf(r.Context()))
-	tracked.answered(a)
+	a.Sending(netlimit.ResponseOf(r.Context()))
+	tracked.recordResult(a)
 	w.Header().Set("Content-Type", contentType)
 	json := promjson.NewWriter(w, nil)
 	json.Raw(`{"outputs":`)

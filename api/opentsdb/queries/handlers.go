@@ -15,6 +15,7 @@ import (
 	"halite/api/receiver"
 	"halite/api/remote"
 	"halite/ingest/deletion"
+	"halite/query/budget"
 	"halite/query/opentsdb"
 	"halite/query/opentsdb/request"
 	"halite/storage/notes"
@@ -35,7 +36,7 @@ type Deleter interface {
 	DeleteSeries(ctx context.Context, d deletion.Request) (series int, err error)
 }
 
-// contentType is the type of all answers.
+// contentType is the type of all responses.
 const contentType = "application/json; charset=UTF-8"
 
 // Options configures Handlers.
@@ -91,15 +92,15 @@ func Methods() []string {
 // Paths returns the handlers by path.
 func (h *Handlers) Paths() map[string]http.HandlerFunc {
 	return map[string]http.HandlerFunc{
-		"/api/query":      h.answering(h.query),
-		"/api/query/last": h.answering(h.last),
-		"/api/query/exp":  h.answering(h.expressions),
-		"/api/query/gexp": h.answering(h.functions),
+		"/api/query":      h.handlerFunc(h.query),
+		"/api/query/last": h.handlerFunc(h.last),
+		"/api/query/exp":  h.handlerFunc(h.expressions),
+		"/api/query/gexp": h.handlerFunc(h.functions),
 	}
 }
 
-// answering returns a handler that calls handle and answers its error.
-func (h *Handlers) answering(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
+// handlerFunc returns a handler that calls handle, and answers its error.
+func (h *Handlers) handlerFunc(handle func(http.ResponseWriter, *http.Request) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if err := handle(w, r); err != nil {
 			refuse(w, err)
@@ -143,8 +144,8 @@ func (h *Handlers) query(w http.ResponseWriter, r *http.Request) (err error) {
 	if err := h.delete(r.Context(), q, doomed); err != nil {
 		return err
 	}
-	a.Sending(netlimit.AnswerOf(r.Context()))
-	tracked.answered(a)
+	a.Sending(netlimit.ResponseOf(r.Context()))
+	tracked.recordResult(a)
 	if api.IsBare(r) {
 		writeLines(w, a)
 	} else {
@@ -201,6 +202,9 @@ func (h *Handlers) body(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 func bodyFailure(err error, most int64) error {
 	if over := new(http.MaxBytesError); errors.As(err, &over) || errors.Is(err, remote.ErrBodyTooLarge) {
 		return &failure{http.StatusRequestEntityTooLarge, fmt.Errorf("the body exceeds the limit of %d bytes", most)}
+	}
+	if budget.IsPoolExhausted(err) {
+		return &failure{http.StatusServiceUnavailable, err}
 	}
 	return &failure{http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)}
 }

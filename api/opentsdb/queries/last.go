@@ -27,7 +27,7 @@ func (h *Handlers) last(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer a.Close()
-	a.Sending(netlimit.AnswerOf(r.Context()))
+	a.Sending(netlimit.ResponseOf(r.Context()))
 	w.Header().Set("Content-Type", contentType)
 	json := promjson.NewWriter(w, nil)
 	json.List(len(a.Points), func(i int) { writeLast(json, &a.Points[i], q.Resolve) })

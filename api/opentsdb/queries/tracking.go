@@ -41,8 +41,8 @@ func (h *Handlers) track(r *http.Request, document json.RawMessage) *tracked {
 // headerBytesMax bounds a header in the list.
 const headerBytesMax = 256
 
-// answered notes the figures of an answer that is about to be written.
-func (t *tracked) answered(a *opentsdb.Response) {
+// recordResult notes the figures of a response that is about to be written.
+func (t *tracked) recordResult(a *opentsdb.Response) {
 	if t == nil {
 		return
 	}
@@ -57,7 +57,7 @@ func (t *tracked) answered(a *opentsdb.Response) {
 	}
 }
 
-// sent notes that the answer is written, unless the client has gone.
+// sent notes that the response is written, unless the client has gone.
 func (t *tracked) sent(r *http.Request) {
 	if t == nil {
 		return
@@ -76,7 +76,7 @@ func (t *tracked) end(err error) {
 	case err != nil:
 		result.Status, result.Fault = statusOf(err), err.Error()
 	case t.figures == nil: // a panic
-		result.Status, result.Fault = http.StatusInternalServerError, "the query ended without an answer"
+		result.Status, result.Fault = http.StatusInternalServerError, "the query ended without a response"
 	}
 	if result.Figures == nil {
 		result.Figures = map[string]float64{}

@@ -13,31 +13,31 @@ import (
 	"halite/query/opentsdb/request"
 )
 
-// writer writes the answer to a query.
+// writer writes the response to a query.
 type writer struct {
-	json   *promjson.Writer
-	query  *request.Query
-	answer *opentsdb.Response
-	arrays bool // points as arrays instead of an object
-	noted  annotations
-	buf    []byte
+	json     *promjson.Writer
+	query    *request.Query
+	response *opentsdb.Response
+	arrays   bool // points as arrays instead of an object
+	noted    annotations
+	buf      []byte
 }
 
 func newWriter(w http.ResponseWriter, q *request.Query, a *opentsdb.Response) *writer {
 	w.Header().Set("Content-Type", contentType)
-	return &writer{json: promjson.NewWriter(w, nil), query: q, answer: a}
+	return &writer{json: promjson.NewWriter(w, nil), query: q, response: a}
 }
 
-// write writes the whole answer. took is the time until now.
+// write writes the whole response. took is the time until now.
 func (w *writer) write(took time.Duration) {
-	n := len(w.answer.Series)
+	n := len(w.response.Series)
 	entries := n
 	if w.query.ShowSummary {
 		entries++
 	}
 	w.json.List(entries, func(i int) {
 		if i < n {
-			w.series(&w.answer.Series[i])
+			w.series(&w.response.Series[i])
 			return
 		}
 		w.summary(took)
@@ -72,12 +72,12 @@ func (w *writer) series(s *opentsdb.Series) {
 	w.points(s)
 	if w.query.ShowStats {
 		w.json.Raw(`,"stats":`)
-		w.json.Marshal(statsOf(w.answer.Read[s.Sub.Index]))
+		w.json.Marshal(statsOf(w.response.Read[s.Sub.Index]))
 	}
 	w.json.Raw(`}`)
 }
 
-// writeLines writes the answer to /q?ascii: a line for each point, without NaN. Its time is in seconds.
+// writeLines writes the response to /q?ascii: a line for each point, without NaN. Its time is in seconds.
 func writeLines(w http.ResponseWriter, a *opentsdb.Response) {
 	w.Header().Set("Content-Type", "text/plain; charset=UTF-8")
 	out := bufio.NewWriterSize(w, 64<<10)
@@ -155,7 +155,7 @@ func (w *writer) value(a *aggregation.Result, i int, nulls bool) {
 func (w *writer) summary(took time.Duration) {
 	all := map[string]any{"totalTime": float64(took.Microseconds()) / 1000}
 	var sum opentsdb.Figures
-	for i, f := range w.answer.Read {
+	for i, f := range w.response.Read {
 		name := strconv.Itoa(i)
 		if i < 10 {
 			name = "0" + name
@@ -169,7 +169,7 @@ func (w *writer) summary(took time.Duration) {
 	w.json.Raw(`{"statsSummary":`)
 	w.json.Marshal(all)
 	w.json.Raw(`,"warnings":`)
-	w.json.Strings(w.answer.Warnings)
+	w.json.Strings(w.response.Warnings)
 	w.json.Raw(`}`)
 }
 

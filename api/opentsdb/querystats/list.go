@@ -48,7 +48,7 @@ type Query struct {
 	fault    string
 	sent     bool
 	executed int
-	beside   int // queries that ran when it ended
+	running  int // queries that ran when it ended
 	figures  map[string]float64
 }
 
@@ -69,7 +69,7 @@ type Result struct {
 	// Status is the HTTP status. Fault is the error, or "".
 	Status int
 	Fault  string
-	// Sent means that the whole answer was written.
+	// Sent means that the whole response was written.
 	Sent bool
 	// Figures are statistics by OpenTSDB's names. Times are in ms.
 	Figures map[string]float64
@@ -82,7 +82,7 @@ func (q *Query) End(r Result) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	l.running = slices.DeleteFunc(l.running, func(other *Query) bool { return other == q })
-	q.ended, q.status, q.fault, q.sent, q.beside, q.figures = l.now(), r.Status, r.Fault, r.Sent, len(l.running), r.Figures
+	q.ended, q.status, q.fault, q.sent, q.running, q.figures = l.now(), r.Status, r.Fault, r.Sent, len(l.running), r.Figures
 	for _, other := range l.completed {
 		if other.client.Address == q.client.Address && other.status == q.status && string(other.document) == string(q.document) {
 			other.executed++
@@ -95,7 +95,7 @@ func (q *Query) End(r Result) {
 	l.completed = append(l.completed, q)
 }
 
-// Document is the answer of /api/stats/query.
+// Document is the response of /api/stats/query.
 type Document struct {
 	Completed []Completed `json:"completed"`
 	Running   []Running   `json:"running"`
@@ -119,7 +119,7 @@ type Completed struct {
 	Executed  int                `json:"executed"`
 	User      *string            `json:"user"`
 	Headers   map[string]string  `json:"requestHeaders"`
-	Beside    int                `json:"numRunningQueries"`
+	Running   int                `json:"numRunningQueries"`
 	Response  Response           `json:"httpResponse"`
 	StartMs   int64              `json:"queryStartTimestamp"`
 	EndMs     int64              `json:"queryCompletedTimestamp"`
@@ -148,7 +148,7 @@ func (l *List) Document() Document {
 	for _, q := range slices.Backward(l.completed) {
 		d.Completed = append(d.Completed, Completed{
 			Query: q.document, Exception: cmp.Or(q.fault, "null"), Executed: q.executed, User: q.user(), Headers: q.client.Headers,
-			Beside: q.beside, Response: Response{q.status, http.StatusText(q.status)}, StartMs: q.began.UnixMilli(),
+			Running: q.running, Response: Response{q.status, http.StatusText(q.status)}, StartMs: q.began.UnixMilli(),
 			EndMs: q.ended.UnixMilli(), Sent: q.sent, Figures: q.figures,
 		})
 	}

@@ -16,27 +16,27 @@ func commandNames() []string {
 // command answers a line without a data point. It returns false if the connection ends.
 func (c *connection) command(line string) bool {
 	word, _, _ := strings.Cut(line, " ")
-	answer, label := "", word
+	response, label := "", word
 	switch word {
 	case "dropcaches": // names are never cached
-		answer = "Caches dropped.\n"
+		response = "Caches dropped.\n"
 	case "exit":
-		answer = ""
+		response = ""
 	case "help":
-		answer = "available commands: histogram put rollup " + strings.Join(commandNames(), " ") + " \n"
+		response = "available commands: histogram put rollup " + strings.Join(commandNames(), " ") + " \n"
 	case "stats":
 		text, err := c.server.opts.Stats()
 		if err != nil {
 			text = []byte("stats: " + strings.ReplaceAll(err.Error(), "\n", " ") + "\n")
 		}
-		answer = string(text)
+		response = string(text)
 	case "status":
-		answer = "ok\n"
+		response = "ok\n"
 	case "version":
-		answer = c.server.opts.Version
+		response = c.server.opts.Version
 	default:
-		answer, label = "unknown command: "+opentsdb.Shown(word)+".  Try `help'.\n", unknownCommand
+		response, label = "unknown command: "+opentsdb.Shown(word)+".  Try `help'.\n", unknownCommand
 	}
 	c.server.metrics.commands.WithLabelValues(label).Inc()
-	return word != "exit" && c.out.sendAll([]byte(answer))
+	return word != "exit" && c.out.sendAll([]byte(response))
 }

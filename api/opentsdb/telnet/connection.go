@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -31,8 +32,12 @@ type connection struct {
 	conn   *netlimit.Conn
 	lines  *opentsdb.Lines
 	from   *http.Request // for the list of senders
-	out    *answers
-	buf    []byte
+	out    *responses
+	// held are responses to bad lines. They wait until the client pauses: when a client closes its socket with unread responses, its
+	// kernel discards the lines that it has not sent.
+	held      []byte
+	heldSince time.Time
+	buf       []byte
 	// discarding is set while the rest of a line that is too long is discarded.
 	discarding bool
 }
@@ -41,7 +46,7 @@ func newConnection(s *Server, conn *netlimit.Conn) *connection {
 	return &connection{
 		server: s, conn: conn, lines: opentsdb.NewLines(s.opts.Names, s.opts.LineBytesMax),
 		from: &http.Request{RemoteAddr: conn.RemoteAddr().String(), Header: http.Header{}},
-		out:  newAnswers(conn, s.metrics.unsent), buf: make([]byte, 0, bufferBytesMin),
+		out:  newResponses(conn, s.metrics.unsent), buf: make([]byte, 0, bufferBytesMin),
 	}
 }
 
@@ -57,14 +62,53 @@ func (c *connection) recovered() {
 // serve reads lines and answers them until the client or the server closes the connection.
 func (c *connection) serve() {
 	defer c.out.close()
+	defer c.release()
 	for {
 		c.makeRoom()
+		if time.Since(c.heldSince) > heldAgeMax {
+			c.release()
+		}
+		waits := len(c.held) > 0
+		if waits {
+			c.server.boundRead(c.conn, time.Now().Add(c.server.opts.ResponseDelay))
+		}
 		n, err := c.conn.Read(c.buf[len(c.buf):cap(c.buf)])
+		if waits {
+			c.server.boundRead(c.conn, time.Time{})
+		}
+		if waits && errors.Is(err, os.ErrDeadlineExceeded) {
+			c.release()
+			continue
+		}
 		c.conn.Touch()
 		c.buf = c.buf[:len(c.buf)+n]
 		if !c.process() || err != nil {
 			return
 		}
+	}
+}
+
+const (
+	// heldBytesMax and heldAgeMax bound the responses that wait. A client that reads gets all of them.
+	heldBytesMax = 64 << 10
+	heldAgeMax   = 5 * time.Second
+)
+
+// hold keeps a response to bad lines until release.
+func (c *connection) hold(text []byte) {
+	if len(c.held) == 0 {
+		c.heldSince = time.Now()
+	}
+	if c.held = append(c.held, text...); len(c.held) > heldBytesMax {
+		c.release()
+	}
+}
+
+// release sends the responses that hold has kept.
+func (c *connection) release() {
+	if len(c.held) > 0 {
+		c.out.send(c.held)
+		c.held = nil
 	}
 }
 
@@ -92,6 +136,7 @@ func (c *connection) process() bool {
 			text = text[c.write(text):]
 			continue
 		}
+		c.release()
 		line, rest, _ := bytes.Cut(text, []byte{'\n'})
 		if !c.command(string(bytes.TrimRight(line, "\r"))) {
 			return false
@@ -116,7 +161,7 @@ func (c *connection) process() bool {
 func (c *connection) refuseLong() {
 	word, _, _ := strings.Cut(string(c.buf[:min(len(c.buf), 20)]), " ")
 	c.server.metrics.lost.WithLabelValues(lostLong).Inc()
-	c.out.send(fmt.Appendf(nil, "%s: illegal argument: the line has more than %d bytes\n", word, c.server.opts.LineBytesMax))
+	c.hold(fmt.Appendf(nil, "%s: illegal argument: the line has more than %d bytes\n", word, c.server.opts.LineBytesMax))
 	c.buf, c.discarding = c.buf[:0], true
 }
 
@@ -128,7 +173,7 @@ func (c *connection) write(text []byte) (used int) {
 		parse := func(b *batch.Batch) error { return c.lines.Parse(text, b) }
 		result, err := s.opts.Writer.Write(s.stop, ingest.Input{Parse: parse, SizeBytes: len(text)})
 		if err == nil {
-			c.answer(&result)
+			c.respond(&result)
 			return c.lines.Used
 		}
 		overload := new(ingest.OverloadError)
@@ -145,8 +190,8 @@ func (c *connection) write(text []byte) (used int) {
 	}
 }
 
-// answer reports to the client and to the list of senders the lines that were not stored.
-func (c *connection) answer(result *ingest.Result) {
+// respond reports to the client and to the list of senders the lines that were not stored.
+func (c *connection) respond(result *ingest.Result) {
 	status := http.StatusNoContent
 	if result.Rejected > 0 {
 		status = http.StatusBadRequest
@@ -166,7 +211,7 @@ func (c *connection) answer(result *ingest.Result) {
 	if result.Rejected > c.lines.Bad {
 		text = fmt.Appendf(text, "put: illegal argument: %s\n", opentsdb.Refused(result, c.lines.Bad))
 	}
-	c.out.send(text)
+	c.hold(text)
 }
 
 // lose answers that the data points at the beginning of a text are not stored. It returns the length of these lines.
@@ -188,6 +233,6 @@ func (c *connection) lose(text []byte, err error) (used int) {
 	}
 	c.server.metrics.lost.WithLabelValues(reason).Add(float64(lines))
 	c.server.opts.Senders.Refuse(c.from, opentsdb.ProtocolTelnet, status, reason, err)
-	c.out.send(fmt.Appendf(nil, "put: %s: %d lines are not stored: %s\n", words, lines, strings.ReplaceAll(err.Error(), "\n", " ")))
+	c.hold(fmt.Appendf(nil, "put: %s: %d lines are not stored: %s\n", words, lines, strings.ReplaceAll(err.Error(), "\n", " ")))
 	return used
 }

@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer, connections func() float64) (metrics, e
 			Help: "Telnet lines that were not read or not stored: too long, overload, or another error.",
 		}, []string{"reason"}),
 		throttled: counter("throttled_total", "Times that a connection stopped reading because the writer was overloaded."),
-		unsent:    counter("answers_unsent_total", "Answers to bad lines that the client did not read in time."),
+		unsent:    counter("responses_unsent_total", "Responses to bad lines dropped because the client did not read."),
 		panics:    counter("panics_total", "Connections that ended because of a fault of the server."),
 	}
 	for _, reason := range []string{lostLong, lostOverload, lostError} {

@@ -32,7 +32,10 @@ type Options struct {
 	// WriteWait is the time for which the server retries to store lines while the writer is overloaded. After that the lines are
 	// lost, and the client gets an error. Default 1 min.
 	WriteWait time.Duration
-	// Stats returns the answer to stats, and Version the answer to version.
+	// ResponseDelay is the time without a line from the client after which it gets the responses to bad lines. A command and the end
+	// of the lines release these responses at once. Default 100 ms.
+	ResponseDelay time.Duration
+	// Stats returns the response to stats, and Version the response to version.
 	Stats   func() ([]byte, error)
 	Version string
 	// Registerer registers the metrics; nil means that they are counted but not registered.
@@ -43,8 +46,9 @@ type Options struct {
 
 // Default values of Options.
 const (
-	DefaultLineBytesMax = 16 << 10
-	DefaultWriteWait    = time.Minute
+	DefaultLineBytesMax  = 16 << 10
+	DefaultWriteWait     = time.Minute
+	DefaultResponseDelay = 100 * time.Millisecond
 )
 
 // Validate fills in defaults and reports every fault.
@@ -63,8 +67,11 @@ func (o *Options) Validate() error {
 	if o.WriteWait == 0 {
 		o.WriteWait = DefaultWriteWait
 	}
-	if o.LineBytesMax < 0 || o.WriteWait < 0 {
-		faults = append(faults, errors.New("api/opentsdb/telnet: options LineBytesMax and WriteWait must be positive"))
+	if o.ResponseDelay == 0 {
+		o.ResponseDelay = DefaultResponseDelay
+	}
+	if o.LineBytesMax < 0 || o.WriteWait < 0 || o.ResponseDelay < 0 {
+		faults = append(faults, errors.New("api/opentsdb/telnet: options LineBytesMax, WriteWait and ResponseDelay must be positive"))
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -135,6 +142,15 @@ func (s *Server) remove(conn net.Conn) {
 	defer s.mu.Unlock()
 	delete(s.open, conn)
 	s.work.Done()
+}
+
+// boundRead sets the time at which a read ends, unless Close has set it. The zero time means that it does not end.
+func (s *Server) boundRead(conn net.Conn, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closing {
+		_ = conn.SetReadDeadline(until) // fails on a closed connection only
+	}
 }
 
 // Close stops reading. Connections store the lines that they have read, then they end. Close waits for that until ctx ends.

@@ -42,8 +42,8 @@ func (s *Split) accept(serve func(*netlimit.Conn)) {
 	}
 }
 
-// direct reads the first byte of a connection. OpenTSDB's commands begin with a small letter, and methods of HTTP with a
-// capital one. A connection with TLS carries HTTP.
+// direct reads the first byte of a connection. OpenTSDB's commands begin with a lower-case letter, and methods of HTTP
+// with an upper-case letter. A connection with TLS carries HTTP.
 func (s *Split) direct(conn *netlimit.Conn, serve func(*netlimit.Conn)) {
 	var first [1]byte
 	if _, err := conn.Read(first[:]); err != nil {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -122,7 +123,7 @@ func TestConnection(t *testing.T) {
 	c.send("put a.b 1 1 x=y\r\nput a.b 1 1 x\nversion\nput c 1 1 x=")
 	require.Equal(t, "put: illegal argument: invalid tag: x\n", c.line())
 	require.Equal(t, "Halite 1\n", c.line())
-	require.Equal(t, []string{"a.b x=y"}, w.stored()) // the answer to a command comes after the answers to earlier lines
+	require.Equal(t, []string{"a.b x=y"}, w.stored()) // the response to a command comes after the responses to earlier lines
 	c.send("z\nstats\nstatus\ndropcaches\nnonsense here\nhelp\n")
 	require.Equal(t, "tsd.x 1 2 host=a\n", c.line())
 	require.Equal(t, []string{"a.b x=y", "c x=z"}, w.stored())
@@ -140,8 +141,8 @@ func TestConnection(t *testing.T) {
 	require.Eventually(t, func() bool { return s.connections() == 0 }, 10*time.Second, time.Millisecond)
 }
 
-// TestHTTPBeside: requests go to the HTTP server, in the same and in later connections.
-func TestHTTPBeside(t *testing.T) {
+// TestHTTPOnTelnetPort: requests go to the HTTP server, in the same and in later connections.
+func TestHTTPOnTelnetPort(t *testing.T) {
 	t.Parallel()
 	_, addr := started(t, Options{Writer: &fakeWriter{}})
 	for range 3 {
@@ -176,19 +177,71 @@ func TestManyLines(t *testing.T) {
 	require.Equal(t, want, w.stored())
 }
 
-// TestDeafClient: the server also serves a client that reads no answers.
+// TestDeafClient: the server also serves a client that reads no responses.
 func TestDeafClient(t *testing.T) {
 	t.Parallel()
 	w := &fakeWriter{}
 	s, addr := started(t, Options{Writer: w})
 	c := dial(t, addr)
 	bad := strings.Repeat("put bad\n", 1000)
-	for range 400 { // 22 MB of answers
+	for range 400 { // 22 MB of responses
 		c.send(bad)
 	}
 	c.send("put good 1 1 a=b\n")
 	require.Eventually(t, func() bool { return slices.Contains(w.stored(), "good a=b") }, 15*time.Second, time.Millisecond)
 	require.Positive(t, testutil.ToFloat64(s.metrics.unsent))
+}
+
+// TestClosedUnread: all lines are stored of a client that sends bad lines, reads no responses and closes its connection.
+func TestClosedUnread(t *testing.T) {
+	t.Parallel()
+	entered, leave, calls := make(chan struct{}), make(chan struct{}), 0
+	w := &fakeWriter{}
+	w.refuse = func() error {
+		if calls++; calls == 2 {
+			close(entered)
+			<-leave
+		}
+		return nil
+	}
+	_, addr := started(t, Options{Writer: w, ResponseDelay: time.Hour})
+	c := dial(t, addr)
+	c.send("put bad\nput first 1 1 a=b\n")
+	require.Eventually(t, func() bool { return len(w.stored()) == 1 }, 15*time.Second, time.Millisecond)
+	c.send("put second 1 1 a=b\n")
+	<-entered
+	// These lines fill the buffers of both kernels.
+	text := strings.Repeat("put more 1 1 a="+strings.Repeat("b", 1000)+"\n", 10_000)
+	require.NoError(t, c.SetWriteDeadline(time.Now().Add(time.Second)))
+	sent, err := io.WriteString(c, text)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, c.Close())
+	close(leave)
+	want := 2 + strings.Count(text[:sent], "\n")
+	require.Eventually(t, func() bool { return len(w.stored()) == want }, 15*time.Second, time.Millisecond)
+}
+
+// TestManyBadLines: a client that never pauses gets the responses to all of its bad lines.
+func TestManyBadLines(t *testing.T) {
+	t.Parallel()
+	_, addr := started(t, Options{Writer: &fakeWriter{}, ResponseDelay: time.Hour})
+	c := dial(t, addr)
+	const bad = 2000
+	for range bad / 10 {
+		c.send(strings.Repeat(strings.Repeat("put good 1 1 a=b\n", 9)+"put bad\n", 10))
+	}
+	require.NoError(t, c.Conn.(*net.TCPConn).CloseWrite())
+	text, err := io.ReadAll(c.r)
+	require.NoError(t, err)
+	answered := 0
+	for line := range strings.Lines(string(text)) {
+		more, lines := 0, 1 // a long response counts its last lines only
+		if n, _ := fmt.Sscanf(line, "put: illegal argument: %d more lines have errors", &more); n == 1 {
+			lines = more
+		}
+		answered += lines
+	}
+	require.Equal(t, bad, answered)
 }
 
 // TestOverload: lines wait in their order until the writer accepts them, and are lost after WriteWait.
@@ -246,7 +299,7 @@ func TestPanic(t *testing.T) {
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	_, err := New(Options{LineBytesMax: -1})
-	for _, want := range []string{"Writer", "Senders", "Names", "Stats", "LineBytesMax"} {
+	for _, want := range []string{"Writer", "Senders", "Names", "Stats", "LineBytesMax", "ResponseDelay"} {
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -241,9 +241,9 @@ func (x *request) add(row []string, b *batch.Batch, tsMs int64) error {
 	return nil
 }
 
-// Answer lists the rows and samples that were left out.
-func (x *request) Answer(result *ingest.Result) receiver.Answer { return x.bad.Answer(result) }
+// Respond lists the rows and samples that were left out.
+func (x *request) Respond(result *ingest.Result) receiver.Response { return x.bad.Respond(result) }
 
-func (x *request) Refuse(status int, err error) receiver.Answer {
+func (x *request) Refuse(status int, err error) receiver.Response {
 	return receiver.Text(status, err.Error())
 }

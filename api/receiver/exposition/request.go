@@ -28,7 +28,7 @@ type request struct {
 	protocol string
 	fault    error
 	parser   Parser
-	stored   int // status of an answer without rejections
+	stored   int // status of a response without rejections
 }
 
 // Import returns the protocol of an import. The URL may have the parameters timestamp, in milliseconds since 1970, for samples
@@ -113,14 +113,14 @@ func (x *request) Check() error { return x.fault }
 
 func (x *request) Parse(body []byte, b *batch.Batch) error { return x.parser.Parse(body, b) }
 
-func (x *request) Answer(result *ingest.Result) receiver.Answer {
+func (x *request) Respond(result *ingest.Result) receiver.Response {
 	if result.Rejected > 0 {
 		return receiver.Text(http.StatusBadRequest, result.Summary())
 	}
-	return receiver.Answer{Status: x.stored}
+	return receiver.Response{Status: x.stored}
 }
 
-func (x *request) Refuse(status int, err error) receiver.Answer {
+func (x *request) Refuse(status int, err error) receiver.Response {
 	return receiver.Text(status, err.Error())
 }
 

@@ -141,22 +141,22 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	const body = "ok f=1\nbad\nok f=\nok s=\"x\"\n"
 	_, b, x := parsed(t, V1(now, DefaultOptions), "", body)
 	require.Equal(t, []batch.Rejection{
 		{Count: 2, Reason: ingest.ReasonMalformedLine, Detail: "line 2: unable to parse 'bad': missing fields"},
 		{Count: 1, Reason: ingest.ReasonNotNumeric, Silent: true},
 	}, b.Rejections())
-	a := x.Answer(&ingest.Result{Accepted: 1, Rejected: 2})
+	a := x.Respond(&ingest.Result{Accepted: 1, Rejected: 2})
 	require.Equal(t, 400, a.Status)
 	require.JSONEq(t, `{"error":"partial write: line 2: unable to parse 'bad': missing fields\n`+
 		`line 3: unable to parse 'ok f=': missing field value dropped=2"}`, string(a.Body))
 	_, _, x = parsed(t, V2(now, DefaultOptions), "bucket=b&precision=ms", body)
-	a = x.Answer(&ingest.Result{Accepted: 1, Rejected: 3, Reasons: map[string]int{"malformed_line": 2, "too_far_ahead": 1}})
+	a = x.Respond(&ingest.Result{Accepted: 1, Rejected: 3, Reasons: map[string]int{"malformed_line": 2, "too_far_ahead": 1}})
 	require.Contains(t, string(a.Body), `"code":"invalid","line":2,"message":"partial write: line 2`)
 	require.Contains(t, string(a.Body), "too_far_ahead: 1")
-	require.Equal(t, 204, x.Answer(&ingest.Result{}).Status)
+	require.Equal(t, 204, x.Respond(&ingest.Result{}).Status)
 	require.Contains(t, string(x.Refuse(503, fmt.Errorf("no room")).Body), `"code":"unavailable"`)
 	require.ErrorContains(t, V2(now, DefaultOptions)(httptest.NewRequest("POST", "/?precision=m", nil)).Check(),
 		"valid precision units are ns, us, ms, and s")
@@ -257,7 +257,7 @@ func BenchmarkParse(b *testing.B) {
 // TestQuery answers the statements that clients send before they write.
 func TestQuery(t *testing.T) {
 	const unknown = `{"error":"error parsing query: unknown statement \"%s\"; ` +
-		`this server knows CREATE DATABASE and SHOW DATABASES, and has queries in PromQL"}`
+		`this server knows CREATE DATABASE, CREATE RETENTION POLICY and SHOW DATABASES, and has queries in PromQL"}`
 	const databases = `{"statement_id":%d,"series":[{"name":"databases","columns":["name"],"values":[["_internal"]%s]}]}`
 	for _, c := range []struct {
 		method, query, form string
@@ -266,6 +266,8 @@ func TestQuery(t *testing.T) {
 	}{
 		{"POST", "", "q=CREATE+DATABASE+%22telegraf%22", 200, `{"results":[{"statement_id":0}]}`},
 		{"POST", "q=create+database+%22a%3Bb%5C%22%22+WITH+DURATION+3d%3B", "", 200, `{"results":[{"statement_id":0}]}`},
+		{"POST", "", "q=create+retention+policy+%227d%22+on+%22a%22+duration+7d+replication+1+default", 200,
+			`{"results":[{"statement_id":0}]}`},
 		{"GET", "q=SHOW+DATABASES", "", 200, `{"results":[` + fmt.Sprintf(databases, 0, "") + `]}`},
 		{"GET", "q=create+database+a%3B%0Ashow++databases&db=home", "", 200,
 			`{"results":[{"statement_id":0},` + fmt.Sprintf(databases, 1, `,["home"]`) + `]}`},

@@ -33,11 +33,14 @@ func basic(user, password string) string {
 	return "Basic " + base64.StdEncoding.EncodeToString([]byte(user+":"+password))
 }
 
-// WriteError answers a request that was refused before its protocol was called, in the JSON of InfluxDB 1 or 2.
-func WriteError(v2 bool) func(w http.ResponseWriter, r *http.Request, status int, message string) {
-	return func(w http.ResponseWriter, _ *http.Request, status int, message string) {
-		x := request{v2: v2}
-		answer := x.Refuse(status, errors.New(message))
-		answer.Write(w)
-	}
+// WriteErrorV1 responds to a request that was refused before its protocol was called, in the JSON of InfluxDB 1.
+func WriteErrorV1(w http.ResponseWriter, _ *http.Request, status int, message string) {
+	response := (&request{}).Refuse(status, errors.New(message))
+	response.Write(w)
+}
+
+// WriteErrorV2 is WriteErrorV1 in the JSON of InfluxDB 2.
+func WriteErrorV2(w http.ResponseWriter, _ *http.Request, status int, message string) {
+	response := (&request{v2: true}).Refuse(status, errors.New(message))
+	response.Write(w)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"halite/api/receiver"
+	"halite/query/budget"
 )
 
 // Prefix begins the paths of InfluxDB in VictoriaMetrics. They answer like the paths without it.
@@ -28,12 +29,12 @@ type querySeries struct {
 	Values  [][]string `json:"values"`
 }
 
-// Query returns the handler of /query. Clients create their database before they write. Each database exists, so CREATE
-// DATABASE does nothing, and SHOW DATABASES lists the database of the parameter db. Other statements get 400. A form
-// has at most bodyBytesMax bytes; a longer one gets 413.
+// Query returns the handler of /query. Clients create their database and its retention policies before they write. Each
+// database exists, and the server's configuration sets the retention, so CREATE does nothing. SHOW DATABASES lists the database
+// of the parameter db. Other statements get 400. A form has at most bodyBytesMax bytes; a longer one gets 413.
 func Query(bodyBytesMax int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		var answer receiver.Answer
+		var response receiver.Response
 		x := request{}
 		r.Body = http.MaxBytesReader(w, r.Body, bodyBytesMax)
 		large := new(http.MaxBytesError)
@@ -43,24 +44,26 @@ func Query(bodyBytesMax int64) http.HandlerFunc {
 		}
 		switch {
 		case errors.As(err, &large):
-			answer = x.Refuse(http.StatusRequestEntityTooLarge, err)
+			response = x.Refuse(http.StatusRequestEntityTooLarge, err)
+		case budget.IsPoolExhausted(err):
+			response = x.Refuse(http.StatusServiceUnavailable, err)
 		case err != nil && !errors.Is(err, http.ErrNotMultipart):
-			answer = x.Refuse(http.StatusBadRequest, err)
+			response = x.Refuse(http.StatusBadRequest, err)
 		default:
-			answer = answerQuery(&x, r.Form.Get("q"), r.Form.Get("db"))
+			response = queryResponse(&x, r.Form.Get("q"), r.Form.Get("db"))
 		}
-		answer.Write(w)
+		response.Write(w)
 	}
 }
 
-// answerQuery answers the statements of a query about one database.
-func answerQuery(x *request, query, database string) receiver.Answer {
+// queryResponse answers the statements of a query about one database.
+func queryResponse(x *request, query, database string) receiver.Response {
 	var results []queryResult
 	for _, text := range statements(query) {
 		result := queryResult{Statement: len(results)}
 		words := strings.Fields(strings.ToUpper(text))
 		switch words = append(words, "", ""); words[0] + " " + words[1] {
-		case "CREATE DATABASE":
+		case "CREATE DATABASE", "CREATE RETENTION":
 		case "SHOW DATABASES":
 			list := querySeries{Name: "databases", Columns: []string{"name"}, Values: [][]string{{internalDatabase}}}
 			if database != "" && database != internalDatabase {
@@ -69,7 +72,7 @@ func answerQuery(x *request, query, database string) receiver.Answer {
 			result.Series = []querySeries{list}
 		default:
 			return x.Refuse(http.StatusBadRequest, fmt.Errorf("error parsing query: unknown statement %q; "+
-				"this server knows CREATE DATABASE and SHOW DATABASES, and has queries in PromQL", text))
+				"this server knows CREATE DATABASE, CREATE RETENTION POLICY and SHOW DATABASES, and has queries in PromQL", text))
 		}
 		results = append(results, result)
 	}
@@ -80,7 +83,7 @@ func answerQuery(x *request, query, database string) receiver.Answer {
 	if err != nil {
 		return x.Refuse(http.StatusInternalServerError, err)
 	}
-	return receiver.Answer{
+	return receiver.Response{
 		Status: http.StatusOK, Type: "application/json", Body: append(body, '\n'), Header: versionHeader(),
 	}
 }

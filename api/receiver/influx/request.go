@@ -25,7 +25,7 @@ const (
 	Version    = "1.8.10"
 )
 
-// linesShown bounds the bad lines in an answer.
+// linesShown bounds the bad lines in a response.
 const linesShown = 10
 
 // Options name series. The zero value is not valid; see DefaultOptions. The names of VictoriaMetrics's flags are in brackets.
@@ -265,10 +265,10 @@ func unescape(text []byte) string {
 	return out.String()
 }
 
-// Answer names the lines and samples that were left out.
-func (x *request) Answer(result *ingest.Result) receiver.Answer {
+// Respond names the lines and samples that were left out.
+func (x *request) Respond(result *ingest.Result) receiver.Response {
 	if result.Rejected == 0 {
-		return receiver.Answer{Status: http.StatusNoContent, Header: versionHeader()}
+		return receiver.Response{Status: http.StatusNoContent, Header: versionHeader()}
 	}
 	text := strings.Join(x.bad, "\n")
 	if more := x.badLines - len(x.bad); more > 0 {
@@ -281,11 +281,11 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 }
 
 // Refuse is an error in InfluxDB's JSON.
-func (x *request) Refuse(status int, err error) receiver.Answer {
+func (x *request) Refuse(status int, err error) receiver.Response {
 	return x.failure(status, err.Error())
 }
 
-func (x *request) failure(status int, message string) receiver.Answer {
+func (x *request) failure(status int, message string) receiver.Response {
 	var document any = map[string]string{"error": message}
 	if x.v2 {
 		v2 := map[string]any{"code": code(status), "message": message}
@@ -298,11 +298,11 @@ func (x *request) failure(status int, message string) receiver.Answer {
 	if err != nil {
 		body = []byte(`{}`) // texts and numbers always encode
 	}
-	answer := receiver.Answer{Status: status, Type: "application/json", Body: append(body, '\n'), Header: versionHeader()}
+	response := receiver.Response{Status: status, Type: "application/json", Body: append(body, '\n'), Header: versionHeader()}
 	if !x.v2 {
-		answer.Header["X-Influxdb-Error"] = strings.ReplaceAll(message, "\n", " ")
+		response.Header["X-Influxdb-Error"] = strings.ReplaceAll(message, "\n", " ")
 	}
-	return answer
+	return response
 }
 
 func versionHeader() map[string]string { return map[string]string{"X-Influxdb-Version": Version} }

@@ -3,5 +3,5 @@
 //	{"metric":{"__name__":"up","job":"node"},"values":[1,0.5,null],"timestamps":[1700000000000,1700000015000,1700000030000]}
 //
 // Timestamps are milliseconds since 1970. A value is a number, "Infinity", "-Infinity", "NaN", or null, which is a staleness
-// marker. Lines with "histograms" in place of "values" are an extension for native histograms.
+// marker. The words may come without quotes. Lines with "histograms" in place of "values" are an extension for native histograms.
 package jsonl

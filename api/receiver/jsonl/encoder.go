@@ -95,7 +95,7 @@ func comma(dst []byte) []byte {
 	return append(dst, ',')
 }
 
-// appendValue writes a value so that parsing it gives the same bits, except for the bits of a NaN that is no staleness marker.
+// appendValue writes a value so that parsing it gives the same bits, except for the bits of a NaN that is not a staleness marker.
 func appendValue(dst []byte, v float64) []byte {
 	switch magnitude := math.Abs(v); {
 	case value.IsStaleNaN(v):

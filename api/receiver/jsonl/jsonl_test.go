@@ -30,7 +30,9 @@ func parse(t testing.TB, query, body string) (samples []string, rejected []batch
 	require.NoError(t, x.Parse([]byte(body), b))
 	for b.Next() {
 		s := b.Series()
-		pairs, err := remotewrite.AppendLabels(nil, s.Key)
+		fields, err := b.AppendFields(nil, s.Key)
+		require.NoError(t, err)
+		pairs, err := remotewrite.AppendLabels(nil, fields)
 		require.NoError(t, err)
 		var names []string
 		for _, p := range pairs {
@@ -62,6 +64,20 @@ func TestLines(t *testing.T) {
 	}, got)
 }
 
+// TestWordsWithoutQuotes: vmctl and Python's json module write values that JSON lacks without quotes.
+func TestWordsWithoutQuotes(t *testing.T) {
+	t.Parallel()
+	got, rejected := parse(t, "", `
+{"metric":{"__name__":"up","a":"NaN,[Inf]"},"timestamps":[1,2,3,4,5],"values":[NaN,+Inf,-Inf,null,1]}
+{"metric": {"__name__": "up", "values": "\\"}, "values": [NaN, Infinity, -Infinity, "NaN"], "timestamps": [1, 2, 3, 4]}`)
+	require.Empty(t, rejected)
+	const first, second = "__name__=up,a=NaN,[Inf] ", `__name__=up,values=\ `
+	require.Equal(t, []string{
+		first + "NaN@1", first + "+Inf@2", first + "-Inf@3", first + "stale@4", first + "1@5",
+		second + "NaN@1", second + "+Inf@2", second + "-Inf@3", second + "NaN@4",
+	}, got)
+}
+
 // TestBadLines: errors name a bad line, and the other lines are stored.
 func TestBadLines(t *testing.T) {
 	t.Parallel()
@@ -76,6 +92,8 @@ func TestBadLines(t *testing.T) {
 		{`{"metric":{"a":"b"},"values":[],"timestamps":[]}`, "0 values and 0 timestamps"},
 		{`{"metric":{"a":"b"},"values":["x"],"timestamps":[1]}`, "neither a number nor Infinity"},
 		{`{"metric":{"a":"b"},"values":[true],"timestamps":[1]}`, "a value is not a number"},
+		{`{"metric":{"a":"b"},"values":[NaN,x],"timestamps":[1,2]}`, "a value is not a number"},
+		{`{"metric":{"a":"b"},"values":[NaN`, ""},
 		{`{"metric":{"a":"b"},"values":[1],"timestamps":[1.5]}`, "a timestamp is not an integer"},
 		{`{"metric":{"a":"b"},"values":1,"timestamps":[1]}`, ""},
 	} {
@@ -130,8 +148,8 @@ func requireSame(t *testing.T, plain *line, text string) {
 	require.Equal(t, library.tsMs, plain.tsMs, text)
 }
 
-// TestAnswer names the first bad lines, and counts the others.
-func TestAnswer(t *testing.T) {
+// TestResponse names the first bad lines, and counts the others.
+func TestResponse(t *testing.T) {
 	t.Parallel()
 	var lines receiver.BadLines
 	b := &batch.Batch{}
@@ -140,13 +158,13 @@ func TestAnswer(t *testing.T) {
 		lines.Next()
 		lines.Reject(b, "bad")
 	}
-	answer := lines.Answer(&ingest.Result{Accepted: 3, Rejected: 12, First: "line 1: bad",
+	response := lines.Respond(&ingest.Result{Accepted: 3, Rejected: 12, First: "line 1: bad",
 		Reasons: map[string]int{ingest.ReasonMalformedLine: 12}})
-	require.Equal(t, 400, answer.Status)
-	require.Contains(t, string(answer.Body), "12 of 15 samples rejected (malformed_line: 12); first: line 1: bad\nline 1: bad\n"+
+	require.Equal(t, 400, response.Status)
+	require.Contains(t, string(response.Body), "12 of 15 samples rejected (malformed_line: 12); first: line 1: bad\nline 1: bad\n"+
 		"line 2: bad\n")
-	require.Contains(t, string(answer.Body), "line 10: bad\n2 more lines\n")
-	require.Equal(t, 204, func() int { a := lines.Answer(&ingest.Result{Accepted: 1}); return a.Status }())
+	require.Contains(t, string(response.Body), "line 10: bad\n2 more lines\n")
+	require.Equal(t, 204, func() int { a := lines.Respond(&ingest.Result{Accepted: 1}); return a.Status }())
 }
 
 // TestEncoder reads back what the encoder writes, with native histograms of both kinds.
@@ -201,9 +219,25 @@ func requireEqual(t *testing.T, want, got *histogram.Histogram) {
 	require.NoError(t, got.Validate())
 }
 
+// TestKeys: lines with the labels as written in the same way have the same key, unless extra labels differ.
+func TestKeys(t *testing.T) {
+	key := func(query, line string) string {
+		b := batchtest.New()
+		require.NoError(t, Import(httptest.NewRequest("POST", "/api/v1/import?"+query, nil)).Parse([]byte(line), b))
+		require.True(t, b.Next())
+		return string(b.Series().Key)
+	}
+	const first = `{"metric":{"__name__":"up","a":"1"},"values":[1],"timestamps":[1]}`
+	const second = `{"metric":{"__name__":"up","a":"1"},"values":[2,3],"timestamps":[2,3]}`
+	require.Equal(t, key("", first), key("", second))
+	require.NotEqual(t, key("", first), key("extra_label=a=2", first))
+	require.NotEqual(t, key("extra_label=a=1", first), key("extra_label=a=2", first))
+}
+
 // FuzzParse: for any body, each line is stored or rejected, and stored samples survive a round trip.
 func FuzzParse(f *testing.F) {
 	f.Add(`{"metric":{"__name__":"up","job":"node"},"values":[1,0.5,null,"NaN"],"timestamps":[1,2,3,4]}` + "\nx")
+	f.Add(`{"metric":{"__name__":"up"},"values": [NaN, -Inf],"timestamps":[1,2]}`)
 	f.Add(`{"metric":{"__name__":"h"},"histograms":[{"schema":0,"sum":1,"count":2,"positive_spans":[[0,1]],"positive_deltas":[2],` +
 		`"reset_hint":0,"zero_threshold":0}],"timestamps":[1]}`)
 	f.Fuzz(func(t *testing.T, body string) {
@@ -222,7 +256,9 @@ func FuzzParse(f *testing.F) {
 		var e Encoder
 		for b.Next() {
 			s := b.Series()
-			require.NoError(t, remotewrite.CheckLabels(s.Key))
+			fields, err := b.AppendFields(nil, s.Key)
+			require.NoError(t, err)
+			require.NoError(t, remotewrite.CheckLabels(fields))
 			e.Begin(labels.FromStrings("__name__", "again"))
 			for _, sample := range s.Samples {
 				e.Float(sample.TsMs, sample.Value)

@@ -1,6 +1,7 @@
 package jsonl
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,11 +25,47 @@ type line struct {
 	histograms []nativeHistogram
 	tsMs       []int64
 	fields     []byte
+	// metric is the object of the labels as written, if plain has read it.
+	metric []byte
+}
+
+func (l *line) reset() {
+	l.labels, l.values, l.histograms, l.tsMs, l.metric = l.labels[:0], l.values[:0], l.histograms[:0], l.tsMs[:0], nil
 }
 
 // parse reads a line that is not empty.
 func (l *line) parse(it *jsoniter.Iterator, text []byte) error {
-	l.labels, l.values, l.histograms, l.tsMs = l.labels[:0], l.values[:0], l.histograms[:0], l.tsMs[:0]
+	err := l.parseJSON(it, text)
+	if err == nil {
+		return nil
+	}
+	if quoted := quoteWords(text); quoted != nil {
+		return l.parseJSON(it, quoted)
+	}
+	return err
+}
+
+// quoteWords returns a line with NaN, Inf and Infinity in quotes, or nil if it has no values. vmctl and Python write these words
+// without quotes, which is not JSON.
+func quoteWords(text []byte) []byte {
+	start := bytes.LastIndex(text, []byte(`"values"`))
+	if start < 0 {
+		return nil
+	}
+	before, array, _ := bytes.Cut(text[start:], []byte{'['})
+	array, after, _ := bytes.Cut(array, []byte{']'})
+	words := bytes.Split(array, []byte{','})
+	for n, word := range words {
+		word = bytes.TrimSpace(word)
+		if _, ok := special(string(word)); ok {
+			words[n] = slices.Concat([]byte{'"'}, word, []byte{'"'})
+		}
+	}
+	return slices.Concat(text[:start], before, []byte{'['}, bytes.Join(words, []byte{','}), []byte{']'}, after)
+}
+
+func (l *line) parseJSON(it *jsoniter.Iterator, text []byte) error {
+	l.reset()
 	it.ResetBytes(text)
 	it.Error = nil
 	if it.WhatIsNext() != jsoniter.ObjectValue {
@@ -106,7 +143,7 @@ func (l *line) value(it *jsoniter.Iterator) bool {
 // special returns the value of a string for a number that JSON lacks.
 func special(text string) (float64, bool) {
 	switch strings.ToLower(text) {
-	case "infinity", "inf":
+	case "infinity", "inf", "+infinity", "+inf":
 		return math.Inf(1), true
 	case "-infinity", "-inf":
 		return math.Inf(-1), true
@@ -127,20 +164,14 @@ func (l *line) timestamp(it *jsoniter.Iterator) bool {
 	return it.Error == nil
 }
 
-// add adds the samples to a batch. The key is the label fields, in the order of remote write.
-func (l *line) add(b *batch.Batch, extra []labels.Label) error {
-	for _, own := range extra {
-		l.labels = slices.DeleteFunc(l.labels, func(other labels.Label) bool { return other.Name == own.Name })
-		if own.Value != "" {
-			l.labels = append(l.labels, own)
-		}
+// add adds the samples to a batch. The key is the labels as written after prefix, or else the label fields.
+func (l *line) add(b *batch.Batch, prefix []byte, extra []labels.Label) error {
+	key := l.metric
+	if key == nil {
+		l.fields = l.appendFields(l.fields[:0], extra)
+		key, prefix = l.fields, nil
 	}
-	byName := func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) }
-	if !slices.IsSortedFunc(l.labels, byName) {
-		slices.SortStableFunc(l.labels, byName)
-	}
-	l.fields = remotewrite.AppendPairs(l.fields[:0], l.labels)
-	if err := b.Begin(l.fields); err != nil {
+	if err := b.Begin(prefix, key); err != nil {
 		return err
 	}
 	for n, v := range l.values {
@@ -151,6 +182,21 @@ func (l *line) add(b *batch.Batch, extra []labels.Label) error {
 		b.Histogram(remotewrite.Histogram{TsMs: l.tsMs[n], H: h, FH: fh})
 	}
 	return nil
+}
+
+// appendFields appends the label fields, in the order of remote write.
+func (l *line) appendFields(dst []byte, extra []labels.Label) []byte {
+	for _, own := range extra {
+		l.labels = slices.DeleteFunc(l.labels, func(other labels.Label) bool { return other.Name == own.Name })
+		if own.Value != "" {
+			l.labels = append(l.labels, own)
+		}
+	}
+	byName := func(a, b labels.Label) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(l.labels, byName) {
+		slices.SortStableFunc(l.labels, byName)
+	}
+	return remotewrite.AppendPairs(dst, l.labels)
 }
 
 func (l *line) histogram(it *jsoniter.Iterator) bool {

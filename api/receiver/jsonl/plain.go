@@ -11,14 +11,16 @@ import (
 // plain reads a line in the form in which VictoriaMetrics writes it: metric, values and timestamps in this order, without spaces
 // and escapes. It reports whether the line has this form. The labels then point into the text. Other lines need the JSON library.
 func (l *line) plain(text []byte) bool {
-	l.labels, l.values, l.histograms, l.tsMs = l.labels[:0], l.values[:0], l.histograms[:0], l.tsMs[:0]
+	l.reset()
 	rest, ok := bytes.CutPrefix(text, []byte(`{"metric":{`))
 	if !ok {
 		return false
 	}
-	if rest, ok = l.plainLabels(rest); !ok {
+	labels := rest
+	if rest, ok = l.plainLabels(labels); !ok {
 		return false
 	}
+	l.metric = labels[:len(labels)-len(rest)]
 	if rest, ok = bytes.CutPrefix(rest, []byte(`,"values":[`)); !ok {
 		return false
 	}

@@ -191,7 +191,7 @@ func (d *document) store(kind kind, names *Names, key []byte, b *batch.Batch) (u
 	return key, fault, err
 }
 
-// shown is a data point in an answer. Fields that the request lacks are nil.
+// shown is a data point in a response. Fields that the request lacks are nil.
 type shown struct {
 	Metric            *string           `json:"metric,omitempty"`
 	Timestamp         int64             `json:"timestamp"`
@@ -218,7 +218,7 @@ func (d *document) shown() *shown {
 	return out
 }
 
-// optional returns a text for an answer, nil if the request lacks it.
+// optional returns a text for a response, nil if the request lacks it.
 func optional(text []byte) *string {
 	if text == nil {
 		return nil

@@ -20,14 +20,14 @@ type Lines struct {
 
 	// Used is the number of bytes that the last Parse has read.
 	Used int
-	// Errors are the answers to bad lines, one a line. ErrorsLeft counts those that did not fit.
+	// Errors are the responses to bad lines, one a line. ErrorsLeft counts those that did not fit.
 	Errors     []byte
 	ErrorsLeft int
 	// Bad is the number of bad lines.
 	Bad int
 }
 
-// errorBytesMax bounds the answers to the bad lines of one batch.
+// errorBytesMax bounds the responses to the bad lines of one batch.
 const errorBytesMax = 32 << 10
 
 // NewLines returns a parser of lines with at most bytesMax bytes.
@@ -81,7 +81,7 @@ func (l *Lines) Parse(text []byte, b *batch.Batch) error {
 	return nil
 }
 
-// parseLine adds the data point of a line, or the answer to a bad line. arguments is the line after the command.
+// parseLine adds the data point of a line, or the response to a bad line. arguments is the line after the command.
 func (l *Lines) parseLine(word, arguments []byte, b *batch.Batch) (err error) {
 	var fault error
 	switch {
@@ -100,16 +100,16 @@ func (l *Lines) parseLine(word, arguments []byte, b *batch.Batch) (err error) {
 	return err
 }
 
-// refuse counts a bad line, and keeps the answer to it.
+// refuse counts a bad line, and keeps the response to it.
 func (l *Lines) refuse(word []byte, fault error, b *batch.Batch) {
-	reason, answer := reasonOf(fault), answerTo(string(word), fault)
+	reason, response := reasonOf(fault), responseTo(string(word), fault)
 	l.Bad++
-	b.Reject(batch.Rejection{Count: 1, Reason: reason, Detail: answer})
-	if len(l.Errors)+len(answer) >= errorBytesMax {
+	b.Reject(batch.Rejection{Count: 1, Reason: reason, Detail: response})
+	if len(l.Errors)+len(response) >= errorBytesMax {
 		l.ErrorsLeft++
 		return
 	}
-	l.Errors = append(append(l.Errors, answer...), '\n')
+	l.Errors = append(append(l.Errors, response...), '\n')
 }
 
 // reasonOf returns the rejection reason of a faulty data point.
@@ -120,8 +120,8 @@ func reasonOf(fault error) string {
 	return ingest.ReasonMalformedLine
 }
 
-// answerTo returns OpenTSDB's answer to a bad line, without a line break.
-func answerTo(word string, fault error) string {
+// responseTo returns OpenTSDB's response to a bad line, without a line break.
+func responseTo(word string, fault error) string {
 	if f, ok := fault.(*Fault); ok && f.Number {
 		return word + ": invalid value: " + fault.Error()
 	}

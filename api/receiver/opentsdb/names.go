@@ -134,7 +134,7 @@ func clip(text []byte) string {
 	return string(bytes.ToValidUTF8(text, []byte("?")))
 }
 
-// Shown shortens a text of a client for an answer.
+// Shown shortens a text of a client for a response.
 func Shown(text string) string { return clip([]byte(text)) }
 
 // add adds a tag to the others. A tag with a known key must have the known value.

@@ -257,7 +257,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-// TestShownPoints: an answer repeats a bad data point as the request has it, without fields that are missing there.
+// TestShownPoints: a response repeats a bad data point as the request has it, without fields that are missing there.
 func TestShownPoints(t *testing.T) {
 	t.Parallel()
 	names := DefaultNames()
@@ -278,7 +278,7 @@ func TestShownPoints(t *testing.T) {
 		_, _, x, err := parsedBody(t, c.open, "details", "["+c.point+"]")
 		require.NoError(t, err, c.point)
 		require.Len(t, x.bad, 1, c.point)
-		a := x.Answer(&ingest.Result{Rejected: 1})
+		a := x.Respond(&ingest.Result{Rejected: 1})
 		require.JSONEq(t, `{"failed":1,"success":0,"errors":[{"datapoint":`+c.want+`,"error":"`+x.bad[0].Error+`"}]}`,
 			string(a.Body))
 	}
@@ -310,7 +310,7 @@ func TestBadHistograms(t *testing.T) {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestResponses(t *testing.T) {
 	t.Parallel()
 	const body = `[{"metric":"ok","timestamp":1,"value":1,"tags":{"a":"b"}},{"metric":"bad","timestamp":1,` +
 		`"value":"x","tags":{"a":"b"}}]`
@@ -318,17 +318,17 @@ func TestAnswers(t *testing.T) {
 	stored := &ingest.Result{Accepted: 1, Rejected: 1, Reasons: map[string]int{ingest.ReasonNotNumeric: 1}}
 	_, _, x, err := parsedBody(t, open, "", body)
 	require.NoError(t, err)
-	a := x.Answer(stored)
+	a := x.Respond(stored)
 	require.Equal(t, 400, a.Status)
 	require.Contains(t, string(a.Body), `{"error":{"code":400,"message":"One or more data points had errors"`)
-	require.Equal(t, 204, x.Answer(&ingest.Result{Accepted: 2}).Status)
+	require.Equal(t, 204, x.Respond(&ingest.Result{Accepted: 2}).Status)
 
 	_, _, x, err = parsedBody(t, open, "summary", body)
 	require.NoError(t, err)
-	a = x.Answer(stored)
+	a = x.Respond(stored)
 	require.Equal(t, 400, a.Status)
 	require.JSONEq(t, `{"failed":1,"success":1}`, string(a.Body))
-	a = x.Answer(&ingest.Result{Accepted: 1, Histograms: 1})
+	a = x.Respond(&ingest.Result{Accepted: 1, Histograms: 1})
 	require.Equal(t, 200, a.Status)
 	require.JSONEq(t, `{"failed":0,"success":2}`, string(a.Body))
 
@@ -338,7 +338,7 @@ func TestAnswers(t *testing.T) {
 	require.JSONEq(t, `{"failed":2,"success":1,"timeouts":0,"errors":[{"datapoint":{"metric":"bad","timestamp":1,"value":"x",`+
 		`"tags":{"a":"b"}},"error":"Unable to parse value to a number"},{"error":"1 data points are not stored: `+
 		`too_far_ahead: 1"}]}`,
-		string(x.Answer(stored).Body))
+		string(x.Respond(stored).Body))
 	require.Error(t, open(httptest.NewRequest(http.MethodPost, "/api/put?sync_timeout=x", nil)).Check())
 	require.JSONEq(t, `{"error":{"code":503,"message":"no room"}}`, string(x.Refuse(503, errors.New("no room")).Body))
 }
@@ -425,7 +425,7 @@ func TestText(t *testing.T) {
 	require.Equal(t, []string{"1356998400000 42", "1356998400500 1.5", "1356998401000 7"}, got)
 	require.Equal(t, 3, b.Rejections()[0].Count)
 	require.Contains(t, b.Rejections()[0].Detail, "line 5: ")
-	a := x.Answer(&ingest.Result{Accepted: 3, Rejected: 3})
+	a := x.Respond(&ingest.Result{Accepted: 3, Rejected: 3})
 	require.Contains(t, string(a.Body), "line 6: ")
 }
 
@@ -469,7 +469,7 @@ func FuzzBody(f *testing.F) {
 		}
 		require.Positive(t, len(got)+x.count)
 		require.LessOrEqual(t, len(b.Rejections()), 3)
-		a := x.Answer(&ingest.Result{Accepted: len(got), Rejected: x.count})
+		a := x.Respond(&ingest.Result{Accepted: len(got), Rejected: x.count})
 		require.NotEmpty(t, a.Body)
 	})
 }

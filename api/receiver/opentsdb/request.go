@@ -40,14 +40,14 @@ func Rollup(names *Names) receiver.Open { return open(kindRollup, names) }
 // Histogram returns the protocol of /api/histogram.
 func Histogram(names *Names) receiver.Open { return open(kindHistogram, names) }
 
-// detailsMax bounds the bad data points in an answer.
+// detailsMax bounds the bad data points in a response.
 const detailsMax = 1000
 
 // request is one write of data points in JSON.
 type request struct {
 	kind  kind
 	names *Names
-	// summary and details ask for an answer with a body. timeouts adds a field to it.
+	// summary and details ask for a response with a body. timeouts adds a field to it.
 	summary, details, timeouts bool
 	fault                      error
 
@@ -180,7 +180,7 @@ func (x *request) refuse(fault error, d *document, b *batch.Batch) {
 	b.Reject(batch.Rejection{Count: 1, Reason: reason, Detail: example})
 }
 
-// summary is the answer to a request with the parameter summary or details.
+// summary is the response to a request with the parameter summary or details.
 type summary struct {
 	Errors   *[]detail `json:"errors,omitempty"`
 	Failed   int       `json:"failed"`
@@ -188,15 +188,15 @@ type summary struct {
 	Timeouts *int      `json:"timeouts,omitempty"`
 }
 
-// Answer says how many data points were stored.
-func (x *request) Answer(result *ingest.Result) receiver.Answer {
+// Respond says how many data points were stored.
+func (x *request) Respond(result *ingest.Result) receiver.Response {
 	status := http.StatusOK
 	if result.Rejected > 0 {
 		status = http.StatusBadRequest
 	}
 	if !x.summary && !x.details {
 		if status == http.StatusOK {
-			return receiver.Answer{Status: http.StatusNoContent}
+			return receiver.Response{Status: http.StatusNoContent}
 		}
 		return Failure(status, "One or more data points had errors",
 			"Please see the TSD logs or append \"details\" to the put request")
@@ -233,7 +233,7 @@ func Refused(result *ingest.Result, bad int) string {
 }
 
 // Refuse is an error in OpenTSDB's JSON.
-func (x *request) Refuse(status int, err error) receiver.Answer {
+func (x *request) Refuse(status int, err error) receiver.Response {
 	var own *Error
 	if errors.As(err, &own) {
 		return Failure(status, own.Message, own.Details)
@@ -242,7 +242,7 @@ func (x *request) Refuse(status int, err error) receiver.Answer {
 }
 
 // Failure is an error in OpenTSDB's JSON. details may be "".
-func Failure(status int, message, details string) receiver.Answer {
+func Failure(status int, message, details string) receiver.Response {
 	type failure struct {
 		Code    int    `json:"code"`
 		Message string `json:"message"`
@@ -251,11 +251,11 @@ func Failure(status int, message, details string) receiver.Answer {
 	return JSON(status, map[string]failure{"error": {status, message, details}})
 }
 
-// JSON is a document as an answer.
-func JSON(status int, v any) receiver.Answer {
+// JSON is a document as a response.
+func JSON(status int, v any) receiver.Response {
 	body, err := json.Marshal(v)
 	if err != nil {
 		body = []byte(`{}`) // strings and numbers always encode
 	}
-	return receiver.Answer{Status: status, Type: "application/json; charset=UTF-8", Body: body}
+	return receiver.Response{Status: status, Type: "application/json; charset=UTF-8", Body: body}
 }

@@ -55,9 +55,9 @@ func withoutCommand(line []byte) []byte {
 	return rest
 }
 
-// Answer lists the lines and samples that were left out.
-func (x *text) Answer(result *ingest.Result) receiver.Answer { return x.bad.Answer(result) }
+// Respond lists the lines and samples that were left out.
+func (x *text) Respond(result *ingest.Result) receiver.Response { return x.bad.Respond(result) }
 
-func (x *text) Refuse(status int, err error) receiver.Answer {
+func (x *text) Refuse(status int, err error) receiver.Response {
 	return receiver.Text(status, err.Error())
 }

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"bytes"
 	"fmt"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -32,6 +33,35 @@ func checkJSON(body []byte) error {
 		}
 	}
 	return nil
+}
+
+// withoutNulls returns JSON whose members with the value null have names that the decoder skips. In protobuf's JSON, null stands
+// for an absent field, but the decoder refuses it. JavaScript writes NaN and infinities as null.
+func withoutNulls(body []byte) []byte {
+	if !bytes.Contains(body, []byte("null")) {
+		return body
+	}
+	body = bytes.Clone(body)
+	quoted, text, name := false, 0, 0 // where the last string and the last name of a member begin
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			if quoted = !quoted; quoted {
+				text = i + 1
+			}
+		case quoted:
+		case c == ':':
+			name = text
+		case c == 'n' && name > 0 && body[name] != '"' && body[name] != '\\': // no name of a field has an escape
+			body[name] = '_' // no field's name begins with it
+			name = 0
+		case c == ',', c == '[':
+			name = 0
+		}
+	}
+	return body
 }
 
 // message is a message of OTLP that has attributes, or that messages with attributes lie in.

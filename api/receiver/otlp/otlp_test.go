@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http/httptest"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/prometheus/otlptranslator"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/prompb"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/collector/pdata/pcommon"
@@ -78,10 +80,10 @@ func TestExport(t *testing.T) {
 	require.Equal(t, 4.5, wait.Histograms[0].H.Sum)
 	require.Contains(t, series, `{__name__="target_info", instance="i1", job="shop", region="eu"}`)
 	require.Len(t, series, 3)
-	answer := x.Answer(&ingest.Result{Rejected: 2, First: "why"})
-	require.Equal(t, 200, answer.Status)
+	response := x.Respond(&ingest.Result{Rejected: 2, First: "why"})
+	require.Equal(t, 200, response.Status)
 	require.JSONEq(t, `{"partialSuccess":{"rejectedDataPoints":"2","errorMessage":"2 of 2 samples rejected; first: why"}}`,
-		string(answer.Body))
+		string(response.Body))
 
 	export := pmetricotlp.NewExportRequest()
 	require.NoError(t, export.UnmarshalJSON([]byte(document)))
@@ -90,16 +92,47 @@ func TestExport(t *testing.T) {
 	again, _, err := parsed(t, protobufType, packed)
 	require.NoError(t, err)
 	require.Len(t, again, 3)
-	require.JSONEq(t, "{}", string((&request{contentType: jsonType}).Answer(&ingest.Result{}).Body))
-	require.Empty(t, (&request{contentType: protobufType}).Answer(&ingest.Result{}).Body)
+	require.JSONEq(t, "{}", string((&request{contentType: jsonType}).Respond(&ingest.Result{}).Body))
+	require.Empty(t, (&request{contentType: protobufType}).Respond(&ingest.Result{}).Body)
 	_, _, err = parsed(t, protobufType, []byte("no protobuf"))
 	require.Error(t, err)
+}
+
+// TestNulls: null stands for an absent field. A number or an exemplar without a value is refused, and nothing else.
+func TestNulls(t *testing.T) {
+	const body = `{"resourceMetrics":[{"resource":null,"scopeMetrics":[{"metrics":[
+{"name":"temp","gauge":{"dataPoints":[
+{"asDouble" : null,"timeUnixNano":"2000000000","attributes":[{"key":"null","value":{"stringValue":"no \":null"}}]},
+{"asDouble":1.5,"timeUnixNano":"2000000000",
+"attributes":[{"key":"asDouble\":null","value":{"stringValue":"null"}}]},
+{"asDouble":null,"flags":1,"timeUnixNano":"2000000000","attributes":[{"key":"none","value":{"stringValue":"x"}}]}]}},
+{"name":"wait","histogram":{"aggregationTemporality":2,"dataPoints":[
+{"count":"1","sum":null,"exemplars":[{"asDouble":null,"timeUnixNano":"1"},{"asInt":"7","timeUnixNano":"1"}],
+"explicitBounds":[1],"bucketCounts":["1","0"],"timeUnixNano":"2000000000"}]}}]}]}]}`
+	r := httptest.NewRequest("POST", "/v1/metrics", nil)
+	r.Header.Set("Content-Type", jsonType)
+	b := &batch.Batch{}
+	b.Reset(batch.Bounds{ItemsMax: 1 << 20})
+	before := strings.Clone(body)
+	require.NoError(t, Export(func() Options { return DefaultOptions(0) })(r).Parse([]byte(body), b))
+	require.Equal(t, before, body)
+	require.Equal(t, []batch.Rejection{
+		{Count: 2, Reason: ingest.ReasonNotNumeric, Detail: "a data point of metric temp has no value"},
+	}, b.Rejections())
+	series, _, err := parsed(t, jsonType, []byte(body))
+	require.NoError(t, err)
+	require.Equal(t, 1.5, series[`{__name__="temp", asDouble__null="null"}`].Samples[0].Value, "%v", series)
+	require.Len(t, series[`{__name__="wait_bucket", le="+Inf"}`].Exemplars, 1)
+	require.True(t, value.IsStaleNaN(series[`{__name__="temp", none="x"}`].Samples[0].Value))
+	require.Contains(t, series, `{__name__="wait_count"}`)
+	require.NotContains(t, series, `{__name__="wait_sum"}`)
 }
 
 // TestTemporality counts the data points of metrics whose temporality is not stored.
 func TestTemporality(t *testing.T) {
 	points := func(n int) string {
-		return `"dataPoints":[` + strings.Repeat(`{"timeUnixNano":"2000000000"},`, n-1) + `{"timeUnixNano":"1"}]`
+		return `"dataPoints":[` + strings.Repeat(`{"asInt":"1","timeUnixNano":"2000000000"},`, n-1) +
+			`{"asInt":"1","timeUnixNano":"1"}]`
 	}
 	body := `{"resourceMetrics":[{"scopeMetrics":[{"metrics":[
 {"name":"a","sum":{"aggregationTemporality":1,` + points(1) + `}},
@@ -156,13 +189,13 @@ func TestRefuse(t *testing.T) {
 		require.ErrorIs(t, x.Check(), receiver.ErrContentType)
 		require.Equal(t, jsonType, x.Refuse(415, x.Check()).Type)
 	}
-	answer := open("application/json; charset=utf-8").Refuse(400, errText("why"))
-	require.Equal(t, jsonType, answer.Type)
-	require.JSONEq(t, `{"code":3,"message":"why"}`, string(answer.Body))
-	answer = open(protobufType).Refuse(503, errText("wh\xffy"))
-	require.Equal(t, protobufType, answer.Type)
+	response := open("application/json; charset=utf-8").Refuse(400, errText("why"))
+	require.Equal(t, jsonType, response.Type)
+	require.JSONEq(t, `{"code":3,"message":"why"}`, string(response.Body))
+	response = open(protobufType).Refuse(503, errText("wh\xffy"))
+	require.Equal(t, protobufType, response.Type)
 	var status rpcstatus.Status
-	require.NoError(t, proto.Unmarshal(answer.Body, &status))
+	require.NoError(t, proto.Unmarshal(response.Body, &status))
 	require.Equal(t, int32(codes.Unavailable), status.Code)
 	require.Equal(t, "wh�y", status.Message)
 }
@@ -186,8 +219,8 @@ func TestAttributesMax(t *testing.T) {
 		return `"attributes":[` + strings.Join(list, ",") + `]`
 	}
 	metric := func(kind string, n int) string {
-		return `{"name":"m_` + kind + `","` + kind + `":{"aggregationTemporality":2,"dataPoints":[{"timeUnixNano":"2000000000",` +
-			attributes(n) + `}]}}`
+		return `{"name":"m_` + kind + `","` + kind + `":{"aggregationTemporality":2,"dataPoints":[{"asInt":"1",` +
+			`"timeUnixNano":"2000000000",` + attributes(n) + `}]}}`
 	}
 	scope := func(n int, metrics ...string) string {
 		return `{"scope":{` + attributes(n) + `},"metrics":[` + strings.Join(metrics, ",") + `]}`
@@ -423,14 +456,16 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(packed, false)
-	f.Fuzz(func(t *testing.T, body []byte, json bool) {
+	f.Add([]byte(`{"resourceMetrics":[{"resource":null,"\"a":null,"é":null,"":null,"b":[null,"c"]}]}`), true)
+	f.Fuzz(func(t *testing.T, body []byte, isJSON bool) {
 		contentType := protobufType
-		if json {
+		if isJSON {
 			contentType = jsonType
+			require.True(t, !json.Valid(body) || json.Valid(withoutNulls(body)))
 		}
 		_, x, err := parsed(t, contentType, body)
 		if err == nil {
-			require.Equal(t, 200, x.Answer(&ingest.Result{}).Status)
+			require.Equal(t, 200, x.Respond(&ingest.Result{}).Status)
 		}
 	})
 }

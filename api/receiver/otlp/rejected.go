@@ -121,12 +121,14 @@ func (t *tally) add(points int, detail string) {
 
 // pointCheck removes data points with too many attributes before the translation, because the translation compares the
 // attributes of a series in pairs. It also removes data points whose attributes have no key or are too long for labels,
-// metrics without a name, and data points without a time. The translation drops some of these too, but does not count them.
+// metrics without a name, and data points without a time or a value. The translation drops some of these too, but does not count
+// them, and it makes 0 of a missing value.
 type pointCheck struct {
 	attributesMax                           int
 	large                                   bool // only then can an attribute be too long
 	wide, long, unnamed, untimed, exemplars tally
 	nameless                                tally             // data points of metrics without a name
+	empty                                   tally             // data points and exemplars without a value
 	oldest, newest                          pcommon.Timestamp // of the data points that stay
 }
 
@@ -142,6 +144,7 @@ func (x *request) rejectInvalid(all pmetric.Metrics, bodyBytes int, b *batch.Bat
 		wide: tally{reason: ingest.ReasonTooManyLabels}, long: tally{reason: ingest.ReasonLabelSetTooLong},
 		unnamed: tally{reason: ingest.ReasonEmptyLabelName}, nameless: tally{reason: ingest.ReasonNoMetricName},
 		untimed: tally{reason: ingest.ReasonBeforeRetention}, exemplars: tally{reason: ingest.ReasonExemplarTooLong},
+		empty: tally{reason: ingest.ReasonNotNumeric},
 	}
 	all.ResourceMetrics().RemoveIf(func(r pmetric.ResourceMetrics) bool {
 		points := 0
@@ -160,7 +163,7 @@ func (x *request) rejectInvalid(all pmetric.Metrics, bodyBytes int, b *batch.Bat
 		})
 		return false
 	})
-	for _, t := range []tally{c.wide, c.long, c.unnamed, c.nameless, c.untimed, c.exemplars} {
+	for _, t := range []tally{c.wide, c.long, c.unnamed, c.nameless, c.untimed, c.exemplars, c.empty} {
 		if t.count > 0 {
 			b.Reject(batch.Rejection{Count: t.count, Reason: t.reason, Detail: t.first})
 		}
@@ -266,22 +269,29 @@ func removeInvalid[P point](c *pointCheck, points interface{ RemoveIf(func(P) bo
 			c.untimed.add(1, what+" has no time")
 			return true
 		}
-		c.oldest, c.newest = min(c.oldest, at), max(c.newest, at)
-		if c.large {
-			c.removeLongExemplars(p, what)
+		if number, ok := any(p).(pmetric.NumberDataPoint); ok && number.ValueType() == pmetric.NumberDataPointValueTypeEmpty &&
+			!number.Flags().NoRecordedValue() {
+			c.empty.add(1, what+" has no value")
+			return true
 		}
+		c.oldest, c.newest = min(c.oldest, at), max(c.newest, at)
+		c.removeExemplars(p, what)
 		return false
 	})
 }
 
-// removeLongExemplars removes the exemplars of a data point that have an attribute too long for a label.
-func (c *pointCheck) removeLongExemplars(p any, what string) {
+// removeExemplars removes the exemplars of a data point that have no value, or an attribute too long for a label.
+func (c *pointCheck) removeExemplars(p any, what string) {
 	with, ok := p.(interface{ Exemplars() pmetric.ExemplarSlice })
 	if !ok {
 		return // a summary has none
 	}
 	with.Exemplars().RemoveIf(func(e pmetric.Exemplar) bool {
-		if !hasLong(e.FilteredAttributes()) {
+		if e.ValueType() == pmetric.ExemplarValueTypeEmpty {
+			c.empty.add(1, "an exemplar of "+what+" has no value")
+			return true
+		}
+		if !c.large || !hasLong(e.FilteredAttributes()) {
 			return false
 		}
 		c.exemplars.add(1, fmt.Sprintf("an exemplar of %s has an attribute of more than %d bytes", what, textBytesMax))

@@ -105,6 +105,9 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	if err := check(body); err != nil {
 		return err
 	}
+	if x.contentType == jsonType {
+		body = withoutNulls(body)
+	}
 	if err := decode(body); err != nil {
 		return err
 	}
@@ -121,8 +124,8 @@ func (x *request) Parse(body []byte, b *batch.Batch) error {
 	return nil
 }
 
-// Answer is an ExportMetricsServiceResponse. It counts rejected data points.
-func (x *request) Answer(result *ingest.Result) receiver.Answer {
+// Respond is an ExportMetricsServiceResponse. It counts rejected data points.
+func (x *request) Respond(result *ingest.Result) receiver.Response {
 	response := pmetricotlp.NewExportResponse()
 	message := x.dropped
 	if result.Rejected > 0 {
@@ -134,11 +137,11 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 	}
 	if message == "" {
 		// OTLP wants no partial success here, not even an empty one.
-		answer := receiver.Answer{Status: http.StatusOK, Type: x.contentType}
+		response := receiver.Response{Status: http.StatusOK, Type: x.contentType}
 		if x.contentType == jsonType {
-			answer.Body = []byte("{}")
+			response.Body = []byte("{}")
 		}
-		return answer
+		return response
 	}
 	response.PartialSuccess().SetErrorMessage(message)
 	encode := response.MarshalProto
@@ -149,32 +152,32 @@ func (x *request) Answer(result *ingest.Result) receiver.Answer {
 	if err != nil {
 		return x.Refuse(http.StatusInternalServerError, err)
 	}
-	return receiver.Answer{Status: http.StatusOK, Type: x.contentType, Body: body}
+	return receiver.Response{Status: http.StatusOK, Type: x.contentType, Body: body}
 }
 
 // Refuse is a google.rpc.Status in the encoding of the request, or in JSON if that is unknown.
-func (x *request) Refuse(status int, err error) receiver.Answer {
+func (x *request) Refuse(status int, err error) receiver.Response {
 	message := &rpcstatus.Status{Code: int32(codeOf(status)), Message: strings.ToValidUTF8(err.Error(), "�")}
-	answer := receiver.Answer{Status: status, Type: jsonType}
+	response := receiver.Response{Status: status, Type: jsonType}
 	var fault error
 	if x.contentType == protobufType {
-		answer.Type = protobufType
-		answer.Body, fault = proto.Marshal(message)
+		response.Type = protobufType
+		response.Body, fault = proto.Marshal(message)
 	} else {
-		answer.Body, fault = protojson.Marshal(message)
+		response.Body, fault = protojson.Marshal(message)
 	}
 	if fault != nil {
 		return receiver.Text(status, err.Error())
 	}
-	return answer
+	return response
 }
 
 // WriteError answers a request that was refused before its protocol was called.
 func WriteError(w http.ResponseWriter, r *http.Request, status int, message string) {
 	x := &request{}
 	x.contentType, _, _ = mime.ParseMediaType(r.Header.Get("Content-Type")) // "" is answered in JSON
-	answer := x.Refuse(status, errors.New(message))
-	answer.Write(w)
+	response := x.Refuse(status, errors.New(message))
+	response.Write(w)
 }
 
 // codeOf returns the code of gRPC for an HTTP status.

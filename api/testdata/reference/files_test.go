@@ -162,7 +162,7 @@ func (a *sendingAppender) Commit() error {
 	return a.AppenderV2.Commit()
 }
 
-// comparingEngine asks both servers before it evaluates a query.
+// comparingEngine queries both servers before it evaluates a query.
 type comparingEngine struct {
 	promql.QueryEngine
 	queries int
@@ -199,29 +199,29 @@ func (e *comparingEngine) compare(s *twoServers, path string, params url.Values)
 	text, err := io.ReadAll(resp.Body)
 	require.NoError(s.tb, err)
 	query := params.Get("query")
-	if resp.StatusCode != w.Code || !comparison.EqualValues(answerOf(s.tb, w.Body.Bytes(), query), answerOf(s.tb, text, query)) {
+	if resp.StatusCode != w.Code || !comparison.EqualValues(responseOf(s.tb, w.Body.Bytes(), query), responseOf(s.tb, text, query)) {
 		s.tb.Errorf("%s %v\nPrometheus %d %s\nHalite %d %s", path, params, w.Code, w.Body, resp.StatusCode, text)
 	}
 }
 
-// answerOf decodes an answer. It sorts what has no order: notes, and series of a query that does not sort.
-func answerOf(tb testing.TB, text []byte, query string) map[string]any {
-	var answer map[string]any
-	require.NoError(tb, json.Unmarshal(text, &answer), "%s", text)
+// responseOf decodes a response. It sorts what has no order: notes, and series of a query that does not sort.
+func responseOf(tb testing.TB, text []byte, query string) map[string]any {
+	var response map[string]any
+	require.NoError(tb, json.Unmarshal(text, &response), "%s", text)
 	for _, key := range []string{"warnings", "infos"} {
-		if notes, ok := answer[key].([]any); ok {
+		if notes, ok := response[key].([]any); ok {
 			slices.SortFunc(notes, func(a, b any) int { return cmp.Compare(a.(string), b.(string)) })
 		}
 	}
-	data, _ := answer["data"].(map[string]any)
+	data, _ := response["data"].(map[string]any)
 	series, _ := data["result"].([]any)
 	if kind := data["resultType"]; strings.HasPrefix(query, "sort") || kind != "vector" && kind != "matrix" {
-		return answer
+		return response
 	}
 	metric := func(series any) string {
 		text, _ := json.Marshal(series.(map[string]any)["metric"])
 		return string(text)
 	}
 	slices.SortStableFunc(series, func(a, b any) int { return cmp.Compare(metric(a), metric(b)) })
-	return answer
+	return response
 }

@@ -37,10 +37,10 @@ import (
 	"halite/storage/index"
 )
 
-// recordPath holds Prometheus' answers for the tests of package api.
+// recordPath holds Prometheus' responses for the tests of package api.
 const recordPath = "../prometheus.json"
 
-var record = flag.Bool("record", false, "write Prometheus' answers to testdata/prometheus.json")
+var record = flag.Bool("record", false, "write Prometheus' responses to testdata/prometheus.json")
 
 // nobody is Prometheus' targets, rules and alertmanagers: none.
 type nobody struct{}
@@ -118,8 +118,8 @@ func newPrometheusOver(store promstorage.SampleAndChunkQueryable, engine promql.
 	return router
 }
 
-// TestReference compares the answers of this repository's API, over Prometheus' storage, with those of Prometheus. Both
-// read the same samples, so that every difference is one of the API.
+// TestReference compares the responses of this repository's API with those of Prometheus. Both APIs read the same samples from a
+// storage of Prometheus, so every difference comes from an API.
 func TestReference(t *testing.T) {
 	recorded, err := comparison.Record(newPrometheus(t))
 	require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestReference(t *testing.T) {
 	t.Logf("%d of %d requests answered as Prometheus does", len(recorded)-len(differences), len(recorded))
 }
 
-// TestRecordIsCurrent: the recorded answers equal Prometheus's answers.
+// TestRecordIsCurrent: the recorded responses equal Prometheus's responses.
 func TestRecordIsCurrent(t *testing.T) {
 	recorded, err := comparison.Record(newPrometheus(t))
 	require.NoError(t, err)
@@ -147,7 +147,7 @@ func TestRecordIsCurrent(t *testing.T) {
 	require.True(t, bytes.Equal(now.Bytes(), file), "run this test with -args -record and read the difference")
 }
 
-// TestBytes: answers with a defined order equal Prometheus' answers byte by byte.
+// TestBytes: responses with a defined order equal Prometheus' responses byte by byte.
 func TestBytes(t *testing.T) {
 	theirs, ours := newPrometheus(t), newOverPrometheus(t)
 	compared := 0
@@ -165,7 +165,7 @@ func TestBytes(t *testing.T) {
 		compared++
 	}
 	require.Greater(t, compared, 300)
-	t.Logf("%d answers are the same bytes", compared)
+	t.Logf("%d responses are the same bytes", compared)
 }
 
 // newOverPrometheus is this package's API over Prometheus' storage, which tells faults of the API from those of the

@@ -278,9 +278,9 @@ func TestCompactorWaitsForAnnouncedDeletions(t *testing.T) {
 	r.expect(map[int64]float64{0: 1, 5: 1, 1000: 2}, 1)
 }
 
-// TestCompactorBearsLostAnswers fails some mutations, before or after they take effect. All samples keep their last written
+// TestCompactorBearsLostResponses fails some mutations, before or after they take effect. All samples keep their last written
 // values. In the end they form one chunk.
-func TestCompactorBearsLostAnswers(t *testing.T) {
+func TestCompactorBearsLostResponses(t *testing.T) {
 	r := newRig(t)
 	want := map[int64]float64{}
 	for n := range 200 {

@@ -66,7 +66,6 @@ func TestSamplesTakeTenBytes(t *testing.T) {
 	for i := range 2000 {
 		e.Add(uint32(5000+i), 1_700_000_000_000, float64(i))
 	}
-	require.Equal(t, 2000, e.Count())
 	require.InDelta(t, 10, float64(e.Len())/2000, 0.02)
 }
 

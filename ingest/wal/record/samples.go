@@ -46,9 +46,6 @@ func (e *SamplesEncoder) Add(ref uint32, tsMs int64, value float64) {
 	e.count++
 }
 
-// Count is the number of samples so far.
-func (e *SamplesEncoder) Count() int { return int(e.count) }
-
 // AppendSamples appends the KindSamples payload of samples.
 func AppendSamples(dst []byte, samples []Sample) []byte {
 	var e SamplesEncoder

@@ -71,10 +71,10 @@ func TestSeriesColumnsPack(t *testing.T) {
 		c.Add(uint32(n+1), ls)
 	}
 	require.GreaterOrEqual(t, c.SizeBytes(), len(payload))
-	former := len(p.Pack(payload))
+	packed := len(p.Pack(payload))
 	columns := bytes.Clone(p.Pack(c.Append(nil)))
-	t.Logf("%d series: %d bytes, packed %d, in columns %d", 10_000, len(payload), former, len(columns))
-	require.Less(t, len(columns)*4, former)
+	t.Logf("%d series: %d bytes, packed %d, in columns %d", 10_000, len(payload), packed, len(columns))
+	require.Less(t, len(columns)*4, packed)
 	got, err := p.Unpack(columns)
 	require.NoError(t, err)
 	count := 0

@@ -63,7 +63,7 @@ func ForOperator(op parser.ItemType) (Function, bool) {
 	return Function{}, false
 }
 
-// addSum adds to sums in a and their compensation in b.
+// addSum adds to sums in Values and to their compensation in second.
 func addSum(g *State, values []float64) {
 	sums, comps := g.Values[:len(values)], g.second[:len(values)]
 	for k, v := range values {
@@ -88,8 +88,8 @@ func finishSum(g *State) {
 	}
 }
 
-// addAverage adds to sums, compensations and counts in a, b and c. If a sum would overflow, a holds a mean from that step
-// on.
+// addAverage adds to sums in Values, to compensations in second and to counts in third. If a sum would overflow, Values and
+// second hold an incremental mean from that step on.
 func addAverage(g *State, values []float64) {
 	sums, comps, counts := g.Values[:len(values)], g.second[:len(values)], g.third[:len(values)]
 	for k, v := range values {
@@ -168,7 +168,7 @@ func addGroup(g *State, values []float64) {
 	}
 }
 
-// addVariance updates the sum of squared distances in a, the mean in b and the count in c.
+// addVariance updates the sum of squared distances in Values, the mean in second and the count in third.
 func addVariance(g *State, values []float64) {
 	for k, v := range values {
 		if grid.IsAbsent(v) {

@@ -7,8 +7,8 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// missing evaluates absent and absent_over_time: 1 at the steps at which the operand has no series.
-type missing struct {
+// absentFunction evaluates absent and absent_over_time: 1 at the steps at which the operand has no series.
+type absentFunction struct {
 	name   string
 	child  Vector
 	labels labels.Labels
@@ -16,11 +16,11 @@ type missing struct {
 	overTime bool
 }
 
-func (n *missing) names() grid.Naming { return grid.Nameless }
+func (n *absentFunction) names() grid.Naming { return grid.Nameless }
 
-func (n *missing) Describe(d *Description) { d.Node(n.name, n.child) }
+func (n *absentFunction) Describe(d *Description) { d.Node(n.name, n.child) }
 
-func (n *missing) Run(ev *Eval, emit emitFunc) error {
+func (n *absentFunction) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
 	row := constantRow(ev.Grid.Steps, 1)
 	series := 0
@@ -49,8 +49,8 @@ func (n *missing) Run(ev *Eval, emit emitFunc) error {
 	return emit(grid.Series{Labels: n.labels}, row)
 }
 
-// labelsOfMissing returns the labels for which the matchers require one value.
-func labelsOfMissing(matchers []*labels.Matcher) labels.Labels {
+// labelsOfAbsent returns the labels for which the matchers require one value.
+func labelsOfAbsent(matchers []*labels.Matcher) labels.Labels {
 	b := labels.NewBuilder(labels.EmptyLabels())
 	seen := map[string]bool{}
 	for _, m := range matchers {

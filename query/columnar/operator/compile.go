@@ -100,7 +100,7 @@ func (c Compiler) Vector(e parser.Expr) Vector {
 		if child == nil || e.Op == parser.ADD {
 			return child
 		}
-		return &mapped{name: "-", child: child, prepare: simple(func(v float64) float64 { return grid.Present(-v) })}
+		return &valueFunction{name: "-", child: child, prepare: simple(func(v float64) float64 { return grid.Present(-v) })}
 	case *parser.BinaryExpr:
 		return c.binary(e)
 	case *parser.AggregateExpr:
@@ -135,7 +135,7 @@ func (c Compiler) Scalar(e parser.Expr) Scalar {
 		if child == nil || e.Op == parser.ADD {
 			return child
 		}
-		return negated{child}
+		return negation{child}
 	case *parser.BinaryExpr:
 		left, right, op := c.Scalar(e.LHS), c.Scalar(e.RHS), scalarOperation(e.Op)
 		if left != nil && right != nil && op != nil {
@@ -157,7 +157,7 @@ func (c Compiler) Scalar(e parser.Expr) Scalar {
 			}
 		case "scalar":
 			if child := c.Vector(e.Args[0]); child != nil {
-				return only{child}
+				return scalarFunction{child}
 			}
 		}
 	}
@@ -205,7 +205,7 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 	if e.Op == parser.COUNT_VALUES {
 		return c.countValues(e)
 	}
-	child := c.Vector(e.Expr)
+	child := c.operand(e)
 	if child == nil {
 		return nil
 	}
@@ -237,6 +237,19 @@ func (c Compiler) aggregation(e *parser.AggregateExpr) Vector {
 		}
 	}
 	return nil
+}
+
+// operand compiles the operand of an aggregation. count and group need no values, so their selectors may have histograms.
+func (c Compiler) operand(e *parser.AggregateExpr) Vector {
+	vs, ok := e.Expr.(*parser.VectorSelector)
+	if !ok || e.Op != parser.COUNT && e.Op != parser.GROUP {
+		return c.Vector(e.Expr)
+	}
+	c.histograms = nil
+	if !c.selectable(vs, 0) {
+		return nil
+	}
+	return &instantSelector{selector: newSelector(vs), presence: true}
 }
 
 func groupingText(e *parser.AggregateExpr) string {

@@ -30,7 +30,7 @@ func (c Compiler) call(e *parser.Call) Vector {
 	switch name {
 	case "vector":
 		if child := c.Scalar(e.Args[0]); child != nil {
-			return ofScalar{child}
+			return vectorFunction{child}
 		}
 		return nil
 	case "histogram_quantile":
@@ -65,22 +65,22 @@ func (c Compiler) call(e *parser.Call) Vector {
 		if c.grid.Instant() {
 			return nil // the engine compares labels
 		}
-		return &sorted{child: child, pos: e.PositionRange()}
+		return &sortFunction{child: child, pos: e.PositionRange()}
 	case "sort", "sort_desc":
-		return &sorted{child: child, descending: name == "sort_desc", pos: e.PositionRange()}
+		return &sortFunction{child: child, descending: name == "sort_desc", pos: e.PositionRange()}
 	case "absent":
-		n := &missing{name: name, child: child}
+		n := &absentFunction{name: name, child: child}
 		if vs, ok := e.Args[0].(*parser.VectorSelector); ok {
-			n.labels = labelsOfMissing(vs.LabelMatchers)
+			n.labels = labelsOfAbsent(vs.LabelMatchers)
 		}
 		return n
 	}
-	return c.mapped(e, child)
+	return c.valueFunction(e, child)
 }
 
-// mapped compiles a function that is applied to each value.
-func (c Compiler) mapped(e *parser.Call, child Vector) Vector {
-	n := &mapped{name: e.Func.Name, child: child}
+// valueFunction compiles a function that is applied to each value.
+func (c Compiler) valueFunction(e *parser.Call, child Vector) Vector {
+	n := &valueFunction{name: e.Func.Name, child: child}
 	for _, a := range e.Args[1:] {
 		arg := c.Scalar(a)
 		if arg == nil {
@@ -115,13 +115,13 @@ func (c Compiler) date(name string) Vector {
 	if f == nil {
 		return nil
 	}
-	return ofScalar{ofClock{f}}
+	return vectorFunction{dateOfStep{f}}
 }
 
-// ofClock is a function of the time of the step, in whole seconds.
-type ofClock struct{ f func(t time.Time) float64 }
+// dateOfStep is a function of the time of the step, in whole seconds.
+type dateOfStep struct{ f func(t time.Time) float64 }
 
-func (n ofClock) values(ev *Eval) ([]float64, error) {
+func (n dateOfStep) values(ev *Eval) ([]float64, error) {
 	row := make([]float64, ev.Grid.Steps)
 	for k := range row {
 		row[k] = n.f(time.Unix(ev.Grid.At(k)/1000, 0).UTC())
@@ -129,7 +129,7 @@ func (n ofClock) values(ev *Eval) ([]float64, error) {
 	return row, nil
 }
 
-func (n ofClock) Describe(*Description) {}
+func (n dateOfStep) Describe(*Description) {}
 
 func (c Compiler) histogramQuantile(e *parser.Call) Vector {
 	q, child := c.Scalar(e.Args[0]), c.Vector(e.Args[1])
@@ -151,7 +151,7 @@ func (c Compiler) overRange(e *parser.Call, m *parser.MatrixSelector, position i
 	if f == nil {
 		return nil
 	}
-	return f.orMissing(&rangeSelector{selector: newSelector(vs), overTime: *f}, labelsOfMissing(vs.LabelMatchers))
+	return f.orAbsent(&rangeSelector{selector: newSelector(vs), overTime: *f}, labelsOfAbsent(vs.LabelMatchers))
 }
 
 // overSubquery compiles a function over a subquery.
@@ -172,7 +172,7 @@ func (c Compiler) overSubquery(e *parser.Call, q *parser.SubqueryExpr, position 
 		return nil
 	}
 	n := &overSubquery{subquery: newSubquery(q, c.subqueryStepMs), overTime: *f, child: child}
-	return f.orMissing(n, labels.EmptyLabels())
+	return f.orAbsent(n, labels.EmptyLabels())
 }
 
 // showsLastBits reports whether a function may amplify a difference in the last bits of its operand.
@@ -185,10 +185,10 @@ func showsLastBits(function string) bool {
 	return true
 }
 
-// orMissing returns n, or absent_over_time of it with the labels ls.
-func (f *overTime) orMissing(n Vector, ls labels.Labels) Vector {
+// orAbsent returns n, or absent_over_time of it with the labels ls.
+func (f *overTime) orAbsent(n Vector, ls labels.Labels) Vector {
 	if f.name == "absent_over_time" {
-		return &missing{name: f.name, child: n, labels: ls, overTime: true}
+		return &absentFunction{name: f.name, child: n, labels: ls, overTime: true}
 	}
 	return n
 }

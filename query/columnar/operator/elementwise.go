@@ -7,8 +7,8 @@ import (
 	"halite/query/columnar/grid"
 )
 
-// mapped applies a function to each value and drops the metric name. args are the scalar arguments after the vector.
-type mapped struct {
+// valueFunction applies a function to each value and drops the metric name. args are the scalar arguments after the vector.
+type valueFunction struct {
 	name  string
 	child Vector
 	args  []Scalar
@@ -16,16 +16,16 @@ type mapped struct {
 	prepare func(ev *Eval, args [][]float64) func(v float64, k int) float64
 }
 
-func (n *mapped) names() grid.Naming { return grid.Nameless }
+func (n *valueFunction) names() grid.Naming { return grid.Nameless }
 
-func (n *mapped) Describe(d *Description) {
+func (n *valueFunction) Describe(d *Description) {
 	d.Node(n.name, n.child)
 	for _, a := range n.args {
 		a.Describe(d)
 	}
 }
 
-func (n *mapped) Run(ev *Eval, emit emitFunc) error {
+func (n *valueFunction) Run(ev *Eval, emit emitFunc) error {
 	args, annos, err := ev.scalars(n.args)
 	if err != nil {
 		return err
@@ -264,14 +264,14 @@ func (n *withScalar) apply(values, number []float64) {
 	}
 }
 
-// ofScalar evaluates vector().
-type ofScalar struct{ child Scalar }
+// vectorFunction evaluates vector().
+type vectorFunction struct{ child Scalar }
 
-func (n ofScalar) names() grid.Naming { return grid.Nameless }
+func (n vectorFunction) names() grid.Naming { return grid.Nameless }
 
-func (n ofScalar) Describe(d *Description) { n.child.Describe(d) }
+func (n vectorFunction) Describe(d *Description) { n.child.Describe(d) }
 
-func (n ofScalar) Run(ev *Eval, emit emitFunc) error {
+func (n vectorFunction) Run(ev *Eval, emit emitFunc) error {
 	values, err := ev.Number(n.child)
 	if err != nil {
 		return err

@@ -40,13 +40,18 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
 	sigs := newSignatures(n.matching)
 	left, right, err := operands(ev, n.left, n.right, func(right Vector, left *Matrix) Vector {
-		return ev.pushDown(right, sigs, left, n.matching.Card != parser.CardOneToMany)
+		// Without a left side, the engine does not look for series with equal signatures.
+		return ev.pushDown(right, sigs, left, n.matching.Card != parser.CardOneToMany && len(left.Series) > 0)
 	})
 	if err != nil {
 		return err
 	}
 	defer ev.free(left)
 	defer ev.free(right)
+	out := newOutputs(left, right)
+	if len(left.Series) == 0 {
+		return out.emitAll(ev, before, emit)
+	}
 	many, one := left, right
 	if n.matching.Card == parser.CardOneToMany {
 		many, one = right, left
@@ -55,7 +60,6 @@ func (n *join) Run(ev *Eval, emit emitFunc) error {
 	if err != nil {
 		return err
 	}
-	out := newOutputs(left, right)
 	b := labels.NewBuilder(labels.EmptyLabels())
 	matched := map[int]bool{} // signatures of series on the many side
 	for i, s := range many.Series {

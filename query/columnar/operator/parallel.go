@@ -155,7 +155,7 @@ func (p *batchPool) emit(i int, e evaluator, row []float64) error {
 		return p.stream(p.sel, i, p.windows, e, row)
 	}
 	var s *batchResult
-	batch, err := p.timed(func() (*read.Batch, error) {
+	batch, err := timed(p.Eval, func() (*read.Batch, error) {
 		select {
 		case s = <-p.results[i]:
 			return s.batch, s.err

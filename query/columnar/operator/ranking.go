@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"unsafe"
 
 	"github.com/prometheus/prometheus/promql/parser/posrange"
 	"github.com/prometheus/prometheus/util/annotations"
@@ -26,15 +27,15 @@ func (n *topK) names() grid.Naming { return n.child.names() }
 
 func (n *topK) Describe(d *Description) { d.Node("aggregate "+n.op+n.text, n.child) }
 
-// ranked is a value of a series.
-type ranked struct {
+// rankingEntry is a value of a series.
+type rankingEntry struct {
 	value  float64
 	series int32
 }
 
 // ranking is a heap with the worst value on top. NaN is worse than any number.
 type ranking struct {
-	entries []ranked
+	entries []rankingEntry
 	bottom  bool
 }
 
@@ -56,7 +57,7 @@ func (r *ranking) Less(i, j int) bool {
 
 // offer adds an entry if it is among the k best. The heap moves entries like the engine's heap, so it keeps the same ones
 // among equal values.
-func (r *ranking) offer(e ranked, k int64) (grown bool) {
+func (r *ranking) offer(e rankingEntry, k int64) (grown bool) {
 	if int64(len(r.entries)) < k {
 		if len(r.entries) == cap(r.entries) {
 			// Doubling would need several allocations for the usual k at each step of the query.
@@ -80,7 +81,11 @@ func (r *ranking) offer(e ranked, k int64) (grown bool) {
 	return false
 }
 
-const rankedBytes = 16
+// Memory of an entry, and of the ranking of a step.
+const (
+	rankingEntryBytes = int64(unsafe.Sizeof(rankingEntry{}))
+	rankingBytes      = int64(unsafe.Sizeof(ranking{}))
+)
 
 func (n *topK) Run(ev *Eval, emit emitFunc) error {
 	before := ev.held
@@ -94,10 +99,15 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 		}
 		return ev.replace(before, 0)
 	}
-	bytes := int64(0)
+	entries, bytes := 0, int64(0)
 	defer func() { ev.Budget.Release(bytes) }()
 	var series []grid.Series
 	gs := newGroups(n.grouping, func(grid.Series) ([]ranking, error) {
+		size := int64(ev.Grid.Steps) * rankingBytes
+		if err := ev.Budget.Reserve(size); err != nil {
+			return nil, err
+		}
+		bytes += size
 		steps := make([]ranking, ev.Grid.Steps)
 		for k := range steps {
 			steps[k].bottom = n.bottom
@@ -111,21 +121,22 @@ func (n *topK) Run(ev *Eval, emit emitFunc) error {
 		}
 		grown := 0
 		for k, v := range values {
-			if !grid.IsAbsent(v) && (*g)[k].offer(ranked{v, int32(len(series))}, n.k) {
+			if !grid.IsAbsent(v) && (*g)[k].offer(rankingEntry{v, int32(len(series))}, n.k) {
 				grown++
 			}
 		}
 		series = append(series, s)
-		if grown == 0 {
-			return nil
+		size := int64(grown) * rankingEntryBytes
+		if err := ev.Budget.Reserve(size); err != nil {
+			return err
 		}
-		bytes += int64(grown) * rankedBytes
-		return ev.Budget.Reserve(int64(grown) * rankedBytes)
+		entries, bytes = entries+grown, bytes+size
+		return nil
 	})
 	if err != nil {
 		return err
 	}
-	if err := ev.replace(before, int(bytes/rankedBytes)); err != nil {
+	if err := ev.replace(before, entries); err != nil {
 		return err
 	}
 	if ev.Grid.Instant() {
@@ -198,18 +209,18 @@ func (n *topK) emitSeries(ev *Eval, series []grid.Series, groups [][]ranking, em
 	return nil
 }
 
-// sorted is sort and sort_desc. It orders the series only in instant queries.
-type sorted struct {
+// sortFunction is sort and sort_desc. It orders the series only in instant queries.
+type sortFunction struct {
 	child      Vector
 	descending bool
 	pos        posrange.PositionRange
 }
 
-func (n *sorted) names() grid.Naming { return n.child.names() }
+func (n *sortFunction) names() grid.Naming { return n.child.names() }
 
-func (n *sorted) Describe(d *Description) { d.Node("sort", n.child) }
+func (n *sortFunction) Describe(d *Description) { d.Node("sort", n.child) }
 
-func (n *sorted) Run(ev *Eval, emit emitFunc) error {
+func (n *sortFunction) Run(ev *Eval, emit emitFunc) error {
 	if !ev.Grid.Instant() {
 		defer func() { ev.Annotations.Add(annotations.NewSortInRangeQueryWarning(n.pos)) }()
 		return n.child.Run(ev, func(s grid.Series, values []float64) error {

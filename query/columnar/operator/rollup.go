@@ -6,7 +6,6 @@ import (
 	"halite/query/column"
 	"halite/query/columnar/grid"
 	"halite/query/columnar/window"
-	"halite/query/read"
 	"halite/query/read/rollups"
 	"halite/rollup"
 )
@@ -82,11 +81,7 @@ func (t *rollupRun) Run() error {
 	t.slide.Fields = t.plan.Fields
 	row := make([]float64, t.plan.Steps)
 	for i := range sel.Batches() {
-		var b *rollups.Batch
-		_, err := ev.timed(func() (_ *read.Batch, err error) {
-			b, err = sel.ReadBatch(ev.Context, i)
-			return nil, err
-		})
+		b, err := timed(ev, func() (*rollups.Batch, error) { return sel.ReadBatch(ev.Context, i) })
 		if err != nil {
 			return err
 		}

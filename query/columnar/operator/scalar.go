@@ -30,10 +30,10 @@ func (clock) values(ev *Eval) ([]float64, error) {
 
 func (clock) Describe(*Description) {}
 
-// negated evaluates the unary minus of a scalar.
-type negated struct{ child Scalar }
+// negation evaluates the unary minus of a scalar.
+type negation struct{ child Scalar }
 
-func (n negated) values(ev *Eval) ([]float64, error) {
+func (n negation) values(ev *Eval) ([]float64, error) {
 	in, err := ev.Number(n.child)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (n negated) values(ev *Eval) ([]float64, error) {
 	return row, nil
 }
 
-func (n negated) Describe(d *Description) { n.child.Describe(d) }
+func (n negation) Describe(d *Description) { n.child.Describe(d) }
 
 // scalarBinary evaluates an operation between two scalars.
 type scalarBinary struct {
@@ -74,10 +74,10 @@ func (n scalarBinary) Describe(d *Description) {
 	n.right.Describe(d)
 }
 
-// only evaluates scalar(): the value of the only series at a step, or NaN if the number of series is not one.
-type only struct{ child Vector }
+// scalarFunction evaluates scalar(): the value of the only series at a step, or NaN if the number of series is not one.
+type scalarFunction struct{ child Vector }
 
-func (n only) values(ev *Eval) ([]float64, error) {
+func (n scalarFunction) values(ev *Eval) ([]float64, error) {
 	before := ev.held
 	row := make([]float64, ev.Grid.Steps)
 	found := make([]bool, ev.Grid.Steps)
@@ -107,7 +107,7 @@ func (n only) values(ev *Eval) ([]float64, error) {
 	return row, ev.replace(before, len(row))
 }
 
-func (n only) Describe(d *Description) { d.Node("scalar", n.child) }
+func (n scalarFunction) Describe(d *Description) { d.Node("scalar", n.child) }
 
 // arithmetic returns the function of an operator, or nil if it is not arithmetic.
 func arithmetic(op parser.ItemType) func(a, b float64) float64 {

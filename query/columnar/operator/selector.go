@@ -163,7 +163,7 @@ func (ev *Eval) batches(sel *read.Selection, w read.Windows, e evaluator) error 
 			}
 			continue
 		}
-		batch, err := ev.timed(func() (*read.Batch, error) { return sel.Read(ev.Context, i) })
+		batch, err := timed(ev, func() (*read.Batch, error) { return sel.Read(ev.Context, i) })
 		if err != nil {
 			return err
 		}
@@ -174,14 +174,14 @@ func (ev *Eval) batches(sel *read.Selection, w read.Windows, e evaluator) error 
 	return nil
 }
 
-// timed reads a batch and measures the time.
-func (ev *Eval) timed(f func() (*read.Batch, error)) (*read.Batch, error) {
+// timed calls read and measures its time, unless the query has ended.
+func timed[T any](ev *Eval, read func() (T, error)) (out T, err error) {
 	if err := ev.Context.Err(); err != nil {
-		return nil, err
+		return out, err
 	}
 	began := time.Now()
 	defer func() { ev.Reading += time.Since(began) }()
-	return f()
+	return read()
 }
 
 // evaluateColumns evaluates series whose samples are all in memory.
@@ -213,6 +213,8 @@ func seriesOf(c *column.Column) grid.Series {
 type instantSelector struct {
 	selector
 	times bool
+	// presence means that the values do not matter, so histograms are samples like others.
+	presence bool
 }
 
 func (n *instantSelector) names() grid.Naming { return n.selector.names() }
@@ -236,7 +238,7 @@ func (n *instantSelector) Run(ev *Eval, emit emitFunc) error { return n.runPushd
 
 func (n *instantSelector) runPushdown(ev *Eval, emit emitFunc, pushdown *joinPushdown) error {
 	w := n.windows(ev.Grid, ev.Opts.LookbackMs)
-	w.Latest = true
+	w.Latest, w.Presence = true, n.presence && !ev.Opts.CountAll // statistics count the buckets of histograms
 	r := &instantRun{instantSelector: n, windows: w, emit: emit, unique: NewDuplicateCheck(n.selector.names())}
 	return n.evaluate(ev, w, r, pushdown)
 }

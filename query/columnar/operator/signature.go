@@ -32,27 +32,25 @@ func newSignatures(m *parser.VectorMatching) *signatures {
 // intern returns the number of a signature. ls are the labels that the series has in the engine.
 func (s *signatures) intern(ls labels.Labels) int {
 	if s.on && len(s.names) == 1 {
-		return s.ofValue(ls.Get(s.names[0]))
+		return s.number(ls.Get(s.names[0])) // empty if the series lacks the label
 	}
 	if s.on {
 		s.buf = ls.BytesWithLabels(s.buf, s.names...)
 	} else {
 		s.buf = ls.BytesWithoutLabels(s.buf, s.names...)
 	}
-	n, found := s.index[string(s.buf)]
-	if !found {
-		n = len(s.index)
-		s.index[string(s.buf)] = n
+	if n, found := s.index[string(s.buf)]; found { // without an allocation
+		return n
 	}
-	return n
+	return s.number(string(s.buf))
 }
 
-// ofValue is of for signatures with a single label. Its value is empty if a series lacks it.
-func (s *signatures) ofValue(value string) int {
-	n, found := s.index[value]
+// number returns the number of an encoded signature, and numbers a new one.
+func (s *signatures) number(key string) int {
+	n, found := s.index[key]
 	if !found {
 		n = len(s.index)
-		s.index[value] = n
+		s.index[key] = n
 	}
 	return n
 }

@@ -9,13 +9,13 @@ import (
 	"halite/query/read"
 )
 
-// carried is the state of a series between two slices: its results so far, and the samples that later windows need.
-type carried struct {
+// streamedSeries is the state of a series between two slices: its results so far, and the samples that later windows need.
+type streamedSeries struct {
 	tsMs    []int64
 	values  []float64
 	row     []float64
-	largest int
-	any     bool
+	largest int  // number of samples in the largest window
+	any     bool // the series has samples
 }
 
 // sampleBytes is the memory of a sample that is carried over to the next slice.
@@ -26,7 +26,7 @@ type streamRun struct {
 	*Eval
 	windows   read.Windows
 	evaluator evaluator
-	series    []carried
+	series    []streamedSeries
 	bytes     int64 // charged
 	done      int   // steps
 }
@@ -34,25 +34,20 @@ type streamRun struct {
 // stream evaluates the series of a batch slice by slice. Each slice fills the steps whose windows end in it. Only samples of
 // windows that continue are carried over.
 func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, row []float64) error {
-	var st *read.Stream
-	defer func() {
-		if st != nil {
-			st.Close()
-		}
-	}()
-	b, err := ev.timed(func() (_ *read.Batch, err error) {
-		if st, err = sel.Open(ev.Context, i); err != nil {
-			return nil, err
-		}
-		return st.Next(ev.Context)
-	})
+	st, err := timed(ev, func() (*read.Stream, error) { return sel.Open(ev.Context, i) })
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	next := func() (*read.Batch, error) { return st.Next(ev.Context) }
+	b, err := timed(ev, next)
 	switch {
 	case err != nil:
 		return err
 	case !st.More():
 		return ev.evaluateColumns(b, e, row)
 	}
-	r := &streamRun{Eval: ev, windows: w, evaluator: e, series: make([]carried, len(b.Columns))}
+	r := &streamRun{Eval: ev, windows: w, evaluator: e, series: make([]streamedSeries, len(b.Columns))}
 	defer func() { ev.Budget.Release(r.bytes) }()
 	if err := r.charge(0); err != nil {
 		b.Release()
@@ -63,20 +58,21 @@ func (ev *Eval) stream(sel *read.Selection, i int, w read.Windows, e evaluator, 
 	for j := range r.series {
 		r.series[j].row = rows[j*w.Steps : (j+1)*w.Steps]
 	}
-	for {
-		err := r.add(b, st.More())
-		if err != nil || !st.More() {
-			defer b.Release() // the labels are still needed
-			if err == nil {
-				err = r.finish(b)
-			}
+	for st.More() {
+		err := r.add(b, window.StepsUpTo(w, b.ToMs))
+		b.Release()
+		if err != nil {
 			return err
 		}
-		b.Release()
-		if b, err = ev.timed(func() (*read.Batch, error) { return st.Next(ev.Context) }); err != nil {
+		if b, err = timed(ev, next); err != nil {
 			return err
 		}
 	}
+	defer b.Release() // finish needs its labels
+	if err := r.add(b, w.Steps); err != nil {
+		return err
+	}
+	return r.finish(b)
 }
 
 // charge reserves the memory of the rows and of the carried samples.
@@ -94,19 +90,15 @@ func (r *streamRun) charge(samples int) error {
 	return nil
 }
 
-// add evaluates a slice.
-func (r *streamRun) add(b *read.Batch, more bool) error {
-	end := r.windows.Steps
-	if more {
-		end = window.StepsUpTo(r.windows, b.ToMs)
-	}
+// add evaluates the steps up to end, whose windows have their last samples in a slice.
+func (r *streamRun) add(b *read.Batch, end int) error {
 	samples := 0
 	for j := range r.series {
 		if err := r.tick(); err != nil {
 			return err
 		}
 		s := &r.series[j]
-		s.add(r.Eval, r.windows, r.evaluator, &b.Columns[j], r.done, end)
+		r.addColumn(s, &b.Columns[j], end)
 		samples += len(s.tsMs)
 	}
 	r.done = end
@@ -128,25 +120,24 @@ func (r *streamRun) finish(b *read.Batch) error {
 	return nil
 }
 
-// add evaluates the steps [first, end), whose samples are complete now.
-func (s *carried) add(ev *Eval, w read.Windows, e evaluator, c *column.Column, first, end int) {
+// addColumn is add for one series.
+func (r *streamRun) addColumn(s *streamedSeries, c *column.Column, end int) {
 	s.any = s.any || len(c.TsMs) > 0
 	if !s.any {
 		return
 	}
-	all := *c
+	first, all := r.done, *c
 	if len(s.tsMs) > 0 {
-		first = s.bridge(ev, w, e, c, first, end)
+		first = r.bridge(s, c, end)
 		if len(s.tsMs) > 0 {
 			all = column.Column{Labels: c.Labels, Samples: column.Samples{TsMs: s.tsMs, Values: s.values}}
 		}
 	}
 	if end > first && len(all.TsMs) > 0 {
-		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:end]))
+		s.largest = max(s.largest, r.evaluator.section(r.Eval, &all, first, s.row[first:end]))
 	}
 	// Later windows begin no earlier than the window of step end.
-	from := w.FirstEndMs + int64(end)*w.StepMs - w.RangeMs
-	at, _ := slices.BinarySearch(all.TsMs, from+1)
+	at, _ := slices.BinarySearch(all.TsMs, r.windowStart(end)+1)
 	if at < len(all.TsMs)/2 && len(s.tsMs) > 0 {
 		s.tsMs, s.values = s.tsMs[at:], s.values[at:] // without a copy; append moves the memory when it is full
 		return
@@ -155,13 +146,18 @@ func (s *carried) add(ev *Eval, w read.Windows, e evaluator, c *column.Column, f
 	s.values = append(s.values[:0], all.Values[at:]...)
 }
 
-// bridge evaluates the steps that need both carried samples and the new slice. It copies only the samples of these steps,
-// and carries no sample further. If no step can be evaluated from the slice alone, it appends the whole slice to the carried
-// samples. It returns the first remaining step.
-func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column, first, end int) int {
-	last := s.tsMs[len(s.tsMs)-1]
+// windowStart returns the time before the first sample of the window of a step.
+func (r *streamRun) windowStart(step int) int64 {
+	return r.windows.FirstEndMs + int64(step)*r.windows.StepMs - r.windows.RangeMs
+}
+
+// bridge evaluates the steps up to end that need both carried samples and the new slice. It copies only the samples of these
+// steps, and carries no sample further. If no step can be evaluated from the slice alone, it appends the whole slice to the
+// carried samples. It returns the first remaining step.
+func (r *streamRun) bridge(s *streamedSeries, c *column.Column, end int) int {
+	first, last := r.done, s.tsMs[len(s.tsMs)-1]
 	alone := first // windows of earlier steps begin before the last carried sample
-	for alone < end && w.FirstEndMs+int64(alone)*w.StepMs-w.RangeMs < last {
+	for alone < end && r.windowStart(alone) < last {
 		alone++
 	}
 	if alone == end {
@@ -169,10 +165,10 @@ func (s *carried) bridge(ev *Eval, w read.Windows, e evaluator, c *column.Column
 		return first
 	}
 	if alone > first {
-		n, _ := slices.BinarySearch(c.TsMs, w.FirstEndMs+int64(alone-1)*w.StepMs+1)
+		n, _ := slices.BinarySearch(c.TsMs, r.windows.FirstEndMs+int64(alone-1)*r.windows.StepMs+1)
 		s.tsMs, s.values = append(s.tsMs, c.TsMs[:n]...), append(s.values, c.Values[:n]...)
 		all := column.Column{Labels: c.Labels, Samples: column.Samples{TsMs: s.tsMs, Values: s.values}}
-		s.largest = max(s.largest, e.section(ev, &all, first, s.row[first:alone]))
+		s.largest = max(s.largest, r.evaluator.section(r.Eval, &all, first, s.row[first:alone]))
 	}
 	s.tsMs, s.values = s.tsMs[:0], s.values[:0]
 	return alone

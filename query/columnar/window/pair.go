@@ -58,7 +58,7 @@ const (
 	// roundoff is half the distance between 1 and the next larger number.
 	roundoff = 1.0 / (1 << 53)
 	// toleranceMax is the largest relative error of a result that counts as equal: half of the permitted difference of
-	// answers.
+	// results.
 	toleranceMax = 5e-13
 )
 

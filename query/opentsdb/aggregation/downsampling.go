@@ -11,7 +11,7 @@ type Fill uint8
 const (
 	// FillNothing omits the interval.
 	FillNothing Fill = iota
-	// FillNaN and FillNull insert NaN. With FillNull an answer shows NaN as null.
+	// FillNaN and FillNull insert NaN. With FillNull a response shows NaN as null.
 	FillNaN
 	FillNull
 	// FillZero inserts 0.

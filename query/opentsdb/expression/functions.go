@@ -21,7 +21,7 @@ type Function func(args [][]Series, params []string, hold Hold) ([]Series, error
 
 // Functions returns the functions of /api/query/gexp by name.
 func Functions() map[string]Function {
-	sum, difference, product, quotient := joined("+"), joined("-"), joined("*"), joined("/")
+	sum, difference, product, quotient := joinFunction("+"), joinFunction("-"), joinFunction("*"), joinFunction("/")
 	return map[string]Function{
 		"alias": alias, "scale": scale, "absolute": absolute, "movingAverage": movingAverage,
 		"highestCurrent": highest(func(s *Series) float64 { return s.double(s.Len() - 1) }),
@@ -32,9 +32,6 @@ func Functions() map[string]Function {
 	}
 }
 
-// flat returns the series of all arguments in one list.
-func flat(args [][]Series) []Series { return slices.Concat(args...) }
-
 var errNoParameter = errors.New("the parameter is missing")
 
 // alias renames series. In the new name, @key stands for the value of the tag with this key.
@@ -42,8 +39,8 @@ func alias(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if len(params) == 0 {
 		return nil, errNoParameter
 	}
-	template := unquoted(strings.Join(params, ","))
-	out := flat(args)
+	template := unquote(strings.Join(params, ","))
+	out := slices.Concat(args...)
 	for i := range out {
 		s := &out[i]
 		s.Metric = template
@@ -58,8 +55,8 @@ func alias(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	return out, nil
 }
 
-// unquoted removes the quotes around a parameter.
-func unquoted(text string) string {
+// unquote removes the quotes around a parameter.
+func unquote(text string) string {
 	if len(text) > 1 && (text[0] == '\'' || text[0] == '"') && text[len(text)-1] == text[0] {
 		return text[1 : len(text)-1]
 	}
@@ -75,33 +72,33 @@ func scale(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if err != nil || math.IsNaN(factor) || math.IsInf(factor, 0) {
 		return nil, fmt.Errorf("the factor %q is not a number", params[0])
 	}
-	return mapped(args, func(s *Series) aggregation.Result {
+	return mapSeries(args, func(s *Series) aggregation.Result {
 		if s.Integers != nil && math.Floor(factor) == factor {
-			return longs(s, func(v int64) int64 { return int64(factor) * v })
+			return mapIntegers(s, func(v int64) int64 { return int64(factor) * v })
 		}
-		return reals(s, func(v float64) float64 { return factor * v })
+		return mapDoubles(s, func(v float64) float64 { return factor * v })
 	}), nil
 }
 
 func absolute(args [][]Series, _ []string, _ Hold) ([]Series, error) {
-	return mapped(args, func(s *Series) aggregation.Result {
+	return mapSeries(args, func(s *Series) aggregation.Result {
 		if s.Integers != nil {
-			return longs(s, func(v int64) int64 { return max(v, -v) })
+			return mapIntegers(s, func(v int64) int64 { return max(v, -v) })
 		}
-		return reals(s, math.Abs)
+		return mapDoubles(s, math.Abs)
 	}), nil
 }
 
-// mapped replaces the points of each series.
-func mapped(args [][]Series, points func(*Series) aggregation.Result) []Series {
-	out := flat(args)
+// mapSeries replaces the points of each series.
+func mapSeries(args [][]Series, points func(*Series) aggregation.Result) []Series {
+	out := slices.Concat(args...)
 	for i := range out {
 		out[i].Result = points(&out[i])
 	}
 	return out
 }
 
-func longs(s *Series, f func(int64) int64) aggregation.Result {
+func mapIntegers(s *Series, f func(int64) int64) aggregation.Result {
 	a := aggregation.Result{TsMs: s.TsMs, Integers: make([]int64, s.Len()), Interpolated: s.Interpolated}
 	for i, v := range s.Integers {
 		a.Integers[i] = f(v)
@@ -109,7 +106,7 @@ func longs(s *Series, f func(int64) int64) aggregation.Result {
 	return a
 }
 
-func reals(s *Series, f func(float64) float64) aggregation.Result {
+func mapDoubles(s *Series, f func(float64) float64) aggregation.Result {
 	a := aggregation.Result{TsMs: s.TsMs, Doubles: make([]float64, s.Len()), Interpolated: s.Interpolated}
 	for i := range a.Doubles {
 		a.Doubles[i] = f(s.double(i))
@@ -119,12 +116,12 @@ func reals(s *Series, f func(float64) float64) aggregation.Result {
 
 // firstDifference returns each value minus the previous one. The first result is 0.
 func firstDifference(args [][]Series, _ []string, _ Hold) ([]Series, error) {
-	return mapped(args, func(s *Series) aggregation.Result {
+	return mapSeries(args, func(s *Series) aggregation.Result {
 		before := math.NaN()
 		if s.Len() > 0 {
 			before = s.double(0)
 		}
-		return reals(s, func(v float64) float64 {
+		return mapDoubles(s, func(v float64) float64 {
 			difference := v - before
 			before = v
 			return difference
@@ -141,7 +138,7 @@ func shift(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if err != nil {
 		return nil, err
 	}
-	return mapped(args[:min(1, len(args))], func(s *Series) aggregation.Result {
+	return mapSeries(args[:min(1, len(args))], func(s *Series) aggregation.Result {
 		a := s.Result
 		a.TsMs = make([]int64, s.Len())
 		for i, tsMs := range s.TsMs {
@@ -188,15 +185,15 @@ func movingAverage(args [][]Series, params []string, _ Hold) ([]Series, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, s := range flat(args) {
+	for _, s := range slices.Concat(args...) {
 		if n := float64(s.Len()); n*min(n, max(float64(points), float64(windowMs))) > averageWorkMax {
 			return nil, fmt.Errorf("the window %s over %d points costs too much; use a shorter window or fewer points", params[0],
 				s.Len())
 		}
 	}
-	return mapped(args, func(s *Series) aggregation.Result {
+	return mapSeries(args, func(s *Series) aggregation.Result {
 		i := -1
-		return reals(s, func(float64) float64 {
+		return mapDoubles(s, func(float64) float64 {
 			i++
 			if windowMs > 0 {
 				return averageOfTime(s, i, windowMs)
@@ -250,7 +247,7 @@ func highest(score func(*Series) float64) Function {
 		if err != nil || n < 1 {
 			return nil, fmt.Errorf("the number of series %q is not a positive integer", params[0])
 		}
-		out := slices.DeleteFunc(flat(args), func(s Series) bool { return s.Len() == 0 })
+		out := slices.DeleteFunc(slices.Concat(args...), func(s Series) bool { return s.Len() == 0 })
 		slices.SortStableFunc(out, func(a, b Series) int { return cmp.Compare(score(&b), score(&a)) })
 		return out[:min(n, len(out))], nil
 	}
@@ -259,9 +256,9 @@ func highest(score func(*Series) float64) Function {
 // seriesMin and seriesMax bound the arguments of joining functions.
 const seriesMin, seriesMax = 2, 26
 
-// joined returns a function that joins the series of its arguments by their tags and combines their values with op. A missing
-// value counts as 0.
-func joined(op string) Function {
+// joinFunction returns a function that joins the series of its arguments by their tags and combines their values with op. A
+// missing value counts as 0.
+func joinFunction(op string) Function {
 	return func(args [][]Series, _ []string, hold Hold) ([]Series, error) {
 		if n := len(args); n < seriesMin || n > seriesMax {
 			return nil, fmt.Errorf("must have 2 to 26 series, got %d instead", n)

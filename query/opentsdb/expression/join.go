@@ -75,7 +75,7 @@ func (f *Formula) Apply(variables []Variable, j Join, hold Hold) ([]Combined, er
 
 // over evaluates the formula over a set of series at the given times.
 func (f *Formula) over(times []int64, variables []Variable, set []*Combined) Combined {
-	c := described(set)
+	c := emptySeriesOf(set)
 	c.TsMs, c.Values = times, make([]float64, len(times))
 	at, values := make([]int, len(set)), make([]float64, len(set))
 	for i, tsMs := range times {
@@ -165,8 +165,8 @@ func (j Join) key(s *Combined, queryTags []string) string {
 	return b.String()
 }
 
-// described returns a series with the tags of the first series of a set, and with the metrics and aggregated tags of all.
-func described(set []*Combined) (c Combined) {
+// emptySeriesOf returns a series with the tags of the first series of a set, and with the metrics and aggregated tags of all.
+func emptySeriesOf(set []*Combined) (c Combined) {
 	first := true
 	for _, s := range set {
 		if s == nil {

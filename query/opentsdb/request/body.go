@@ -181,7 +181,7 @@ func (raw *subQuery) rate() *aggregation.Rate {
 // allFilters returns the filters of Tags, Filters and parsed.
 func (raw *subQuery) allFilters() (all []Filter, err error) {
 	for _, t := range raw.Tags {
-		f, err := shortFilter(t.key, t.value)
+		f, err := TagFilter(t.key, t.value)
 		if err != nil {
 			return nil, err
 		}

@@ -34,11 +34,9 @@ const (
 // Excludes reports whether the filter selects series that lack the tag.
 func (f *Filter) Excludes() bool { return f.Type == notKey }
 
-// TagFilter parses a filter for the value of a tag, in the syntax of the parameters tags and m.
-func TagFilter(key, value string) (Filter, error) { return shortFilter(key, value) }
-
-// shortFilter parses the value of a tag: a filter such as wildcard(web*), a pattern with asterisks, or values between bars.
-func shortFilter(key, value string) (Filter, error) {
+// TagFilter parses a filter for the value of a tag, in the syntax of the parameters tags and m: a filter such as
+// wildcard(web*), a pattern with asterisks, or values between bars.
+func TagFilter(key, value string) (Filter, error) {
 	if key == "" {
 		return Filter{}, bad("Tagk cannot be null or empty")
 	}

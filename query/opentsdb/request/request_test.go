@@ -144,7 +144,7 @@ func TestBadSpecs(t *testing.T) {
 	}
 }
 
-// TestRepeatedSubQueries: equal sub-queries have one answer, and the others keep their order.
+// TestRepeatedSubQueries: equal sub-queries have one result, and the others keep their order.
 func TestRepeatedSubQueries(t *testing.T) {
 	t.Parallel()
 	p := newParser()

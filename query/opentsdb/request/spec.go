@@ -141,7 +141,7 @@ func parseTags(filters []Filter, what, text string, groupBy bool) ([]Filter, err
 		if key == "" || value == "" {
 			return nil, bad("When parsing %s '%s': invalid tag: %s", what, pair, pair)
 		}
-		f, err := shortFilter(key, value)
+		f, err := TagFilter(key, value)
 		if err != nil {
 			return nil, bad("When parsing %s '%s': %s", what, pair, err)
 		}

@@ -49,12 +49,12 @@ func readURIs(text string, p *request.Parser) (out []Translation, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", line, err)
 		}
-		out = append(out, all(q, true)...)
+		out = append(out, translateAll(q, true)...)
 	}
 	return out, nil
 }
 
-func all(q *request.Query, times bool) (out []Translation) {
+func translateAll(q *request.Query, times bool) (out []Translation) {
 	for i := range q.Subs {
 		out = append(out, Translate(q, &q.Subs[i], times))
 	}
@@ -89,7 +89,7 @@ func readDocument(value any, p *request.Parser, depth int) (out []Translation, e
 		if err != nil {
 			return nil, err
 		}
-		return all(q, true), nil
+		return translateAll(q, true), nil
 	}
 	if _, ok := object["aggregator"]; ok && object["metric"] != nil {
 		return readTarget(object, p)
@@ -163,7 +163,7 @@ func readTarget(object map[string]any, p *request.Parser) ([]Translation, error)
 	if err != nil {
 		return nil, fmt.Errorf("the target %s: %w", name, err)
 	}
-	return all(q, false), nil
+	return translateAll(q, false), nil
 }
 
 // valuesOf returns the tags and filters of a target, which may contain variables.

@@ -222,22 +222,22 @@ func (w *World) LabelValues(_ context.Context, name string, _, _ int64, limit in
 
 // AppendBatch implements read.Head. If permitted, it omits all samples of an hour except the newest one.
 func (w *World) AppendBatch(
-	refs []uint32, mint, maxt int64, newest bool, from, tsMs []int64, values []float64, ends []int,
+	refs []uint32, window keyschema.SampleWindow, tsMs []int64, values []float64, ends []int,
 ) ([]int64, []float64, []int, error) {
 	if w.HeadErr != nil {
 		return nil, nil, nil, w.HeadErr
 	}
-	for i := range from {
-		from[i] = -1
+	for i := range window.FromMs {
+		window.FromMs[i] = -1
 	}
 	for _, ref := range refs {
 		for _, s := range w.Series {
 			if uint32(s.Ref) != ref || ref == 0 {
 				continue
 			}
-			c := Sorted(s.Head, column.TimeRange{MinMs: mint, MaxMs: maxt})
+			c := Sorted(s.Head, column.TimeRange{MinMs: window.MinMs, MaxMs: window.MaxMs})
 			for i, ts := range c.TsMs {
-				if newest && i+1 < len(c.TsMs) && keyschema.HourOf(c.TsMs[i+1]) == keyschema.HourOf(ts) {
+				if window.NewestOnly && i+1 < len(c.TsMs) && keyschema.HourOf(c.TsMs[i+1]) == keyschema.HourOf(ts) {
 					continue
 				}
 				tsMs, values = append(tsMs, ts), append(values, c.Values[i])

@@ -269,8 +269,8 @@ func (p *Plan) hoursOfDay(day int64) int {
 	return n
 }
 
-// plan returns how to read a day.
-func (p *Plan) plan(day int64) dayPlan {
+// planOf returns how to read a day.
+func (p *Plan) planOf(day int64) dayPlan {
 	if i := day - p.firstDay; i >= 0 && i < int64(len(p.days)) {
 		return p.days[i]
 	}

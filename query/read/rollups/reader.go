@@ -24,7 +24,7 @@ type Store interface {
 	AppendVersions(dst []uint64, unit rollupstore.Unit, first, last int64) []uint64
 }
 
-// Options configures a Reader. A zero field means the default beside it. The index must keep series as long as their daily
+// Options configures a Reader. A zero field means its documented default. The index must keep series as long as their daily
 // states.
 type Options struct {
 	// Store holds the states; required.

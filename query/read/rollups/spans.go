@@ -68,7 +68,7 @@ func (w *spanWriter) day(day int64, i int, only bool) bool {
 	first, last := day*keyschema.DayHours, (day+1)*keyschema.DayHours-1
 	res, states := HourlyStates, int64(1)
 	switch {
-	case w.r.plan.plan(day) == dayJoined:
+	case w.r.plan.planOf(day) == dayJoined:
 		states = keyschema.DayHours
 	case only:
 		res = DailyStates

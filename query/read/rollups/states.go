@@ -138,11 +138,13 @@ func (s *seriesStates) addShared(shared []index.HourSpan, first int64) {
 // read uses the cached states and reads the missing ones. It reads daily states first, then hourly states where daily ones are
 // not planned or do not fit.
 func (r *stateReader) read(ctx context.Context) error {
-	use := r.lacking
+	var lacking bool
 	if r.cached != nil {
-		use = r.useCached
+		lacking = r.useCached()
+	} else {
+		lacking = r.lackAll()
 	}
-	if lacking := use(); !lacking {
+	if !lacking {
 		return nil
 	}
 	r.prefixes = r.batch.RowPrefixes(func(i int) []index.HourSpan {
@@ -193,22 +195,22 @@ func (r *stateReader) readDays(ctx context.Context) error {
 	return r.readUnit(ctx, rollupstore.Days, from, rollupstore.MonthStart(r.plan.months[last]+1)-1, r.useDays)
 }
 
-// lacking marks all planned states of all series as missing. It returns false if there are none.
-func (r *stateReader) lacking() (any bool) {
+// lackAll marks all planned states of all series as missing. It returns false if there are none.
+func (r *stateReader) lackAll() (lacking bool) {
 	for k := range r.series {
 		first, last := r.daysOf(k)
 		for n := first; n <= last; n++ {
 			switch how := r.plan.days[n]; {
 			case how >= dayWhole:
 				r.series[k].lacksDays.set(n, 1)
-				any = true
+				lacking = true
 			case how >= dayHours:
 				r.lackHours(k, n)
-				any = true
+				lacking = true
 			}
 		}
 	}
-	return any
+	return lacking
 }
 
 // daysOf returns the first and the last day of the plan for which a series can have states.
@@ -245,7 +247,7 @@ func (r *stateReader) groupPrefixes() {
 	}
 }
 
-// readUnit reads the states of a range of buckets and calls take with the states of each prefix. It may overwrite scratch.
+// readUnit reads the states of a range of buckets and calls use with the states of each prefix. It may overwrite scratch.
 func (r *stateReader) readUnit(
 	ctx context.Context, unit rollupstore.Unit, from, to int64, use func(p *read.RowPrefix, c, scratch *rollup.Columns),
 ) error {
@@ -297,7 +299,7 @@ func (r *stateReader) useDays(p *read.RowPrefix, c, _ *rollup.Columns) {
 
 // only reports whether the daily state is the finest data left for a day.
 func (r *stateReader) only(s *seriesStates, day int64) bool {
-	return r.plan.plan(day) == dayOnly || (day+1)*dayMs-1 < s.hoursMs && day*dayMs < s.rawMs
+	return r.plan.planOf(day) == dayOnly || (day+1)*dayMs-1 < s.hoursMs && day*dayMs < s.rawMs
 }
 
 // useHours uses the hourly states of a series for hours that daily states do not cover.
@@ -319,8 +321,9 @@ func (r *stateReader) useHours(p *read.RowPrefix, c, joined *rollup.Columns) {
 				r.cached.put(r, p.Series, kindJoined, day, joined, 0, 1)
 			}
 			w.c = joined
-			taken := w.day(day, 0, false)
-			if w.c = c; taken {
+			used := w.day(day, 0, false)
+			w.c = c
+			if used {
 				continue
 			}
 		}

@@ -31,7 +31,7 @@ func (u *Use) Tier() string {
 	return "raw"
 }
 
-// Resolution is the resolution of an answer.
+// Resolution is the resolution of a result.
 type Resolution uint8
 
 // The resolutions, from fine to coarse.

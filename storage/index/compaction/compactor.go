@@ -38,8 +38,7 @@ type Options struct {
 	Shared bool
 	// CompactedAt holds the last compaction of each partition. Several Compactors may use it, but not concurrently.
 	CompactedAt map[presence.Partition]time.Time
-	// Retention is the retention of days; nil keeps them forever. MonthSeriesMax bounds the series of a month; 0 means no limit.
-	Retention      *keyschema.TierRetention
+	// MonthSeriesMax bounds the series of a month; 0 means no limit.
 	MonthSeriesMax int
 	Now            func() time.Time
 	Logger         *slog.Logger
@@ -136,7 +135,7 @@ func (c *Compactor) clean(ctx context.Context, p presence.Partition) error {
 // Expire drops the days that ended before retention from memory, and returns the oldest remaining day. The GC policies of
 // the tables delete the cells of dropped days. The caller holds the lock.
 func (c *Compactor) Expire() (oldest int64) {
-	oldest = presence.DayOf(keyschema.HourOf(lookup.OldestMs(c.opts.Now, c.opts.Retention)))
+	oldest = presence.DayOf(keyschema.HourOf(c.opts.Lookup.OldestMs()))
 	for _, d := range c.open.Between(0, oldest-1) {
 		c.open.Remove(d.Day)
 	}

@@ -161,13 +161,15 @@ func (c *Compactor) nextGeneration(ctx context.Context, p presence.Partition) (u
 		return 0, err
 	}
 	gen, err := c.generationInMonth(ctx, p)
-	if err == nil && len(cells) == 0 { // the partition is new, or only its manifest was lost
-		var left uint32
-		left, err = c.newestGeneration(ctx, p)
-		gen = max(gen, left)
-	}
 	if err != nil {
 		return 0, err
+	}
+	if len(cells) == 0 { // the partition is new, or only its manifest was lost
+		left, err := c.newestGeneration(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		gen = max(gen, left)
 	}
 	for _, cell := range cells {
 		named, err := namedGeneration(cell)
@@ -264,10 +266,10 @@ func (c *Compactor) sweep(ctx context.Context, p presence.Partition) error {
 			}
 			return nil
 		})
-		if err == nil {
-			err = d.Flush()
-		}
 		if err != nil {
+			return err
+		}
+		if err := d.Flush(); err != nil {
 			return err
 		}
 	}

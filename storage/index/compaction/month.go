@@ -47,22 +47,22 @@ func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more
 	}()
 	var sources []Source
 	contained := make([]segment.DayVersion, presence.MonthDaysMax)
-	former, err := c.formerMonth(ctx, g.Partition)
+	previous, err := c.previousMonth(ctx, g.Partition)
 	if err != nil {
 		return false, err
 	}
-	if former != nil {
-		sources = append(sources, SegmentSource{Segment: former})
-		copy(contained, former.Manifest.Days)
+	if previous != nil {
+		sources = append(sources, SegmentSource{Segment: previous})
+		copy(contained, previous.Manifest.Days)
 	}
 	due := c.monthDue(g, contained)
 	if c.opts.Shared && len(due) > 0 {
-		if err := c.reserveMonth(ctx, g.Partition, former, due); err != nil {
+		if err := c.reserveMonth(ctx, g.Partition, previous, due); err != nil {
 			return false, err
 		}
 		defer delete(c.state.reserved, g.Partition)
 	}
-	days, more, err := c.openBatch(ctx, due, former)
+	days, more, err := c.openBatch(ctx, due, previous)
 	if len(days) == 0 || err != nil {
 		return false, err
 	}
@@ -80,7 +80,7 @@ func (c *Compactor) compactMonth(ctx context.Context, g segment.MonthDays) (more
 
 // openBatch opens the segments of the due days that the next compaction of a month adds.
 func (c *Compactor) openBatch(
-	ctx context.Context, due []*segment.Handle, former *segment.Segment,
+	ctx context.Context, due []*segment.Handle, previous *segment.Segment,
 ) (batch []*segment.Segment, more bool, err error) {
 	var days []*segment.Segment
 	var series []uint64
@@ -99,8 +99,8 @@ func (c *Compactor) openBatch(
 	switch {
 	case left == 0:
 		left = math.MaxUint64
-	case former != nil:
-		left -= min(left, former.Manifest.Series)
+	case previous != nil:
+		left -= min(left, previous.Manifest.Series)
 	}
 	indices, more := monthBatch(series, left, c.store.Layout.MonthRows)
 	for _, i := range indices {
@@ -109,8 +109,8 @@ func (c *Compactor) openBatch(
 	return batch, more, nil
 }
 
-// formerMonth returns the current segment of a month, or nil if there is none or it is damaged.
-func (c *Compactor) formerMonth(ctx context.Context, p presence.Partition) (*segment.Segment, error) {
+// previousMonth returns the segment that a compaction of a month replaces: nil if there is none, or if it is damaged.
+func (c *Compactor) previousMonth(ctx context.Context, p presence.Partition) (*segment.Segment, error) {
 	h := c.store.Closed.Month(p)
 	if h == nil || h.Broken.Load() {
 		return nil, nil

@@ -69,15 +69,18 @@ func (c *Compactor) switchReserved(ctx context.Context, p presence.Partition, ge
 	held, err := c.store.SeriesTable.CheckAndApply(ctx, segment.ManifestKey(p),
 		cellFilter(p, segment.GenQualifier(segment.QualIntent, gen)),
 		storage.RowMutation{Entries: []storage.Entry{cell, generationCell(p, []byte{segment.QualGen}, gen)}}, storage.RowMutation{})
-	if err == nil && !held {
-		return errFenced
-	}
-	if errors.Is(err, storage.ErrUnavailable) { // the switch may have taken effect
+	switch {
+	case errors.Is(err, storage.ErrUnavailable): // the switch may have taken effect
 		if m, readErr := c.store.ReadManifest(ctx, p); readErr == nil && m.Gen == gen {
 			return nil
 		}
+		return err
+	case err != nil:
+		return err
+	case !held:
+		return errFenced
 	}
-	return err
+	return nil
 }
 
 // endReserved records that generations before gen have no cells left.

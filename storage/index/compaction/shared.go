@@ -96,10 +96,10 @@ func (c *Compactor) compactSharedDay(ctx context.Context, day int64) error {
 	case c.state.unclean[p]:
 		err = c.sweep(ctx, p) // the segment contains the whole journal
 	}
-	if err == nil && dropped {
-		err = c.fenceMonth(ctx, p)
+	if err != nil || !dropped {
+		return err
 	}
-	return err
+	return c.fenceMonth(ctx, p)
 }
 
 // readStored reads the manifest and the journal of a day.
@@ -152,7 +152,7 @@ func (c *Compactor) fenceMonth(ctx context.Context, day presence.Partition) erro
 // reserveMonth reserves a month's next generation. It fails if the inputs have changed since the caller read them. After it, a
 // process that removes rows from a day fences the month.
 func (c *Compactor) reserveMonth(
-	ctx context.Context, month presence.Partition, former *segment.Segment, due []*segment.Handle,
+	ctx context.Context, month presence.Partition, previous *segment.Segment, due []*segment.Handle,
 ) error {
 	gen, err := c.reserve(ctx, month)
 	if err != nil {
@@ -162,7 +162,7 @@ func (c *Compactor) reserveMonth(
 	if err != nil {
 		return err
 	}
-	if m != nil && former != nil && m.Gen != former.Manifest.Gen {
+	if m != nil && previous != nil && m.Gen != previous.Manifest.Gen {
 		return errFenced
 	}
 	for _, h := range due {

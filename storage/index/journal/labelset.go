@@ -35,14 +35,20 @@ func StoredLabelSet(ctx context.Context, meta storage.Table, hash string) ([]key
 	if value == nil {
 		return nil, envelope.Corrupt(storage.TableMeta, key, qualifier, envelope.ErrMissing)
 	}
-	payload, err := envelope.Open(value, key, qualifier)
-	if err == nil {
-		var tags []keyschema.Tag
-		if tags, err = parseLabelSet(payload); err == nil {
-			return tags, nil
-		}
+	tags, err := openLabelSet(value, key, qualifier)
+	if err != nil {
+		return nil, envelope.Corrupt(storage.TableMeta, key, qualifier, err)
 	}
-	return nil, envelope.Corrupt(storage.TableMeta, key, qualifier, err)
+	return tags, nil
+}
+
+// openLabelSet reads the stored value of a label set.
+func openLabelSet(value, key, qualifier []byte) ([]keyschema.Tag, error) {
+	payload, err := envelope.Open(value, key, qualifier)
+	if err != nil {
+		return nil, err
+	}
+	return parseLabelSet(payload)
 }
 
 // activeLongTags finds an active series whose tags have the hash.

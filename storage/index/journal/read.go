@@ -66,8 +66,11 @@ func (j *Journal) Read(ctx context.Context, rows storage.RowSet, filter storage.
 			j.open.Put(r.day)
 		}
 	}
+	if err := it.Err(); err != nil {
+		return found, err
+	}
 	j.cursor.endScan()
-	return found, it.Err()
+	return found, nil
 }
 
 func (j *Journal) reportDamage(err error) {
@@ -78,7 +81,7 @@ func (j *Journal) reportDamage(err error) {
 // Unread lists the ranges of rows that may have unread records of other writers.
 func (j *Journal) Unread() []storage.RowRange { return j.cursor.unread() }
 
-// EndScan ends a scan of Unread.
+// EndScan ends a scan of Unread that has returned all rows.
 func (j *Journal) EndScan() { j.cursor.endScan() }
 
 // Reader reads single records with a writer. The caller closes it.
@@ -174,10 +177,11 @@ func (r *dayReader) start(ctx context.Context, day int64) error {
 		r.j.opts.Logger.Error("index day is damaged; reads of the day fail until it is rebuilt", "day", day, "err", err)
 		return nil
 	}
-	if err == nil {
-		r.firstSeq = m.JournalSeq
+	if err != nil {
+		return err
 	}
-	return err
+	r.firstSeq = m.JournalSeq
+	return nil
 }
 
 // add loads a record without a writer. The records after a damaged one cannot be decoded.
@@ -203,17 +207,17 @@ func (r *dayReader) load(row storage.Row) error {
 	if i < 0 {
 		return envelope.Corrupt(storage.TableSeries, row.Key, qualifier, envelope.ErrMissing)
 	}
-	stored, format, err := envelope.OpenUpTo(envelope.FormatV2, row.Cells[i].Value, row.Key, qualifier)
-	if err == nil {
-		err = r.loadValue(stored, format)
-	}
-	if err != nil {
+	if err := r.loadValue(row.Cells[i].Value, row.Key, qualifier); err != nil {
 		return envelope.Corrupt(storage.TableSeries, row.Key, qualifier, err)
 	}
 	return nil
 }
 
-func (r *dayReader) loadValue(stored []byte, format byte) error {
+func (r *dayReader) loadValue(value, key, qualifier []byte) error {
+	stored, format, err := envelope.OpenUpTo(envelope.FormatV2, value, key, qualifier)
+	if err != nil {
+		return err
+	}
 	payload, err := r.packer.payload(stored, format)
 	if err != nil {
 		return err

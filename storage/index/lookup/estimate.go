@@ -6,15 +6,14 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 
 	"halite/storage/index/memory"
-	"halite/storage/index/valueid"
 )
 
 // Estimate returns an upper bound of the active series that the matchers select. It uses the metric name and the matchers
 // that list their values. It ignores other regular expressions, the time range and closed days, so it is cheap.
 func (x *Reader) Estimate(ctx context.Context, matchers ...*labels.Matcher) (int, error) {
-	q := &query{reader: x, ctx: ctx, sets: map[activeSetKey]*valueid.Set{}}
+	q := &query{reader: x, ctx: ctx}
 	for _, m := range newMatchers(matchers) {
-		if _, ok := m.finite(); ok {
+		if m.finite {
 			q.matchers = append(q.matchers, m)
 		}
 	}

@@ -129,10 +129,11 @@ func (s *labelValueScan) run() error {
 	plain := len(s.q.matchers) == 0
 	return s.q.forEachClosed(plain, func(seg *segment.Segment) error {
 		values, err := s.closed(seg, plain)
-		if err == nil {
-			s.values = sorted.Union(s.values, values)
+		if err != nil {
+			return err
 		}
-		return err
+		s.values = sorted.Union(s.values, values)
+		return nil
 	})
 }
 
@@ -173,8 +174,8 @@ func (s *labelValueScan) active(v *memory.View, rows []uint32) error {
 		return nil
 	}
 	d, data := v.Columns[pos].Dict, v.Data[pos]
-	ids := s.seen[d]
-	if count := d.Len(); ids == nil || !ids.Holds(count) {
+	ids, count := s.seen[d], d.Len()
+	if ids == nil || !ids.Holds(count) {
 		grown := valueid.NewSet(count)
 		if ids != nil {
 			ids.ForEach(func(id uint32) bool { grown.Add(id); return true })
@@ -183,6 +184,9 @@ func (s *labelValueScan) active(v *memory.View, rows []uint32) error {
 		s.seen[d] = ids
 	}
 	for _, row := range rows {
+		if ids.Count == int(count) {
+			break // Other rows have no other values.
+		}
 		if id := data.At(row); id != 0 && !ids.Has(id) && s.q.touched(v.Ref(row)) {
 			ids.Add(id)
 		}
@@ -266,11 +270,11 @@ func (c *closedValues) block(seg *segment.Segment, b *segment.Block, rows []uint
 			continue
 		}
 		meets, err := b.Meets(row, &seg.Window)
-		if err == nil && !c.ids.Holds(id) {
-			err = envelope.ErrRange
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return seg.CorruptHours(b, err)
+		case !c.ids.Holds(id):
+			return seg.CorruptHours(b, envelope.ErrRange)
 		}
 		if meets {
 			c.ids.Add(id)

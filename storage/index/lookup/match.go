@@ -20,6 +20,12 @@ type matcher struct {
 	*labels.Matcher
 	metric bool // of the metric's name
 	absent bool // the matcher accepts series without the label
+	// finite says that values has all values that the matcher accepts. Series without the label may also match.
+	finite bool
+	values []string
+
+	dict *memory.Dictionary // the last active dictionary; nil before the first
+	set  *valueid.Set       // the values of dict that the matcher accepts
 }
 
 func newMatchers(ms []*labels.Matcher) []matcher {
@@ -28,25 +34,26 @@ func newMatchers(ms []*labels.Matcher) []matcher {
 		if m == nil {
 			continue
 		}
-		out = append(out, matcher{Matcher: m, metric: m.Name == model.MetricNameLabel, absent: m.Matches("")})
+		finite, values := listValues(m)
+		out = append(out, matcher{
+			Matcher: m, metric: m.Name == model.MetricNameLabel, absent: m.Matches(""), finite: finite, values: values,
+		})
 	}
 	return out
 }
 
-// finite returns the values that a matcher lists, if it can match no others. Series without the label may also match.
-func (m *matcher) finite() (values []string, ok bool) {
+// listValues returns the values that a matcher lists, if it can match no others.
+func listValues(m *labels.Matcher) (finite bool, values []string) {
 	switch m.Type {
 	case labels.MatchEqual:
-		return []string{m.Value}, true
+		return true, []string{m.Value}
 	case labels.MatchRegexp:
 		if set := m.SetMatches(); len(set) > 0 {
-			return set, true
+			return true, set
 		}
-		if m.Value == "" {
-			return nil, true
-		}
+		values, finite = alternatives(m.Value)
 	}
-	return nil, false
+	return finite, values
 }
 
 // matchMetric reports whether all matchers on the metric's name accept it.
@@ -71,8 +78,8 @@ func metricNamed(ms []matcher) (metric string, ok bool) {
 
 // matchActive evaluates a matcher on the current values of an active dictionary, and counts the values that it compares.
 func matchActive(ctx context.Context, m *matcher, d *memory.Dictionary, work *Work) (*valueid.Set, error) {
-	if values, ok := m.finite(); ok {
-		return matchFinite(m, values, d.Len(), func(v string) (uint32, error) { return d.Lookup(v), nil })
+	if m.finite {
+		return matchFinite(m, d.Len(), func(v string) (uint32, error) { return d.Lookup(v), nil })
 	}
 	values := d.Snapshot()
 	work.Values += int64(len(values))
@@ -92,9 +99,9 @@ func matchActive(ctx context.Context, m *matcher, d *memory.Dictionary, work *Wo
 }
 
 // matchFinite looks up the values that a matcher lists.
-func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) (uint32, error)) (*valueid.Set, error) {
+func matchFinite(m *matcher, idMax uint32, lookup func(string) (uint32, error)) (*valueid.Set, error) {
 	var ids []uint32
-	for _, v := range values {
+	for _, v := range m.values {
 		if v == "" {
 			continue
 		}
@@ -102,11 +109,13 @@ func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) 
 		if err != nil {
 			return nil, err
 		}
-		if id != 0 && !slices.Contains(ids, id) {
+		if id != 0 {
 			ids = append(ids, id)
 			idMax = max(idMax, id)
 		}
 	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	if !m.absent && len(ids) == 1 {
 		return valueid.NewSingleton(ids[0]), nil
 	}
@@ -126,8 +135,8 @@ func matchFinite(m *matcher, values []string, idMax uint32, lookup func(string) 
 // matchClosed evaluates a matcher on a segment's dictionary. It caches the results of regular expressions, because the
 // dictionary never changes.
 func matchClosed(ctx context.Context, m *matcher, d *segment.Dict, work *Work) (*valueid.Set, error) {
-	if values, ok := m.finite(); ok {
-		return matchFinite(m, values, d.Header.Values, func(v string) (uint32, error) { return d.Lookup(ctx, v) })
+	if m.finite {
+		return matchFinite(m, d.Header.Values, func(v string) (uint32, error) { return d.Lookup(ctx, v) })
 	}
 	key := d.Segment.Key(segment.KindMatch, m.String(), 0)
 	if set, ok := segment.Cached[*valueid.Set](d.Segment.Store.Cache, key); ok {

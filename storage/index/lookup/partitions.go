@@ -39,17 +39,23 @@ func (q *query) forEachClosed(wholeOnly bool, run func(s *segment.Segment) error
 
 func (q *query) inDay(d *segment.Handle, run func(s *segment.Segment) error) error {
 	for try := 0; ; try++ {
-		s, err := q.reader.store.Open(q.ctx, d)
-		if err == nil {
-			s.Window[0] = presence.HoursWithin(d.Partition.FirstDay(), q.from, q.to)
-			q.reader.opts.DayReads.Inc()
-			q.work.DaySegments++
-			err = run(s)
-		}
+		err := q.tryDay(d, run)
 		if !errors.Is(err, segment.ErrStale) || try == staleRetriesMax {
 			return err
 		}
 	}
+}
+
+// tryDay runs on the current segment of a day. The error is segment.ErrStale if a compaction has replaced it.
+func (q *query) tryDay(d *segment.Handle, run func(s *segment.Segment) error) error {
+	s, err := q.reader.store.Open(q.ctx, d)
+	if err != nil {
+		return err
+	}
+	s.Window[0] = presence.HoursWithin(d.Partition.FirstDay(), q.from, q.to)
+	q.reader.opts.DayReads.Inc()
+	q.work.DaySegments++
+	return run(s)
 }
 
 // inMonth runs on the segment of a month if that is cheaper, and returns the days that it has covered.
@@ -58,15 +64,7 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 		return 0, nil
 	}
 	for try := 0; ; try++ {
-		s, err := q.reader.store.Open(q.ctx, g.Month)
-		if err == nil {
-			if served = q.monthWindow(s, g, wholeOnly); served == 0 {
-				return 0, nil
-			}
-			q.reader.opts.MonthReads.Inc()
-			q.work.MonthSegments++
-			err = run(s)
-		}
+		served, err := q.tryMonth(g, wholeOnly, run)
 		switch {
 		case err == nil:
 			return served, nil
@@ -80,6 +78,20 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 		}
 		return 0, err
 	}
+}
+
+// tryMonth is inMonth for the current segment of the month. The error is segment.ErrStale if a compaction has replaced it.
+func (q *query) tryMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment.Segment) error) (served uint32, err error) {
+	s, err := q.reader.store.Open(q.ctx, g.Month)
+	if err != nil {
+		return 0, err
+	}
+	if served = q.monthWindow(s, g, wholeOnly); served == 0 {
+		return 0, nil
+	}
+	q.reader.opts.MonthReads.Inc()
+	q.work.MonthSegments++
+	return served, run(s)
 }
 
 // monthWindow returns the days whose current generation the month contains. It returns none if reading the segments of the

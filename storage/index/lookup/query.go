@@ -1,6 +1,7 @@
 package lookup
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -25,30 +26,25 @@ type query struct {
 	matchers       []matcher
 	open           []*memory.OpenDay
 	closed         []segment.MonthDays
-	sets           map[activeSetKey]*valueid.Set
 	months         segment.MonthRule
 	budget         Budget // may be nil
 	unchargedBytes int64  // allocated bytes not yet charged
 	work           Work
 }
 
-type activeSetKey struct {
-	dict    *memory.Dictionary
-	matcher int
-}
-
 // newQuery clips the window to times that can exist; ok is false if the clipped window is empty.
 func (x *Reader) newQuery(ctx context.Context, budget Budget, mintMs, maxtMs int64, ms []*labels.Matcher) (q *query, ok bool) {
 	retention := x.opts.Retention.Snapshot()
-	mintMs = max(mintMs, 0, OldestMs(x.opts.Now, retention))
-	cutoffs := retention.Since(x.opts.Now().UnixMilli(), mintMs)
+	nowMs := x.opts.Now().UnixMilli()
+	mintMs = max(mintMs, 0, retention.Longest().CutoffMs(nowMs))
+	cutoffs := retention.Since(nowMs, mintMs)
 	maxtMs = min(maxtMs, keyschema.HourCellMs(presence.LastHour(presence.DayMax)))
 	if mintMs > maxtMs {
 		return nil, false
 	}
 	q = &query{
 		reader: x, ctx: ctx, from: keyschema.HourOf(mintMs), to: min(keyschema.HourOf(maxtMs), keyschema.HourMax),
-		cutoffs: cutoffs, matchers: newMatchers(ms), sets: map[activeSetKey]*valueid.Set{}, months: x.store.Layout.Months,
+		cutoffs: cutoffs, matchers: newMatchers(ms), months: x.store.Layout.Months,
 	}
 	q.first = q.from
 	q.budget = budget
@@ -144,8 +140,9 @@ func (q *query) scanActive(visit func(v *memory.View, rows []uint32) error) erro
 func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	v, rows := &scratch.v, scratch.rows[:0]
 	type columnSet struct {
-		data *memory.ColumnData
-		set  *valueid.Set
+		data   *memory.ColumnData
+		set    *valueid.Set
+		values int // of the dictionary
 	}
 	var sets []columnSet
 	for i := range q.matchers {
@@ -160,15 +157,15 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 			}
 			continue
 		}
-		set, err := q.activeSet(i, v.Columns[pos].Dict)
+		set, err := q.activeSet(m, v.Columns[pos].Dict)
 		if err != nil {
 			return rows, err
 		}
 		if set.Empty() {
 			return rows, nil
 		}
-		if !set.Has(0) || set.Count < int(v.Columns[pos].Dict.Len()) {
-			sets = append(sets, columnSet{v.Data[pos], set})
+		if values := int(v.Columns[pos].Dict.Len()); !set.Has(0) || set.Count < values {
+			sets = append(sets, columnSet{v.Data[pos], set, values})
 		}
 	}
 	if len(sets) == 0 && v.Rows >= memory.SortRowsMin {
@@ -179,7 +176,8 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 		rows = valueid.AppendRange(rows, 0, v.Rows)
 		return rows, nil
 	}
-	slices.SortStableFunc(sets, func(a, b columnSet) int { return a.set.Count - b.set.Count })
+	// The first set should keep the smallest share of the rows.
+	slices.SortStableFunc(sets, func(a, b columnSet) int { return cmp.Compare(a.set.Count*b.values, b.set.Count*a.values) })
 	rows = sets[0].data.Filter(rows, 0, v.Rows, sets[0].set)
 	for _, s := range sets[1:] {
 		rows = s.data.Keep(rows, s.set)
@@ -187,14 +185,16 @@ func (q *query) activeRows(scratch *scanScratch) ([]uint32, error) {
 	return rows, nil
 }
 
-func (q *query) activeSet(i int, d *memory.Dictionary) (*valueid.Set, error) {
-	key := activeSetKey{d, i}
-	if set := q.sets[key]; set != nil {
-		return set, nil
+// activeSet returns the values of a dictionary that a matcher accepts. All tables share a dictionary, except while new
+// dictionaries replace the old ones, table by table.
+func (q *query) activeSet(m *matcher, d *memory.Dictionary) (*valueid.Set, error) {
+	if m.dict == d {
+		return m.set, nil
 	}
-	set, err := matchActive(q.ctx, &q.matchers[i], d, &q.work)
-	if err == nil {
-		q.sets[key] = set
+	set, err := matchActive(q.ctx, m, d, &q.work)
+	if err != nil {
+		return nil, err
 	}
-	return set, err
+	m.dict, m.set = d, set
+	return set, nil
 }

@@ -38,8 +38,8 @@ func New(active *memory.Index, open *memory.OpenDays, store *segment.Store, opts
 }
 
 // OldestMs is the oldest time that look-ups cover.
-func OldestMs(now func() time.Time, retention *keyschema.TierRetention) int64 {
-	return retention.Longest().CutoffMs(now().UnixMilli())
+func (x *Reader) OldestMs() int64 {
+	return x.opts.Retention.Longest().CutoffMs(x.opts.Now().UnixMilli())
 }
 
 // ScanDays calls visit with the matching rows of the segments of days. It does not check hours, and reads no months and no

@@ -34,10 +34,9 @@ type Options struct {
 	// Scanner reads series from the rows of data and rollups.
 	Scanner *rowscan.Scanner
 	// Lock serialises the changes of tables. Every method locks it, except methods that say otherwise.
-	Lock      *sync.Mutex
-	Retention *keyschema.TierRetention
-	Now       func() time.Time
-	Logger    *slog.Logger
+	Lock   *sync.Mutex
+	Now    func() time.Time
+	Logger *slog.Logger
 	// Added counts series that become active. Repairs counts repairs of damage.
 	Added, Repairs prometheus.Counter
 }
@@ -55,13 +54,15 @@ type Recovery struct {
 	refreshMu sync.Mutex // admits one Refresh; taken before opts.Lock
 	// behind has the partitions whose current generation could not be read completely. refreshMu guards it.
 	behind map[presence.Partition]struct{}
+	// damaged has the days with records that Refresh could not read and has not repaired yet. refreshMu guards it.
+	damaged map[int64]struct{}
 }
 
 // New returns a Recovery of an index.
 func New(o Options) *Recovery {
 	return &Recovery{
 		opts: o, active: o.Active, open: o.Open, journal: o.Journal, compactor: o.Compactor, lookup: o.Lookup,
-		store: o.Segments, scanner: o.Scanner, behind: map[presence.Partition]struct{}{},
+		store: o.Segments, scanner: o.Scanner, behind: map[presence.Partition]struct{}{}, damaged: map[int64]struct{}{},
 	}
 }
 
@@ -103,11 +104,7 @@ func (r *Recovery) repairJournals(ctx context.Context, days []int64) error {
 func (r *Recovery) RestoreReadOnly(ctx context.Context) (damaged []int64, err error) {
 	r.opts.Lock.Lock()
 	defer r.opts.Lock.Unlock()
-	filter := storage.Filter{VersionsMax: 1}
-	if err = r.compactor.FindPartitions(ctx, filter); err == nil {
-		r.compactor.Expire()
-		damaged, err = r.readJournals(ctx, filter)
-	}
+	damaged, err = r.readAll(ctx)
 	if !errors.Is(err, storage.ErrCorrupt) {
 		return damaged, err
 	}
@@ -115,8 +112,18 @@ func (r *Recovery) RestoreReadOnly(ctx context.Context) (damaged []int64, err er
 	r.open.Reset()
 	r.compactor.Reset()
 	r.journal.Reset()
-	return r.restoreDays(ctx, presence.DayOf(keyschema.HourOf(lookup.OldestMs(r.opts.Now, r.opts.Retention))),
+	return r.restoreDays(ctx, presence.DayOf(keyschema.HourOf(r.opts.Lookup.OldestMs())),
 		presence.DayOf(keyschema.HourMax))
+}
+
+// readAll finds all days and months and reads all journals. It returns the days with damaged journals.
+func (r *Recovery) readAll(ctx context.Context) (damaged []int64, err error) {
+	filter := storage.Filter{VersionsMax: 1}
+	if err := r.compactor.FindPartitions(ctx, filter); err != nil {
+		return nil, err
+	}
+	r.compactor.Expire()
+	return r.readJournals(ctx, filter)
 }
 
 // readJournals reads the journals that the filter passes, with one scan. It returns the days with damaged journals.

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -22,27 +23,35 @@ import (
 func (r *Recovery) Refresh(ctx context.Context) error {
 	r.refreshMu.Lock()
 	defer r.refreshMu.Unlock()
-	changed, damaged, err := r.readNew(ctx)
-	for _, p := range changed {
-		if err != nil {
-			break
-		}
-		err = r.follow(ctx, p)
-	}
-	for _, day := range damaged {
-		if err == nil {
-			err = r.repairShared(ctx, day)
-		}
-	}
-	if err != nil {
+	if err := r.refresh(ctx); err != nil {
 		return fmt.Errorf("read what other servers have written: %w", err)
+	}
+	return nil
+}
+
+func (r *Recovery) refresh(ctx context.Context) error {
+	changed, err := r.readNew(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range changed {
+		if err := r.follow(ctx, p); err != nil {
+			return err
+		}
+	}
+	for _, day := range slices.Sorted(maps.Keys(r.damaged)) {
+		if err := r.repairShared(ctx, day); err != nil {
+			return err
+		}
+		delete(r.damaged, day)
 	}
 	return nil
 }
 
 // readNew reads the new records and lists the partitions with a new generation. Manifests come before records in the table. So
 // if a compaction deletes a record first, readNew misses it at most once: the next call sees the generation that contains it.
-func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, damaged []int64, err error) {
+// A failed scan may miss any record, so the next scan begins at the same place.
+func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, err error) {
 	rows := segment.ManifestRows()
 	r.opts.Lock.Lock()
 	rows.Ranges = append(rows.Ranges, r.journal.Unread()...)
@@ -58,22 +67,25 @@ func (r *Recovery) readNew(ctx context.Context) (changed []presence.Partition, d
 		kind, p, seq, err := segment.ParseKey(row.Key)
 		switch {
 		case err != nil:
-			return changed, damaged, envelope.Corrupt(storage.TableSeries, row.Key, nil, err)
+			return nil, envelope.Corrupt(storage.TableSeries, row.Key, nil, err)
 		case kind == segment.QualManifest && r.isNew(p, row):
 			changed = append(changed, p)
 		case kind == segment.KindWriterRecord:
 			r.opts.Lock.Lock()
 			ok := reader.Read(row, p.FirstDay(), seq)
 			r.opts.Lock.Unlock()
-			if !ok && !slices.Contains(damaged, p.FirstDay()) {
-				damaged = append(damaged, p.FirstDay())
+			if !ok {
+				r.damaged[p.FirstDay()] = struct{}{}
 			}
 		}
+	}
+	if err := it.Err(); err != nil {
+		return nil, err
 	}
 	r.opts.Lock.Lock()
 	r.journal.EndScan()
 	r.opts.Lock.Unlock()
-	return changed, damaged, it.Err()
+	return changed, nil
 }
 
 // isNew reports whether a manifest's row names a generation other than the current one, or a generation that follow failed to
@@ -124,11 +136,13 @@ func (r *Recovery) follow(ctx context.Context, p presence.Partition) (err error)
 		// contains every record that was deleted before the read.
 		day := p.FirstDay()
 		remaining, damaged, err := r.journal.ReadRemaining(ctx, day)
-		if err == nil && damaged {
-			err = r.repairJournal(ctx, day)
-		}
 		if err != nil {
 			return err
+		}
+		if damaged {
+			if err := r.repairJournal(ctx, day); err != nil {
+				return err
+			}
 		}
 		again, err := r.store.ReadManifest(ctx, p)
 		if err != nil {

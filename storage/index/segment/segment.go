@@ -130,20 +130,7 @@ func (d *Dict) read(ctx context.Context) error {
 	if len(cells) == 0 || string(cells[0].Qualifier) != string(head) {
 		return s.Fault(storage.TableLabels, row, head, envelope.ErrMissing)
 	}
-	payload, err := envelope.Open(cells[0].Value, row, head)
-	if err != nil {
-		return s.Fault(storage.TableLabels, row, head, err)
-	}
-	h, err := ParseDictHeader(payload)
-	if err == nil {
-		want := s.Manifest.Metrics
-		if i, ok := s.Manifest.Name(d.name); ok && d.name != model.MetricNameLabel {
-			want = s.Manifest.Values[i]
-		}
-		if h.Values != want {
-			err = fmt.Errorf("%w: %d values, the manifest says %d", envelope.ErrRange, h.Values, want)
-		}
-	}
+	h, err := d.openHeader(cells[0].Value, row, head)
 	if err != nil {
 		return s.Fault(storage.TableLabels, row, head, err)
 	}
@@ -163,6 +150,27 @@ func (d *Dict) read(ctx context.Context) error {
 		s.Store.Cache.Put(s.Key(QualValues, d.name, 0), d.chunks[0], d.chunks[0].SizeBytes())
 	}
 	return nil
+}
+
+// openHeader reads the stored value of the header, and checks it with the manifest.
+func (d *Dict) openHeader(value, row, qualifier []byte) (*dictHeader, error) {
+	payload, err := envelope.Open(value, row, qualifier)
+	if err != nil {
+		return nil, err
+	}
+	h, err := ParseDictHeader(payload)
+	if err != nil {
+		return nil, err
+	}
+	m := d.Segment.Manifest
+	want := m.Metrics
+	if i, ok := m.Name(d.name); ok && d.name != model.MetricNameLabel {
+		want = m.Values[i]
+	}
+	if h.Values != want {
+		return nil, fmt.Errorf("%w: %d values, the manifest says %d", envelope.ErrRange, h.Values, want)
+	}
+	return h, nil
 }
 
 func (d *Dict) parseChunk(payload []byte, i int) (*ValueChunk, error) {

@@ -170,10 +170,13 @@ func (x *Store) Manifest(ctx context.Context, f *Handle) (*Manifest, error) {
 // ReadManifest reads the manifest of a partition from the table.
 func (x *Store) ReadManifest(ctx context.Context, p presence.Partition) (*Manifest, error) {
 	m, err := x.FindManifest(ctx, p)
-	if err == nil && m == nil {
-		err = envelope.Corrupt(storage.TableSeries, ManifestKey(p), []byte{QualManifest}, envelope.ErrMissing)
+	if err != nil {
+		return nil, err
 	}
-	return m, err
+	if m == nil {
+		return nil, envelope.Corrupt(storage.TableSeries, ManifestKey(p), []byte{QualManifest}, envelope.ErrMissing)
+	}
+	return m, nil
 }
 
 // FindManifest is ReadManifest, but it returns nil if there is no manifest.
@@ -183,14 +186,20 @@ func (x *Store) FindManifest(ctx context.Context, p presence.Partition) (*Manife
 	if err != nil || value == nil {
 		return nil, err
 	}
-	payload, format, err := envelope.OpenUpTo(envelope.FormatV3, value, key, qualifier)
-	if err == nil {
-		var r *Manifest
-		if r, err = ParseManifest(payload, format, p.IsMonth()); err == nil {
-			return r, nil
-		}
+	m, err := openManifest(value, key, qualifier, p)
+	if err != nil {
+		return nil, envelope.Corrupt(storage.TableSeries, key, qualifier, err)
 	}
-	return nil, envelope.Corrupt(storage.TableSeries, key, qualifier, err)
+	return m, nil
+}
+
+// openManifest reads the stored value of a manifest.
+func openManifest(value, key, qualifier []byte, p presence.Partition) (*Manifest, error) {
+	payload, format, err := envelope.OpenUpTo(envelope.FormatV3, value, key, qualifier)
+	if err != nil {
+		return nil, err
+	}
+	return ParseManifest(payload, format, p.IsMonth())
 }
 
 // RawCell is a copied cell.

@@ -26,7 +26,7 @@ func (s *Set) Add(id uint32) {
 	}
 }
 
-// Has reports membership; ids beyond the bitmap are no members.
+// Has reports membership; ids beyond the bitmap are not members.
 func (s *Set) Has(id uint32) bool {
 	if s.words == nil {
 		return id == s.only && s.Count == 1

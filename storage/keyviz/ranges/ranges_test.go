@@ -78,7 +78,7 @@ func TestHotSeriesGetsItsOwnRange(t *testing.T) {
 		for range 12 {
 			count(series, load, 600_000)
 			var last columns
-			set.Divide(false, last.add)
+			set.Divide(last.add)
 			require.InDelta(t, len(load), last.total()[heat.WriteCells], 1e-6)
 		}
 		require.LessOrEqual(t, set.Current().Len(), 64)
@@ -110,7 +110,10 @@ func TestNothingIsLost(t *testing.T) {
 				return
 			default:
 			}
-			set.Divide(n%3 == 0, add)
+			set.Divide(add)
+			if n%3 == 0 {
+				set.Renumber()
+			}
 		}
 	})
 	for w := range writers {
@@ -230,7 +233,7 @@ func TestLoad(t *testing.T) {
 	set, series := newSet(t, 64)
 	for range 4 { // the first two of 3000 series have a quarter of the load each
 		count(series, append(slices.Repeat([]uint32{1, 2}, 1000), 500, 1500, 2500), 60_000)
-		set.Divide(false, discard)
+		set.Divide(discard)
 	}
 	drain(set)
 	for _, requestSamples := range []int{1, 3, 8, 13, 400} {
@@ -277,7 +280,7 @@ func benchAdd(b *testing.B, samplesPerMinute float64) {
 	}
 	for range 6 {
 		count(series, refs, 60_000)
-		set.Divide(false, discard)
+		set.Divide(discard)
 	}
 	count(series, refs, 60_000)
 	b.ReportMetric(float64(set.Current().Len()), "ranges")
@@ -302,7 +305,7 @@ func BenchmarkFind(b *testing.B) {
 	}
 	for range 8 {
 		count(series, refs, 60_000)
-		set.Divide(false, discard)
+		set.Divide(discard)
 	}
 	keys := make([][]byte, 1000)
 	for i := range keys {

@@ -263,9 +263,8 @@ type Change struct {
 	Reason string
 }
 
-// Divide splits hot ranges and merges cold ones. It drains the counts as Drain does, and returns the changes. With
-// renumber, the set looks up every series again, because a new rule for keys may be in force.
-func (s *Set) Divide(renumber bool, visit func(*heat.Column)) []Change {
+// Divide splits hot ranges and merges cold ones. It drains the counts as Drain does, and returns the changes.
+func (s *Set) Divide(visit func(*heat.Column)) []Change {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drain(visit)
@@ -278,14 +277,20 @@ func (s *Set) Divide(renumber bool, visit func(*heat.Column)) []Change {
 		l.heat *= decay
 		l.peak *= peakDecay
 	}
-	if renumber {
-		s.renumber()
-	}
-	if renumber || len(changes) > 0 {
+	if len(changes) > 0 {
 		s.number()
 		s.publish()
 	}
 	return changes
+}
+
+// Renumber makes the set look up every series again. It follows a change of the rules for keys.
+func (s *Set) Renumber() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renumber()
+	s.number()
+	s.publish()
 }
 
 // Keys returns sampled keys of the range that holds a key, in order.

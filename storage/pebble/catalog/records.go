@@ -99,8 +99,11 @@ type Records struct{ inTree, copied []Table }
 func ReadRecords(db *pebble.DB, fs vfs.FS, dir string, h *health.Monitor) (r Records, err error) {
 	treeErr := Read(db, Tables, func(name string, value []byte) error {
 		var rec Table
-		if err := json.Unmarshal(value, &rec); err != nil || rec.Name != name || rec.ID == TableID {
-			return fmt.Errorf("%w: record of table %q: %v", storage.ErrCorrupt, name, err)
+		if err := json.Unmarshal(value, &rec); err != nil {
+			return fmt.Errorf("%w: record of table %q: %w", storage.ErrCorrupt, name, err)
+		}
+		if rec.Name != name || rec.ID == TableID {
+			return fmt.Errorf("%w: record of table %q: it names table %q with number %d", storage.ErrCorrupt, name, rec.Name, rec.ID)
 		}
 		r.inTree = append(r.inTree, rec)
 		return nil

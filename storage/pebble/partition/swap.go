@@ -46,12 +46,12 @@ func (g *SwapGate) wait() {
 	defer g.mu.RUnlock()
 }
 
-// NewView returns an iterator over a snapshot of the tree. concerns reports whether the read may need cells of a partition.
+// NewView returns an iterator over a snapshot of the tree. mayNeed reports whether the read may need cells of a partition.
 // The caller must not hold a lock that a swap of such a partition waits for.
-func (g *SwapGate) NewView(db *pebble.DB, concerns func(h cellkey.Header) bool) (*pebble.Iterator, error) {
+func (g *SwapGate) NewView(db *pebble.DB, mayNeed func(h cellkey.Header) bool) (*pebble.Iterator, error) {
 	for {
 		before := g.load()
-		if before.active && concerns(before.at) {
+		if before.active && mayNeed(before.at) {
 			g.wait()
 			continue
 		}
@@ -60,7 +60,7 @@ func (g *SwapGate) NewView(db *pebble.DB, concerns func(h cellkey.Header) bool) 
 			return nil, err
 		}
 		after := g.load()
-		if after.serial == before.serial || after.serial == before.serial+1 && (!after.active || !concerns(after.at)) {
+		if after.serial == before.serial || after.serial == before.serial+1 && (!after.active || !mayNeed(after.at)) {
 			return it, nil
 		}
 		if err := it.Close(); err != nil {

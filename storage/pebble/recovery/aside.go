@@ -105,19 +105,16 @@ func (t *Tree) setAside(m manifestRecords, gone []*treeFile, lost []fault.Damage
 func (t *Tree) moveToLost(names ...string) error {
 	fs := t.FS
 	tree, dir := t.Path(), fs.PathJoin(t.Dir, lostName)
-	err := treefs.MakeDir(fs, dir)
+	if err := treefs.MakeDir(fs, dir); err != nil {
+		return fault.Wrap("set aside lost files", err)
+	}
 	for _, name := range names {
-		if err == nil {
-			err = fs.Rename(fs.PathJoin(tree, name), fs.PathJoin(dir, name))
-		}
-		if errors.Is(err, os.ErrNotExist) {
-			err = nil
+		err := fs.Rename(fs.PathJoin(tree, name), fs.PathJoin(dir, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fault.Wrap("set aside lost files", err)
 		}
 	}
-	if err == nil {
-		err = errors.Join(treefs.SyncDir(fs, dir), treefs.SyncDir(fs, tree))
-	}
-	return fault.Wrap("set aside lost files", err)
+	return fault.Wrap("set aside lost files", errors.Join(treefs.SyncDir(fs, dir), treefs.SyncDir(fs, tree)))
 }
 
 // ForgetLosses removes the note of losses.

@@ -88,18 +88,22 @@ func (t *Tree) CheckOptions() *fault.Damage {
 	if err != nil || desc.OptionsFilename == "" {
 		return nil
 	}
-	f, err := fs.Open(desc.OptionsFilename)
-	if err == nil {
-		var src []byte
-		if src, err = io.ReadAll(f); err == nil {
-			err = t.Options.CheckCompatibility(tree, string(src))
-		}
-		err = errors.Join(err, f.Close())
+	if err := t.checkOptionsFile(desc.OptionsFilename); err != nil {
+		return &fault.Damage{File: fs.PathBase(desc.OptionsFilename), Reason: err.Error()}
 	}
-	if err == nil {
-		return nil
+	return nil
+}
+
+func (t *Tree) checkOptionsFile(path string) error {
+	f, err := t.FS.Open(path)
+	if err != nil {
+		return err
 	}
-	return &fault.Damage{File: fs.PathBase(desc.OptionsFilename), Reason: err.Error()}
+	src, err := io.ReadAll(f)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return t.Options.CheckCompatibility(t.Path(), string(src))
 }
 
 // files lists the files and tables of a tree. It changes nothing.
@@ -126,7 +130,7 @@ func (t *Tree) files() (files []*treeFile, names tableNames, err error) {
 // length.
 func (t *Tree) Refusal(cause error) error {
 	tree := t.Path()
-	if _, err := t.exists(); errors.Is(err, storage.ErrCorrupt) {
+	if _, err := t.Exists(); errors.Is(err, storage.ErrCorrupt) {
 		return fault.Wrap("open store", err)
 	}
 	if d := t.CheckOptions(); d != nil {

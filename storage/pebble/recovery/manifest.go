@@ -44,11 +44,7 @@ func readManifest(fs vfs.FS, tree string) (m manifestRecords, err error) {
 	records := record.NewReader(f, 0)
 	for {
 		m.wholeBytes = records.Offset()
-		var src []byte
-		r, err := records.Next()
-		if err == nil {
-			src, err = io.ReadAll(r)
-		}
+		src, err := nextRecord(records)
 		switch {
 		case err == nil:
 			m.records = append(m.records, src)
@@ -61,6 +57,14 @@ func readManifest(fs vfs.FS, tree string) (m manifestRecords, err error) {
 			return m, fault.Wrap("read manifest", err)
 		}
 	}
+}
+
+func nextRecord(records *record.Reader) ([]byte, error) {
+	r, err := records.Next()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(r)
 }
 
 // CheckManifest fails if the manifest has lost records.

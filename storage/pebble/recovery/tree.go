@@ -60,13 +60,14 @@ func (t *Tree) Path() string { return t.FS.PathJoin(t.Dir, TreeName) }
 // accepts reports whether the loss of a damaged file is accepted.
 func (t *Tree) accepts(d *fault.Damage) bool { return t.AcceptLoss != nil && t.AcceptLoss(d.File) }
 
-// exists reports whether Dir holds tables. It fails with the name of a missing or damaged file that the tables need to open.
-// A tree without a table file, whose creation was interrupted, does not count: the store creates it again.
-func (t *Tree) exists() (exists bool, err error) {
+// Exists reports whether Dir holds tables. It fails with the name of a missing or damaged file that the tables need to open.
+// A tree without a table file, whose creation was interrupted, does not count: the store creates it again. A tree that was
+// synced before is not one of these.
+func (t *Tree) Exists() (exists bool, err error) {
 	fs, tree := t.FS, t.Path()
 	names, err := fs.List(tree)
 	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
+		return false, t.checkNeverSynced()
 	}
 	if err != nil {
 		return false, fault.Wrap("list the tree's directory", err)
@@ -86,7 +87,7 @@ func (t *Tree) exists() (exists bool, err error) {
 	const missing = "it is missing, but table files are there"
 	switch {
 	case marker == "" && !tables:
-		return false, nil
+		return false, t.checkNeverSynced()
 	case marker == "" && manifests == 1:
 		return false, &fault.Damage{File: manifestMarker + "*", Reason: fmt.Sprintf(
 			"%s; if %s is the newest manifest, create the empty file %s000001.%[2]s", missing, manifest, manifestMarker)}
@@ -103,10 +104,20 @@ func (t *Tree) exists() (exists bool, err error) {
 	return true, t.CheckManifest()
 }
 
+// checkNeverSynced returns an error if Dir says that the missing tree was synced.
+func (t *Tree) checkNeverSynced() error {
+	note, err := treefs.ReadNote(t.FS, t.FS.PathJoin(t.Dir, treefs.SyncedName))
+	if err != nil || note.Name == "" {
+		return err
+	}
+	return &fault.Damage{File: note.Name, Reason: fmt.Sprintf("%s holds no tables, but %s says that it did: put them "+
+		"back, for instance mount their volume", t.Path(), treefs.SyncedName)}
+}
+
 // Recover reports whether Dir holds a tree to open. It refuses a damaged tree, or omits the damage that AcceptLoss accepts.
 // It returns all losses that ForgetLosses has not confirmed.
 func (t *Tree) Recover() (exists bool, lost []fault.Damage, err error) {
-	exists, err = t.exists()
+	exists, err = t.Exists()
 	if damage := (*fault.Damage)(nil); errors.As(err, &damage) && t.accepts(damage) {
 		return false, nil, t.SetAside(damage.Error())
 	}

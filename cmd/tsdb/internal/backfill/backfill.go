@@ -21,7 +21,6 @@ import (
 	"halite/cmd/tsdb/internal/transfer"
 	"halite/ingest/batch"
 	"halite/ingest/remotewrite"
-	"halite/storage/periodic"
 )
 
 const (
@@ -31,8 +30,6 @@ const (
 	partSamples = 20_000
 	// retryFor is the time for which a request is retried.
 	retryFor = 5 * time.Minute
-	// retryWait is the time between two tries of a query.
-	retryWait = time.Second
 )
 
 // group is a rule group with its recording rules. Its evaluations are at baseMs plus multiples of intervalMs.
@@ -228,7 +225,7 @@ type result struct {
 	points map[int64]float64 // by milliseconds since 1970
 }
 
-// results gives the series of an answer the labels of the rule. Two series that become one must not have points at the same
+// results gives the series of a response the labels of the rule. Two series that become one must not have points at the same
 // time.
 func (r *rule) results(matrix model.Matrix) (map[string]*result, error) {
 	out := make(map[string]*result)
@@ -258,7 +255,7 @@ func (r *rule) results(matrix model.Matrix) (map[string]*result, error) {
 	return out, nil
 }
 
-// checkLimit returns an error if an evaluation has more series than the limit of the group; 0 is no limit.
+// checkLimit returns an error if an evaluation has more series than the limit of the group; 0 means no limit.
 func checkLimit(results map[string]*result, limit int) error {
 	if limit <= 0 || len(results) <= limit {
 		return nil
@@ -274,20 +271,15 @@ func checkLimit(results map[string]*result, limit int) error {
 	return nil
 }
 
-// query asks for a range. It repeats the request while the server has no room for it or restarts.
+// query sends a range query. It repeats the request while the server has no room for it or restarts.
 func (b *backfill) query(ctx context.Context, text string, firstMs, lastMs, stepMs int64) (model.Matrix, error) {
 	seconds := func(ms int64) string { return strconv.FormatFloat(float64(ms)/1000, 'f', 3, 64) }
 	form := url.Values{
 		"query": {text}, "start": {seconds(firstMs)}, "end": {seconds(lastMs)}, "step": {seconds(stepMs)}, "nocache": {"true"},
 	}
-	for began := time.Now(); ; {
-		var answer struct{ Result model.Matrix }
-		err := b.server.Call(ctx, http.MethodPost, "/api/v1/query_range", form, &answer)
-		if !client.Unavailable(err) || time.Since(began) > retryFor {
-			return answer.Result, err
-		}
-		if err := periodic.Sleep(ctx, retryWait); err != nil {
-			return nil, err
-		}
-	}
+	var data struct{ Result model.Matrix }
+	err := client.Retry(ctx, retryFor, func() error {
+		return b.server.Call(ctx, http.MethodPost, "/api/v1/query_range", form, &data)
+	})
+	return data.Result, err
 }

@@ -111,7 +111,7 @@ func TestResults(t *testing.T) {
 	require.ErrorContains(t, checkLimit(two, 1), "exceeds the limit of 1 series")
 }
 
-// TestFlags: bad times and files are named before anything is asked.
+// TestFlags: bad times and files are named before any request.
 func TestFlags(t *testing.T) {
 	path := read(t, "groups: [{name: a, rules: [{alert: A, expr: up}]}]").Paths[0]
 	now := time.Unix(1e9, 0)

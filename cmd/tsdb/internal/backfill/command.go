@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -34,7 +32,7 @@ type command struct {
 }
 
 // AddRules declares `tsdb rules`.
-func AddRules(app *kingpin.Application) client.Commands {
+func AddRules(app *kingpin.Application) program.Commands {
 	all := app.Command("rules", "Check rule files, and evaluate recording rules over the past.")
 	check := all.Command("check", "Check rule files.")
 	var files []string
@@ -55,13 +53,9 @@ func AddRules(app *kingpin.Application) client.Commands {
 	cmd.Arg("file", "A rule file, or a pattern of rule files. Give the same path as in rule_files of the server. Then "+
 		"evaluations have the same times as on the server.").Required().StringsVar(&c.files)
 	c.output.AddFlag(cmd)
-	return client.Commands{
-		check.FullCommand(): func(w io.Writer) error { return checkFiles(w, files, experimental) },
-		cmd.FullCommand(): func(w io.Writer) error {
-			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return c.run(ctx, w)
-		},
+	return program.Commands{
+		check.FullCommand(): func(_ context.Context, w io.Writer) error { return checkFiles(w, files, experimental) },
+		cmd.FullCommand():   c.run,
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"halite/cmd/tsdb/internal/datadir"
 	"halite/storage"
 )
 
@@ -175,6 +176,28 @@ func TestDamageIsNamed(t *testing.T) {
 	require.Empty(t, removed, "a damaged backup does not push out a whole one")
 }
 
+// TestInterruptedRestore: the same command succeeds after a killed one. It touches no running restore and no files of others.
+func TestInterruptedRestore(t *testing.T) {
+	dir, r := source(t), open(t)
+	m := create(t, r, dir).Manifest
+	to := filepath.Join(t.TempDir(), "new")
+	write(t, filepath.Join(to+partialSuffix, "tables", "half"), "a part")
+	lock, err := datadir.Lock(to + partialSuffix)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Restore(t.Context(), m, to, nil), storage.ErrLocked)
+	require.FileExists(t, filepath.Join(to+partialSuffix, "tables", "half"))
+	require.NoError(t, lock.Close())
+	require.NoError(t, r.Restore(t.Context(), m, to, nil))
+	require.FileExists(t, filepath.Join(to, "tables", "TABLES"))
+	require.NoFileExists(t, filepath.Join(to, "tables", "half"))
+	require.NoDirExists(t, to+partialSuffix)
+
+	other := filepath.Join(t.TempDir(), "new")
+	write(t, filepath.Join(other+partialSuffix, "letter"), "mine")
+	require.ErrorContains(t, r.Restore(t.Context(), m, other, nil), "letter is not from a restore")
+	require.FileExists(t, filepath.Join(other+partialSuffix, "letter"))
+}
+
 // cancelling ends a context at the first line of progress.
 type cancelling struct{ cancel context.CancelFunc }
 
@@ -242,6 +265,13 @@ func TestSnapshotFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, entries)
 	fault = nil
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = s.Take(gone)
+	require.ErrorIs(t, err, context.Canceled, "the client is gone")
+	entries, err = os.ReadDir(filepath.Join(dir, snapshotsName))
+	require.NoError(t, err)
+	require.Empty(t, entries)
 	taken, err := s.Take(t.Context())
 	require.NoError(t, err)
 	require.True(t, taken.Tables)
@@ -250,12 +280,23 @@ func TestSnapshotFails(t *testing.T) {
 	require.NoError(t, err)
 	for _, f := range families {
 		if strings.HasSuffix(f.GetName(), "_total") {
-			require.Equal(t, 1.0, f.GetMetric()[0].GetCounter().GetValue(), f.GetName())
+			want := map[string]float64{"tsdb_snapshots_total": 1, "tsdb_snapshot_failures_total": 2}[f.GetName()]
+			require.Equal(t, want, f.GetMetric()[0].GetCounter().GetValue(), f.GetName())
 		}
 	}
 	require.ErrorContains(t, RemoveSnapshot(dir), "not the directory of a snapshot")
 	require.NoError(t, RemoveSnapshot(taken.Path))
 	require.NoDirExists(t, taken.Path)
+}
+
+// TestSnapshotIsNotedFirst ends a command before it has read the snapshot. The repository has the name of the snapshot.
+func TestSnapshotIsNotedFirst(t *testing.T) {
+	snapshot := filepath.Join(t.TempDir(), snapshotsName, "20260102T030405Z-0011223344556677")
+	require.NoError(t, os.MkdirAll(snapshot, 0o700))
+	r := openAt(t, t.TempDir(), Options{})
+	_, err := r.Create(t.Context(), Source{Dir: snapshot, Snapshot: true}, nil)
+	require.ErrorContains(t, err, "list the files to back up")
+	require.NoDirExists(t, snapshot)
 }
 
 // FuzzManifest parses manifests. A manifest that parses names only files inside the backup, and has one form.
@@ -285,7 +326,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// TestLocations: a location with a scheme is no directory. Otherwise a misspelled bucket would leave the backup on the server.
+// TestLocations: a location with a scheme is not a directory. Otherwise a misspelled bucket would leave the backup on the server.
 func TestLocations(t *testing.T) {
 	for _, location := range []string{"S3://backups/halite", "gs://backups/halite", "s3:// backups", "://"} {
 		_, err := Open(location, Options{})

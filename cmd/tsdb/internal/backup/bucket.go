@@ -115,12 +115,12 @@ func (b *bucket) Begin(ctx context.Context, name, snapshot string) error {
 	if found, err := b.exists(ctx, name+"/"+manifestName); err != nil || found {
 		return firstError(err, fmt.Errorf("%s/%s exists already", b.at, name))
 	}
-	files, err := b.listFiles(ctx)
-	if err != nil {
+	if err := b.put(ctx, name+partialSuffix+"/"+sourceName, []byte(snapshot)); err != nil {
 		return err
 	}
+	files, err := b.listFiles(ctx)
 	b.files = files
-	return b.put(ctx, name+partialSuffix+"/"+sourceName, []byte(snapshot))
+	return err
 }
 
 // firstError returns the first error that is not nil.

@@ -32,6 +32,13 @@ func (r *Repository) Create(ctx context.Context, source Source, progress *Progre
 	}
 	defer func() { err = errors.Join(err, release()) }()
 	m := &Manifest{Version: manifestVersion, Name: r.opts.Now().UTC().Format(nameLayout), Source: source.Dir}
+	snapshot := ""
+	if source.Snapshot {
+		snapshot = source.Dir
+	}
+	if err := r.backend.Begin(ctx, m.Name, snapshot); err != nil { // first, so that a killed command leaves the name of the snapshot
+		return nil, err
+	}
 	if m.Files, err = listFiles(source.Dir); err != nil {
 		return nil, err
 	}
@@ -41,17 +48,10 @@ func (r *Repository) Create(ctx context.Context, source Source, progress *Progre
 	if m.Host, err = os.Hostname(); err != nil {
 		return nil, err
 	}
-	_, err = os.Stat(filepath.Join(source.Dir, "tables"))
+	_, err = os.Stat(filepath.Join(source.Dir, tablesPart))
 	m.Tables = err == nil
-	snapshot := ""
-	if source.Snapshot {
-		snapshot = source.Dir
-	}
 	known, err := r.known(ctx)
 	if err != nil {
-		return nil, err
-	}
-	if err := r.backend.Begin(ctx, m.Name, snapshot); err != nil {
 		return nil, err
 	}
 	created, err := r.fill(ctx, m, known, progress)

@@ -18,6 +18,9 @@ import (
 const (
 	// partialSuffix ends the names of unfinished files and directories.
 	partialSuffix = ".partial"
+	// tablesPart and logPart are the directories of a data directory that a backup copies.
+	tablesPart = "tables"
+	logPart    = "wal"
 	// copyBytes is the size of one read.
 	copyBytes = 1 << 20
 )
@@ -26,9 +29,9 @@ const (
 // not needed.
 func listFiles(dir string) ([]File, error) {
 	var files []File
-	for _, part := range []string{"tables", "wal"} {
+	for _, part := range []string{tablesPart, logPart} {
 		err := filepath.WalkDir(filepath.Join(dir, part), func(path string, entry fs.DirEntry, err error) error {
-			if errors.Is(err, os.ErrNotExist) && part == "tables" {
+			if errors.Is(err, os.ErrNotExist) && part == tablesPart {
 				return nil // the tables are in Bigtable
 			}
 			if err != nil {

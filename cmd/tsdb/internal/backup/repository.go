@@ -43,7 +43,7 @@ func Open(location string, opts Options) (*Repository, error) {
 	switch {
 	case location == "":
 		return nil, errors.New("the location of the backups is empty: name a directory or s3://BUCKET/PREFIX")
-	case !strings.Contains(location, "://"): // a misspelled bucket is no directory
+	case !strings.Contains(location, "://"): // a misspelled bucket is not a directory
 		return r, nil
 	}
 	b, err := newBucket(location, opts.S3)

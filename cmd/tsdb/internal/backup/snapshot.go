@@ -106,6 +106,9 @@ func (s *Snapshots) take(ctx context.Context, now time.Time) (snapshot api.Snaps
 	if err := s.opts.Log(ctx, datadir.WALDir(partial), tables); err != nil {
 		return snapshot, err
 	}
+	if err := context.Cause(ctx); err != nil {
+		return snapshot, err // the client is gone, so nobody would remove the snapshot
+	}
 	if err := publish(partial, final); err != nil {
 		return snapshot, err
 	}

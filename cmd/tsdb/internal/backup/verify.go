@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"halite/cmd/tsdb/internal/datadir"
 )
 
 // Verify reads every file of a backup and compares it with the manifest.
@@ -68,16 +70,15 @@ func (r *Repository) Restore(ctx context.Context, m *Manifest, to string, progre
 		return fmt.Errorf("--to: %w", err)
 	}
 	partial := to + partialSuffix
-	if _, err := os.Lstat(partial); err == nil {
-		return fmt.Errorf("--to: %s exists: a restore was interrupted or still runs; remove it first", partial)
-	}
-	if err := os.MkdirAll(partial, 0o700); err != nil {
+	lock, err := claim(partial)
+	if err != nil {
 		return fmt.Errorf("--to: %w", err)
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, os.RemoveAll(partial))
 		}
+		err = errors.Join(err, lock.Close())
 	}()
 	progress.Begin(m.SizeBytes())
 	err = r.forEach(ctx, len(m.Files), func(ctx context.Context, at int) error {
@@ -96,4 +97,27 @@ func (r *Repository) Restore(ctx context.Context, m *Manifest, to string, progre
 		return fmt.Errorf("--to: %w", err)
 	}
 	return publish(partial, to)
+}
+
+// claim makes the directory of an unfinished restore, and keeps other restores out of it until the result is closed. It removes
+// what a killed restore has left, and nothing else.
+func claim(partial string) (lock io.Closer, err error) {
+	if err := os.MkdirAll(partial, 0o700); err != nil {
+		return nil, err
+	}
+	if lock, err = datadir.Lock(partial); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(partial)
+	for _, e := range entries {
+		if path := filepath.Join(partial, e.Name()); e.Name() == tablesPart || e.Name() == logPart {
+			err = errors.Join(err, os.RemoveAll(path))
+		} else {
+			err = errors.Join(err, fmt.Errorf("%s is not from a restore: move it away first", path))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
 }

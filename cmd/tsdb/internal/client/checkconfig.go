@@ -6,18 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"go.yaml.in/yaml/v3"
 
 	"halite/cmd/tsdb/internal/config"
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/rules"
 	"halite/keyschema"
 	"halite/query"
@@ -33,7 +31,7 @@ type checkConfig struct {
 }
 
 // AddCheck declares `tsdb check config`, `tsdb check healthy` and `tsdb check ready`.
-func AddCheck(app *kingpin.Application) Commands {
+func AddCheck(app *kingpin.Application) program.Commands {
 	check := app.Command("check", "Check files, or a running server.")
 	cmd := check.Command("config", "Check a configuration file, and show the changes that it would make in a running server.")
 	c := &checkConfig{now: time.Now}
@@ -41,7 +39,7 @@ func AddCheck(app *kingpin.Application) Commands {
 	cmd.Flag("query.experimental", "Accept experimental PromQL in rules, as the server does with this flag.").
 		BoolVar(&c.experimental)
 	c.server.AddFlags(cmd, "A running server to compare the file with. Default: none.", "")
-	commands := Commands{cmd.FullCommand(): c.run}
+	commands := program.Commands{cmd.FullCommand(): c.run}
 	for _, p := range [...]struct{ name, help string }{
 		{"healthy", "Check whether a server works and needs no restart."}, {"ready", "Check whether a server accepts requests."},
 	} {
@@ -51,7 +49,7 @@ func AddCheck(app *kingpin.Application) Commands {
 	return commands
 }
 
-func (c *checkConfig) run(w io.Writer) error {
+func (c *checkConfig) run(ctx context.Context, w io.Writer) error {
 	next, err := config.Read(c.file)
 	if err != nil {
 		return err
@@ -65,9 +63,7 @@ func (c *checkConfig) run(w io.Writer) error {
 		lines = append(lines, settings.Files.Summary())
 	}
 	if c.server.URL != "" {
-		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		changes, err := c.changes(ctx, next)
+		changes, err := c.changes(ctx, next, settings)
 		if err != nil {
 			return err
 		}
@@ -82,7 +78,7 @@ func (c *checkConfig) run(w io.Writer) error {
 
 // changes lists the changes that a reload would make in the server. The error says why the server would refuse the
 // file.
-func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]string, error) {
+func (c *checkConfig) changes(ctx context.Context, next *config.Config, settings *rules.Settings) ([]string, error) {
 	var (
 		schema struct{ Rules []keyschema.Rule }
 		loaded struct{ YAML string }
@@ -97,7 +93,12 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]strin
 	if err != nil {
 		return nil, fmt.Errorf("the server's --ingest.max-ahead: %w", err)
 	}
-	former, err := config.Parse("the configuration of the server", []byte(loaded.YAML))
+	if flags["tenants"] == "false" {
+		if err := settings.RequireNoTenants(); err != nil {
+			return nil, fmt.Errorf("the server would refuse %s: %w", c.file, err)
+		}
+	}
+	running, err := config.Parse("the configuration of the server", []byte(loaded.YAML))
 	if err != nil {
 		return nil, fmt.Errorf("is it another version? %w", err)
 	}
@@ -105,7 +106,7 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config) ([]strin
 	if err != nil {
 		return nil, fmt.Errorf("the server would refuse %s: %w", c.file, err)
 	}
-	before, after := *former, *next
+	before, after := *running, *next
 	for _, rest := range []*config.Config{&before, &after} {
 		rest.SchemaRules, rest.RetentionRules, rest.Limits.SeriesPerMetric = nil, nil, nil // compared as rules
 		rest.Tenants = slices.Clone(rest.Tenants)
@@ -186,7 +187,7 @@ func ruleTexts(rules []keyschema.Rule) (out []ruleText, err error) {
 	return out, err
 }
 
-// valueChanges compares limits, query rules and relabelling rules, one a line.
+// valueChanges compares all sections without rules of metrics. Each limit and each entry of a list is a line.
 func valueChanges(before, after *config.Config) (out []string, err error) {
 	var lines [2][]string
 	for i, c := range []*config.Config{before, after} {
@@ -210,70 +211,49 @@ func valueChanges(before, after *config.Config) (out []string, err error) {
 	return out, nil
 }
 
-// valueLines returns each limit, query rule and relabelling rule as a line of YAML.
-func valueLines(c *config.Config) (out []string, err error) {
-	var limits yaml.Node
-	if err := limits.Encode(c.Limits); err != nil {
+// namedValue is a section of a configuration, or a part of one.
+type namedValue struct {
+	name  string
+	value *yaml.Node
+}
+
+// namedValues divides a configuration into sections, the section limits into its limits, and lists into their entries.
+func namedValues(c *config.Config) (out []namedValue, err error) {
+	var document yaml.Node
+	if err := document.Encode(c); err != nil {
 		return nil, err
 	}
-	for i := 0; i+1 < len(limits.Content); i += 2 {
-		if out, err = appendLine(out, "limits."+limits.Content[i].Value, limits.Content[i+1]); err != nil {
-			return nil, err
-		}
-	}
-	if c.Global != nil {
-		if out, err = appendRule(out, "global", c.Global); err != nil {
-			return nil, err
-		}
-	}
-	if c.Alerting != nil {
-		if out, err = appendRule(out, "alerting", c.Alerting); err != nil {
-			return nil, err
-		}
-	}
-	for _, pattern := range c.RuleFiles {
-		if out, err = appendRule(out, "rule_files", pattern); err != nil {
-			return nil, err
-		}
-	}
-	for i := range c.QueryRules {
-		if out, err = appendRule(out, "query_rules", c.QueryRules[i]); err != nil {
-			return nil, err
-		}
-	}
-	if c.HA != nil {
-		if out, err = appendRule(out, "ha", c.HA); err != nil {
-			return nil, err
-		}
-	}
-	if c.OTLP != nil {
-		if out, err = appendRule(out, "otlp", c.OTLP); err != nil {
-			return nil, err
-		}
-	}
-	for i := range c.RelabelConfigs {
-		if out, err = appendRule(out, "relabel_configs", c.RelabelConfigs[i]); err != nil {
-			return nil, err
+	for i := 0; i+1 < len(document.Content); i += 2 {
+		section, value := document.Content[i].Value, document.Content[i+1]
+		switch {
+		case section == "limits":
+			for k := 0; k+1 < len(value.Content); k += 2 {
+				out = append(out, namedValue{section + "." + value.Content[k].Value, value.Content[k+1]})
+			}
+		case value.Kind == yaml.SequenceNode:
+			for _, entry := range value.Content {
+				out = append(out, namedValue{section, entry})
+			}
+		default:
+			out = append(out, namedValue{section, value})
 		}
 	}
 	return out, nil
 }
 
-// appendRule appends a rule of a section as a line.
-func appendRule(out []string, section string, rule any) ([]string, error) {
-	var node yaml.Node
-	if err := node.Encode(rule); err != nil {
-		return nil, err
-	}
-	return appendLine(out, section, &node)
-}
-
-// appendLine appends a named value as a line.
-func appendLine(out []string, name string, value *yaml.Node) ([]string, error) {
-	value.Style = yaml.FlowStyle
-	text, err := yaml.Marshal(value)
+// valueLines returns the parts of a configuration as lines of YAML.
+func valueLines(c *config.Config) (out []string, err error) {
+	values, err := namedValues(c)
 	if err != nil {
 		return nil, err
 	}
-	return append(out, name+": "+strings.Join(strings.Fields(string(text)), " ")+", at once"), nil
+	for _, v := range values {
+		v.value.Style = yaml.FlowStyle
+		text, err := yaml.Marshal(v.value)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v.name+": "+strings.Join(strings.Fields(string(text)), " ")+", at once")
+	}
+	return out, nil
 }

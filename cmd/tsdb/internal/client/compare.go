@@ -8,9 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -20,8 +18,8 @@ import (
 	loadclient "halite/loadtest/client"
 )
 
-// errAnswersDiffer means that some answers differ. The table names them.
-var errAnswersDiffer = errors.New("some answers differ")
+// errResultsDiffer means that some responses differ. The table names them.
+var errResultsDiffer = errors.New("some responses differ")
 
 // compareFlags holds the flags of `tsdb compare`.
 type compareFlags struct {
@@ -35,8 +33,8 @@ type compareFlags struct {
 }
 
 // AddCompare declares `tsdb compare`.
-func AddCompare(app *kingpin.Application) Commands {
-	cmd := app.Command("compare", "Send the same queries to two servers and show differing answers and the times taken.")
+func AddCompare(app *kingpin.Application) program.Commands {
+	cmd := app.Command("compare", "Send the same queries to two servers and show differing responses and the times taken.")
 	c := &compareFlags{}
 	c.server.AddFlags(cmd, "First server.", DefaultURL)
 	cmd.Flag("against", "URL of the second server, which has the API of Prometheus. It may hold user and password.").
@@ -49,12 +47,10 @@ func AddCompare(app *kingpin.Application) Commands {
 	cmd.Flag("repeats", "Number of times to send each query. The shortest time counts.").Default("3").IntVar(&c.repeats)
 	cmd.Flag("tolerance", "Relative difference up to which values count as equal.").Default("1e-9").Float64Var(&c.tolerance)
 	cmd.Flag("timeout", "Timeout of a query.").Default("2m").DurationVar(&c.timeout)
-	return Commands{cmd.FullCommand(): c.run}
+	return program.Commands{cmd.FullCommand(): c.run}
 }
 
-func (c *compareFlags) run(w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+func (c *compareFlags) run(ctx context.Context, w io.Writer) error {
 	if c.repeats < 1 || c.step <= 0 || c.span < 0 {
 		return errors.New("--repeats and --step must be above 0, and --range must not be negative")
 	}
@@ -95,9 +91,9 @@ func (c *compareFlags) run(w io.Writer) error {
 			fmt.Fprintf(w, "        %s\n", a.Difference)
 		}
 	}
-	fmt.Fprintf(w, "%d of %d queries have equal answers.\n", len(queries)-differ, len(queries))
+	fmt.Fprintf(w, "%d of %d queries have equal responses.\n", len(queries)-differ, len(queries))
 	if differ > 0 {
-		return errAnswersDiffer
+		return errResultsDiffer
 	}
 	return nil
 }

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -30,7 +28,7 @@ type deleteConfig struct {
 }
 
 // AddDelete declares `tsdb delete`.
-func AddDelete(app *kingpin.Application) Commands {
+func AddDelete(app *kingpin.Application) program.Commands {
 	cmd := app.Command("delete", "Delete samples of a running server, or count the samples that would be deleted.")
 	c := &deleteConfig{}
 	c.server.AddFlags(cmd, "The server; it runs with --web.enable-admin-api.", DefaultURL)
@@ -45,11 +43,11 @@ func AddDelete(app *kingpin.Application) Commands {
 	cmd.Flag("list", "Only list the deletions whose space is not free yet, and the progress of a --clean that runs.").
 		BoolVar(&c.list)
 	c.output.AddFlag(cmd)
-	return Commands{cmd.FullCommand(): func(w io.Writer) error { return deleteFromServer(c, w) }}
+	return program.Commands{cmd.FullCommand(): c.run}
 }
 
-// deleteFromServer carries out `tsdb delete`.
-func deleteFromServer(c *deleteConfig, w io.Writer) error {
+// run carries out `tsdb delete`.
+func (c *deleteConfig) run(ctx context.Context, w io.Writer) error {
 	if c.list && (len(c.matches) > 0 || c.clean || c.dryRun || c.all || c.from != "" || c.to != "") {
 		return errors.New("--list only lists: it takes no other flag than --url and --output")
 	}
@@ -59,8 +57,6 @@ func deleteFromServer(c *deleteConfig, w io.Writer) error {
 	if c.clean && c.dryRun {
 		return errors.New("--dry-run and --clean contradict each other")
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
 	if c.list {
 		return c.listPending(ctx, w)
 	}
@@ -188,17 +184,8 @@ func (r cleanReport) printText(w io.Writer) error {
 	return nil
 }
 
-// post sends a request to the admin API and decodes the data of the answer into data, unless data is nil.
+// post sends a request to the admin API and decodes the data of the response into data, unless data is nil.
 func (c *deleteConfig) post(ctx context.Context, endpoint string, form url.Values, data any) error {
 	path := "/api/v1/admin/tsdb/" + endpoint
-	return c.request(ctx, http.MethodPost, path, form, data)
-}
-
-// request sends a request. If the server refuses it, the error has its status and its text.
-func (c *deleteConfig) request(ctx context.Context, method, path string, form url.Values, data any) error {
-	err := c.server.Call(ctx, method, path, form, data)
-	if refused := new(Refusal); errors.As(err, &refused) {
-		return fmt.Errorf("%s answered %s: %s", c.server.String()+path, refused.Status, refused.Text)
-	}
-	return err
+	return c.server.CallAdmin(ctx, http.MethodPost, path, form, data)
 }

@@ -12,7 +12,7 @@ import (
 // cleanPoll is the time between two lines of progress of `tsdb delete --clean`.
 const cleanPoll = 2 * time.Second
 
-// pendingDeletions is the answer of /api/v1/admin/tsdb/deletions.
+// pendingDeletions is the response of /api/v1/admin/tsdb/deletions.
 type pendingDeletions struct {
 	Deletions []struct {
 		ID        uint64   `json:"id"`
@@ -31,10 +31,16 @@ type pendingDeletions struct {
 	} `json:"cleaning"`
 }
 
+// pending fetches the deletions of the server.
+func (c *deleteConfig) pending(ctx context.Context) (list pendingDeletions, err error) {
+	err = c.server.CallAdmin(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list)
+	return list, err
+}
+
 // listPending carries out `tsdb delete --list`.
 func (c *deleteConfig) listPending(ctx context.Context, w io.Writer) error {
-	var list pendingDeletions
-	if err := c.request(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil {
+	list, err := c.pending(ctx)
+	if err != nil {
 		return err
 	}
 	return c.output.Print(w, list, list.printText)
@@ -76,8 +82,8 @@ func (c *deleteConfig) watchCleaning(ctx context.Context, w io.Writer, interval 
 			return
 		case <-ticker.C:
 		}
-		var list pendingDeletions
-		if err := c.request(ctx, http.MethodGet, "/api/v1/admin/tsdb/deletions", nil, &list); err != nil || list.Cleaning == nil {
+		list, err := c.pending(ctx)
+		if err != nil || list.Cleaning == nil {
 			continue
 		}
 		at := list.Cleaning

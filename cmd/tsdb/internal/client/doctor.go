@@ -6,9 +6,7 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"unicode"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -33,21 +31,17 @@ type doctorFlags struct {
 }
 
 // AddDoctor declares `tsdb doctor`.
-func AddDoctor(app *kingpin.Application) Commands {
+func AddDoctor(app *kingpin.Application) program.Commands {
 	c := &doctorFlags{stderr: os.Stderr}
 	cmd := app.Command("doctor", "Check a running server, and print what is wrong, the evidence and the fix. "+
 		"The exit code is 0 if all is well, 1 after a warning, 2 if something is critical, and 3 if the server does not answer.")
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
 	cmd.Flag("all", "Print the checks that found nothing, too.").BoolVar(&c.all)
 	c.output.AddFlag(cmd)
-	return Commands{cmd.FullCommand(): func(w io.Writer) error {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-		defer stop()
-		return c.run(ctx, w)
-	}}
+	return program.Commands{cmd.FullCommand(): c.run}
 }
 
-// run asks the server and prints its verdicts. The error is a program.Exit if a verdict is bad.
+// run fetches the verdicts and prints them. The error is a program.Exit if a verdict is bad.
 func (c *doctorFlags) run(ctx context.Context, w io.Writer) error {
 	var report doctor.Report
 	err := c.server.Call(ctx, http.MethodGet, "/api/v1/status/doctor", nil, &report)

@@ -9,8 +9,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,7 +37,7 @@ type graphConfig struct {
 }
 
 // AddGraph declares `tsdb graph`.
-func AddGraph(app *kingpin.Application) Commands {
+func AddGraph(app *kingpin.Application) program.Commands {
 	cmd := app.Command("graph", "Draw a query of a running server in the terminal.")
 	c := &graphConfig{}
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
@@ -49,7 +47,7 @@ func AddGraph(app *kingpin.Application) Commands {
 	cmd.Flag("width", "Columns of the graph.").Default("72").IntVar(&c.width)
 	c.output.AddFlag(cmd)
 	cmd.Arg("query", "PromQL.").Required().StringVar(&c.query)
-	return Commands{cmd.FullCommand(): func(w io.Writer) error { return drawGraph(c, w) }}
+	return program.Commands{cmd.FullCommand(): c.draw}
 }
 
 // span is the time range of a graph. Column n shows from + n × step.
@@ -86,10 +84,8 @@ type plottedSeries struct {
 	values []float64
 }
 
-// drawGraph queries the server and draws every series on one scale. The scale includes 0.
-func drawGraph(c *graphConfig, w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
+// draw queries the server and draws every series on one scale. The scale includes 0.
+func (c *graphConfig) draw(ctx context.Context, w io.Writer) error {
 	s, err := c.span(time.Now())
 	if err != nil {
 		return err

@@ -9,9 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -33,7 +30,7 @@ type keyvizFlags struct {
 }
 
 // AddKeyviz declares `tsdb keyviz`.
-func AddKeyviz(app *kingpin.Application) Commands {
+func AddKeyviz(app *kingpin.Application) program.Commands {
 	c, parent := &keyvizFlags{}, app.Command("keyviz", "Examine the load of the row keys of a running server.")
 	cmd := parent.Command("compare", "Compare the recorded load with its distribution under other schema rules.")
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
@@ -44,11 +41,7 @@ func AddKeyviz(app *kingpin.Application) Commands {
 	cmd.Flag("metric", "Load to compare, such as write_cells or read_rows.").Default("write_cells").StringVar(&c.metric)
 	cmd.Flag("name", "Name of the metric whose keys are compared. Default: all.").StringVar(&c.name)
 	c.output.AddFlag(cmd)
-	return Commands{cmd.FullCommand(): func(w io.Writer) error {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-		defer stop()
-		return c.compare(ctx, w)
-	}}
+	return program.Commands{cmd.FullCommand(): c.compare}
 }
 
 // form returns the parameters of the request.
@@ -89,7 +82,7 @@ func (c *keyvizFlags) form(now time.Time) (url.Values, error) {
 	return form, err
 }
 
-// comparison is the part of an answer that is printed.
+// comparison is the part of a response that is printed.
 type comparison struct {
 	Keys   int         `json:"keys"`
 	Before compareSide `json:"before"`

@@ -44,7 +44,7 @@ type loadtestCommands struct {
 }
 
 // AddLoadtest declares `tsdb loadtest`.
-func AddLoadtest(app *kingpin.Application) Commands {
+func AddLoadtest(app *kingpin.Application) program.Commands {
 	cmd := app.Command("loadtest", "Load a running server and read every acknowledged sample back; see docs/loadtest.md.")
 	c := &loadtestCommands{}
 	c.run = cmd.Command("run", "Load one server. This is the default.").Default()
@@ -69,9 +69,9 @@ func AddLoadtest(app *kingpin.Application) Commands {
 		Float64Var(&c.comparing.Bound)
 	c.compare.Flag("tolerance", "Relative difference up to which query results count as equal.").Default("1e-9").
 		Float64Var(&c.comparing.Tolerance)
-	return Commands{
-		c.run.FullCommand():     func(w io.Writer) error { return c.loadtest(w, false) },
-		c.compare.FullCommand(): func(w io.Writer) error { return c.loadtest(w, true) },
+	return program.Commands{
+		c.run.FullCommand():     func(ctx context.Context, w io.Writer) error { return c.loadtest(ctx, w, false) },
+		c.compare.FullCommand(): func(ctx context.Context, w io.Writer) error { return c.loadtest(ctx, w, true) },
 	}
 }
 
@@ -133,29 +133,14 @@ func (c *loadtestCommands) addRunFlags(cmd *kingpin.CmdClause) {
 	cmd.Flag("query-rate", "Dashboard queries per second during the load.").Float64Var(&c.opts.QueryRate)
 }
 
-// loadtest runs a sub-command. The first signal ends the current phase: if that is the load, acknowledged samples are still
-// read back. The second signal ends the reading back.
-func (c *loadtestCommands) loadtest(w io.Writer, compare bool) error {
+// loadtest runs a sub-command. The first signal ends loading, and with it the load. Then acknowledged samples are still read
+// back. The second signal ends the reading back.
+func (c *loadtestCommands) loadtest(loading context.Context, w io.Writer, compare bool) error {
 	if err := c.complete(time.Now()); err != nil {
 		return err
 	}
-	loading, stopLoading := context.WithCancel(context.Background())
-	verifying, stopVerifying := context.WithCancel(context.Background())
-	defer stopLoading()
-	defer stopVerifying()
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	defer signal.Stop(signals)
-	go func() {
-		for _, stop := range []func(){stopLoading, stopVerifying} {
-			select {
-			case <-signals:
-				stop()
-			case <-verifying.Done():
-				return
-			}
-		}
-	}()
+	verifying, stop := untilSecondSignal(loading)
+	defer stop()
 	if compare {
 		var targets []loadclient.Target
 		for _, text := range c.targets {
@@ -176,6 +161,25 @@ func (c *loadtestCommands) loadtest(w io.Writer, compare bool) error {
 		return err
 	}
 	return c.print(w, report)
+}
+
+// untilSecondSignal returns a context with the values of ctx that the second signal from now on cancels.
+func untilSecondSignal(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		defer signal.Stop(signals)
+		for range 2 {
+			select {
+			case <-signals:
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel()
+	}()
+	return ctx, cancel
 }
 
 // Values of --queries.

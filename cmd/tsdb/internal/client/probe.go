@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+
+	"halite/cmd/tsdb/internal/program"
 )
 
-// probeBytesMax bounds the bytes of an answer that a probe reads.
+// probeBytesMax bounds the bytes of a response that a probe reads.
 const probeBytesMax = 4 << 10
 
 // probe holds the flags of `tsdb check healthy` and `tsdb check ready`.
@@ -21,35 +23,35 @@ type probe struct {
 	timeout time.Duration
 }
 
-// addProbe declares a command that asks a probe of a running server.
-func addProbe(check *kingpin.CmdClause, name, help string) (command string, run func(io.Writer) error) {
+// addProbe declares a command that requests a probe of a running server.
+func addProbe(check *kingpin.CmdClause, name, help string) (command string, run program.Command) {
 	cmd := check.Command(name, help+" If not, the exit status is 1. Containers use this command as their health check.")
 	p := &probe{path: "/-/" + name}
 	p.server.AddFlags(cmd, "The server.", DefaultURL)
-	cmd.Flag("timeout", "Maximum time of the answer.").Default("5s").DurationVar(&p.timeout)
+	cmd.Flag("timeout", "Maximum time of the response.").Default("5s").DurationVar(&p.timeout)
 	return cmd.FullCommand(), p.run
 }
 
-// run asks the probe and writes what the server says.
-func (p *probe) run(w io.Writer) error {
-	ctx, cancel := context.WithTimeout(context.Background(), p.timeout)
+// run requests the probe and writes the response.
+func (p *probe) run(ctx context.Context, w io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	req, err := p.server.Request(ctx, http.MethodGet, p.path, nil)
 	if err != nil {
 		return err
 	}
-	answer, err := http.DefaultClient.Do(req)
+	resp, err := Do(req)
 	if err != nil {
-		return fmt.Errorf("is a server running there? %w", err)
+		return err
 	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(answer.Body, probeBytesMax))
+	defer resp.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(resp.Body, probeBytesMax))
 	if err != nil {
-		return fmt.Errorf("read the answer of %s: %w", p.path, err)
+		return fmt.Errorf("read the response of %s: %w", p.path, err)
 	}
 	text = bytes.TrimSpace(text)
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s: %s", p.path, answer.Status, text)
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s: %s", p.path, resp.Status, text)
 	}
 	_, err = fmt.Fprintf(w, "%s\n", text)
 	return err

@@ -2,17 +2,13 @@ package client
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -30,7 +26,7 @@ type tenantConfig struct {
 }
 
 // AddTenant declares `tsdb tenant`.
-func AddTenant(app *kingpin.Application) Commands {
+func AddTenant(app *kingpin.Application) program.Commands {
 	c, cmd := &tenantConfig{}, app.Command("tenant", "List, add or drop tenants of a running server.")
 	c.server.AddFlags(cmd, "The server; it runs with --tenants and --web.enable-admin-api.", DefaultURL)
 	c.output.AddFlag(cmd)
@@ -42,17 +38,9 @@ func AddTenant(app *kingpin.Application) Commands {
 	drop := cmd.Command("drop", "Drop a tenant with all its data. Meanwhile the server refuses its requests.")
 	drop.Arg("tenant", "The tenant.").Required().StringVar(&c.name)
 	drop.Flag("dry-run", "Only show the data that would be dropped.").BoolVar(&c.dryRun)
-	commands := Commands{}
-	for at, run := range map[*kingpin.CmdClause]func(ctx context.Context, w io.Writer) error{
-		list: c.list, usage: c.usage, add: c.add, drop: c.drop,
-	} {
-		commands[at.FullCommand()] = func(w io.Writer) error {
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-			defer stop()
-			return run(ctx, w)
-		}
+	return program.Commands{
+		list.FullCommand(): c.list, usage.FullCommand(): c.usage, add.FullCommand(): c.add, drop.FullCommand(): c.drop,
 	}
-	return commands
 }
 
 // request sends a request about tenants.
@@ -61,11 +49,7 @@ func (c *tenantConfig) request(ctx context.Context, method, endpoint string, for
 	if c.name != "" {
 		form.Set("tenant", c.name)
 	}
-	err := c.server.Call(ctx, method, path, form, data)
-	if refused := new(Refusal); errors.As(err, &refused) {
-		return fmt.Errorf("%s answered %s: %s", c.server.String()+path, refused.Status, refused.Text)
-	}
-	return err
+	return c.server.CallAdmin(ctx, method, path, form, data)
 }
 
 // tenantUsage is the usage of a tenant.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"halite/api/senders"
 	"halite/ingest"
 	"halite/keyschema"
 	"halite/query/limits"
@@ -144,7 +145,8 @@ func alertFaults() []struct{ src, want string } {
 			`global: {external_labels: {a: "x${HALITE_TEST_UNSET}"}}`,
 			`field global.external_labels.a: environment variable "HALITE_TEST_UNSET" is not set; write $$ for a dollar`,
 		},
-		{"global: {scrape_interval: 1m}", "field global.scrape_interval: unknown key; known are evaluation_interval"},
+		{"global: {scrape_interval: 0s}", "field global.scrape_interval: it must be above 0"},
+		{"global: {scrape_timeout: 1m}", "field global.scrape_timeout: unknown key; known are evaluation_interval"},
 		{"global:\n  external_labels:\n    __name__: a", `line 3, column 15, field global.external_labels.__name__: "__name__" is no`},
 		{"global: {external_labels: {a: b, a: c}}", "line 1, column 34, field global.external_labels.a: the key appears twice"},
 		{"global: {external_labels: {a: [b]}}", "field global.external_labels.a: this is a list, want a text"},
@@ -365,4 +367,25 @@ func TestNameAliases(t *testing.T) {
 	require.ErrorContains(t, err, `field aliases[1].from: "now" is not a time`)
 	_, err = Parse("f", []byte("aliases:\n- {kind: metric, old: a, new: b}\n- {kind: metric, old: b, new: a}\n"))
 	require.ErrorIs(t, err, aliases.ErrLoop)
+}
+
+// TestFixesOfSenders: the lines that the server shows a sender are valid at the place that it names.
+func TestFixesOfSenders(t *testing.T) {
+	const file = "the file of --config.file"
+	inFile := 0
+	for _, reason := range ingest.Reasons() {
+		fix := senders.FixOf(reason, senders.ProtocolV2)
+		section, ok := strings.CutPrefix(fix.Where, file)
+		if !ok {
+			continue
+		}
+		inFile++
+		text := fix.Line
+		if section = strings.TrimPrefix(section, ", below "); section != "" {
+			text = section + ":\n  " + text
+		}
+		_, err := Parse("f", []byte(text))
+		require.NoError(t, err, reason)
+	}
+	require.Equal(t, 2, inFile)
 }

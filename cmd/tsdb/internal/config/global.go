@@ -13,8 +13,10 @@ type Global struct {
 	// EvaluationInterval is 1 min if it is nil.
 	EvaluationInterval *Duration `yaml:"evaluation_interval,omitempty"`
 	// RuleQueryOffset is 0 if it is nil.
-	RuleQueryOffset *Duration         `yaml:"rule_query_offset,omitempty"`
-	ExternalLabels  map[string]string `yaml:"external_labels,omitempty"`
+	RuleQueryOffset *Duration `yaml:"rule_query_offset,omitempty"`
+	// ScrapeInterval is the interval of the senders. Only tools that read the configuration use it, such as pint.
+	ScrapeInterval *Duration         `yaml:"scrape_interval,omitempty"`
+	ExternalLabels map[string]string `yaml:"external_labels,omitempty"`
 }
 
 // evaluationIntervalDefault is Prometheus's.
@@ -67,6 +69,9 @@ func expand(value string) (expanded, unset string) {
 func (g *Global) validate(fault func(field, format string, args ...any)) {
 	if g.EvaluationInterval != nil && *g.EvaluationInterval <= 0 {
 		fault("global.evaluation_interval", "it must be above 0")
+	}
+	if g.ScrapeInterval != nil && *g.ScrapeInterval <= 0 {
+		fault("global.scrape_interval", "it must be above 0")
 	}
 	for name, value := range g.ExternalLabels {
 		expanded, unset := expand(value)

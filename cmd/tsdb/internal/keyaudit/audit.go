@@ -96,7 +96,7 @@ func btoi(b bool) int {
 	return 0
 }
 
-// list asks for a list within the window.
+// list fetches a list within the window.
 func (a *auditor) list(ctx context.Context, path string, more url.Values, limit int, list *[]string) error {
 	form := maps.Clone(a.window)
 	maps.Copy(form, more)

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -31,7 +28,7 @@ type flags struct {
 }
 
 // AddKeys declares `tsdb keys audit`.
-func AddKeys(app *kingpin.Application) client.Commands {
+func AddKeys(app *kingpin.Application) program.Commands {
 	c, parent := &flags{}, app.Command("keys", "Examine the row keys of a running server.")
 	cmd := parent.Command("audit", "Find personal data, random ids and sequential ids in row keys, and say how to change them. "+
 		"The exit code is 1 if personal data is found.")
@@ -43,11 +40,7 @@ func AddKeys(app *kingpin.Application) client.Commands {
 	cmd.Flag("min-share", "Minimum share of a label's values that look like an id or a time, from 0 to 1. One value that looks "+
 		"like personal data always suffices.").Default("0.5").Float64Var(&c.shareMin)
 	c.output.AddFlag(cmd)
-	return client.Commands{cmd.FullCommand(): func(w io.Writer) error {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-		defer stop()
-		return c.audit(ctx, w)
-	}}
+	return program.Commands{cmd.FullCommand(): c.audit}
 }
 
 func (c *flags) audit(ctx context.Context, w io.Writer) error {

@@ -59,7 +59,7 @@ func TestHide(t *testing.T) {
 
 // labelServer answers look-ups of labels.
 func labelServer(t *testing.T, labels map[string][]string) *httptest.Server {
-	answer := func(w http.ResponseWriter, data any) {
+	response := func(w http.ResponseWriter, data any) {
 		require.NoError(t, json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": data}))
 	}
 	mux := http.NewServeMux()
@@ -69,19 +69,19 @@ func labelServer(t *testing.T, labels map[string][]string) *httptest.Server {
 		for name := range labels {
 			names = append(names, name)
 		}
-		answer(w, names)
+		response(w, names)
 	})
 	mux.HandleFunc("GET /api/v1/label/{name}/values", func(w http.ResponseWriter, r *http.Request) {
 		name, err := url.PathUnescape(r.PathValue("name"))
 		require.NoError(t, err)
 		if name == "__name__" {
-			answer(w, []string{"logins_total"})
+			response(w, []string{"logins_total"})
 			return
 		}
-		answer(w, labels[name])
+		response(w, labels[name])
 	})
 	mux.HandleFunc("GET /api/v1/status/schema", func(w http.ResponseWriter, r *http.Request) {
-		answer(w, map[string]any{"rules": []any{map[string]any{"pattern": "logins_*", "promoted": []string{"order"}}}})
+		response(w, map[string]any{"rules": []any{map[string]any{"pattern": "logins_*", "promoted": []string{"order"}}}})
 	})
 	s := httptest.NewServer(mux)
 	t.Cleanup(s.Close)
@@ -94,7 +94,7 @@ func auditOf(t *testing.T, labels map[string][]string, args ...string) (string, 
 	command, err := app.Parse(append([]string{"keys", "audit", "--url", labelServer(t, labels).URL}, args...))
 	require.NoError(t, err)
 	var out bytes.Buffer
-	err = commands[command](&out)
+	err = commands[command](t.Context(), &out)
 	return out.String(), err
 }
 

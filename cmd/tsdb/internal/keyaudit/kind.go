@@ -45,7 +45,7 @@ func newPatterns() *patterns {
 	}
 }
 
-// classify returns the kind of one value. It cannot recognise sequential ids, which need other values beside them.
+// classify returns the kind of one value. It cannot recognise sequential ids, which only a list of values shows.
 func (p *patterns) classify(value string) kind {
 	switch {
 	case p.token.MatchString(value):

@@ -38,7 +38,7 @@ type Options struct {
 	// ExternalURL is the address of the server in alerts.
 	ExternalURL string
 	// Principal returns the owner of the queries and writes of a tenant's rules. Nil, the default, is the server
-	// itself. Then no group may name a tenant: see [Files.RequireNoTenants].
+	// itself. Then no group may name a tenant: see [Settings.RequireNoTenants].
 	Principal func(tenant string) *principal.Principal
 	// Flags are what the command line says about alerts.
 	Flags Flags

@@ -28,10 +28,10 @@ import (
 
 // stored takes what an appender writes.
 type stored struct {
-	samples int
-	answer  ingest.Result
-	err     error
-	who     *principal.Principal
+	samples  int
+	response ingest.Result
+	err      error
+	who      *principal.Principal
 }
 
 func (s *stored) write(ctx context.Context, in ingest.Input) (ingest.Result, error) {
@@ -42,7 +42,7 @@ func (s *stored) write(ctx context.Context, in ingest.Input) (ingest.Result, err
 	}
 	s.samples += b.Count()
 	s.who = principal.From(ctx)
-	return s.answer, s.err
+	return s.response, s.err
 }
 
 // TestAppender: the results of a rule are one write, and the rule gets its errors.
@@ -65,7 +65,7 @@ func TestAppender(t *testing.T) {
 	require.NoError(t, app.Commit())
 	require.Equal(t, 2, to.samples)
 
-	to.answer = ingest.Result{Rejected: 1, Reasons: map[string]int{"series_limit": 1}, First: "a: too many"}
+	to.response = ingest.Result{Rejected: 1, Reasons: map[string]int{"series_limit": 1}, First: "a: too many"}
 	_, err = app.Append(0, ls, 3000, 1)
 	require.NoError(t, err)
 	require.ErrorContains(t, app.Commit(), "too many")
@@ -102,12 +102,12 @@ func TestStaleMarkers(t *testing.T) {
 	require.LessOrEqual(t, len(all.last.current)+len(all.last.before), 2)
 }
 
-// TestQueryFunc: results are the rule manager's own, and a query that the stop of the server ends is no failure of the rule.
+// TestQueryFunc: results are the rule manager's own, and a query that ends because the server stops does not fail the rule.
 func TestQueryFunc(t *testing.T) {
 	h := &histogram.FloatHistogram{Count: 3}
 	var result query.Result
 	var err error
-	ask := func(ctx context.Context) (promql.Vector, error) {
+	run := func(ctx context.Context) (promql.Vector, error) {
 		return queryFunc(func(_ context.Context, r query.InstantRequest) (*query.Result, error) {
 			require.True(t, r.NoCache)
 			require.Equal(t, int64(1500), r.TimeMs)
@@ -116,23 +116,23 @@ func TestQueryFunc(t *testing.T) {
 		})(ctx, "x", time.UnixMilli(1500))
 	}
 	result.Value = promql.Vector{{T: 1500, H: h}}
-	v, got := ask(t.Context())
+	v, got := run(t.Context())
 	require.NoError(t, got)
 	h.Count = 4
 	require.Equal(t, 3.0, v[0].H.Count)
 	result.Value = promql.Scalar{T: 1500, V: 7}
-	v, got = ask(t.Context())
+	v, got = run(t.Context())
 	require.NoError(t, got)
 	require.Equal(t, promql.Vector{{T: 1500, F: 7}}, v)
 	result.Value = promql.Matrix{}
-	_, got = ask(t.Context())
+	_, got = run(t.Context())
 	require.ErrorContains(t, got, "must be a vector or a scalar")
 	err = errors.New("too slow")
-	_, got = ask(t.Context())
+	_, got = run(t.Context())
 	require.ErrorIs(t, got, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, got = ask(ctx)
+	_, got = run(ctx)
 	require.ErrorAs(t, got, new(promql.ErrQueryCanceled))
 }
 

@@ -16,6 +16,8 @@ type Settings struct {
 	Files                 *Files
 	interval, queryOffset time.Duration
 	alerting              *promconfig.Config
+	// limitsTenants says that the configuration has limits of tenants.
+	limitsTenants bool
 }
 
 // Load reads the rule files of a configuration, and checks what alerts need. Relative paths are below dir. The error lists the
@@ -36,5 +38,19 @@ func Load(c *config.Config, dir string, p parser.Parser) (*Settings, error) {
 		}
 		client.CloseIdleConnections()
 	}
-	return &Settings{Files: files, interval: c.Global.Interval(), queryOffset: c.Global.QueryOffset(), alerting: alerting}, nil
+	return &Settings{
+		Files: files, interval: c.Global.Interval(), queryOffset: c.Global.QueryOffset(), alerting: alerting,
+		limitsTenants: len(c.Tenants) > 0,
+	}, nil
+}
+
+// RequireNoTenants returns an error that wraps ErrNoTenants if the configuration limits tenants, or a group names one.
+func (s *Settings) RequireNoTenants() error {
+	if s.limitsTenants {
+		return fmt.Errorf("tenants: %w", ErrNoTenants)
+	}
+	if err := s.Files.RequireNoTenants(); err != nil {
+		return fmt.Errorf("rule_files: %w", err)
+	}
+	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"halite/keyschema"
 )
 
-// ErrNoTenants means that a group names a tenant, and the server has none.
+// ErrNoTenants means that a configuration or a group names a tenant, and the server has none.
 var ErrNoTenants = errors.New("the server has no --tenants")
 
 // group is a group of a rule file as Prometheus defines it, with a tenant.

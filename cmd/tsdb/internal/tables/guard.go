@@ -23,11 +23,11 @@ type Guard struct {
 // Check reads the owner and the rules from the tables. If another server has stored new rules, Check applies them; they
 // begin in a future hour.
 func (g *Guard) Check(ctx context.Context) error {
-	them, err := ReadOwner(ctx, g.Meta)
-	if err == nil {
-		err = them.checkShared()
-	}
+	owner, err := ReadOwner(ctx, g.Meta)
 	if err != nil {
+		return err
+	}
+	if err := owner.checkShared(); err != nil {
 		return err
 	}
 	stored, err := ReadRules(ctx, g.Meta)

@@ -63,16 +63,16 @@ func Claim(ctx context.Context, store storage.Store, path string, takeOver bool,
 	if err != nil {
 		return err
 	}
-	them, err := own(ctx, meta, Owner{ID: id, Host: host, Path: absolute, Since: now.UTC()}, takeOver)
+	owner, err := own(ctx, meta, Owner{ID: id, Host: host, Path: absolute, Since: now.UTC()}, takeOver)
 	switch {
-	case err != nil && them.Since.IsZero():
+	case err != nil:
 		return err
-	case them.Mode == ModeDirect:
+	case owner.Mode == ModeDirect:
 		return fmt.Errorf("servers in mode %s have shared the tables since %s: start this server with "+
 			"--bigtable.mode=%[1]s, or stop those servers and start this one with --bigtable.take-over",
-			ModeDirect, them.Since.Format(time.RFC3339))
-	case them.ID != id:
-		return them.taken()
+			ModeDirect, owner.Since.Format(time.RFC3339))
+	case owner.ID != id:
+		return owner.taken()
 	}
 	return nil
 }
@@ -99,21 +99,23 @@ func own(ctx context.Context, meta storage.Table, us Owner, takeOver bool) (Owne
 		return us, nil
 	}
 	owned, err := meta.CheckAndApply(ctx, []byte(ownerRow), storage.Filter{}, storage.RowMutation{}, write)
-	// The answer may be lost after the row was written. The row itself names the owner.
-	if err != nil && !errors.Is(err, storage.ErrUnavailable) {
+	switch {
+	case err == nil && !owned:
+		return us, nil
+	case err != nil && !errors.Is(err, storage.ErrUnavailable):
 		return Owner{}, err
 	}
-	if err == nil && !owned {
-		return us, nil
-	}
-	them, readErr := ReadOwner(ctx, meta)
-	if readErr == nil && err == nil && them.Since.IsZero() {
-		readErr = fmt.Errorf("%w: %s disappeared during the start: start again", storage.ErrUnavailable, ownerCell())
-	}
-	if readErr != nil {
+	// The response may be lost after the row was written. The row itself names the owner.
+	owner, readErr := ReadOwner(ctx, meta)
+	switch {
+	case readErr != nil:
 		return Owner{}, errors.Join(err, readErr)
+	case !owner.Since.IsZero():
+		return owner, nil
+	case err != nil:
+		return Owner{}, err
 	}
-	return them, err
+	return Owner{}, fmt.Errorf("%w: %s disappeared during the start: start again", storage.ErrUnavailable, ownerCell())
 }
 
 // RemoveOwner removes the owner from tables that were copied from Bigtable to this machine, where the lock of the directory
@@ -191,11 +193,11 @@ func Share(ctx context.Context, store storage.Store, takeOver bool, now time.Tim
 	if err != nil {
 		return err
 	}
-	them, err := own(ctx, meta, Owner{Mode: ModeDirect, Since: now.UTC()}, takeOver)
-	if err != nil && them.Since.IsZero() {
+	owner, err := own(ctx, meta, Owner{Mode: ModeDirect, Since: now.UTC()}, takeOver)
+	if err != nil {
 		return err
 	}
-	return them.checkShared()
+	return owner.checkShared()
 }
 
 // checkShared returns an error if a single server owns the tables.

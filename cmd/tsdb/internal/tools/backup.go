@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -32,7 +30,7 @@ type backupCommands struct {
 }
 
 // AddBackup declares `tsdb backup` and its sub-commands.
-func AddBackup(app *kingpin.Application) Commands {
+func AddBackup(app *kingpin.Application) program.Commands {
 	cmd := app.Command("backup", "Back up a database to a directory or to S3-compatible storage, and restore it.")
 	c := &backupCommands{}
 	create := cmd.Command("create", "Make a backup of a running server on this machine, or of a stopped one.")
@@ -41,7 +39,7 @@ func AddBackup(app *kingpin.Application) Commands {
 	c.addS3Flags(create)
 	c.server.AddFlags(create, "The running server; it runs with --web.enable-admin-api. Default: "+client.DefaultURL+".", "")
 	create.Flag("storage.path", "Directory of a stopped server, instead of --url.").StringVar(&c.storagePath)
-	commands := Commands{create.FullCommand(): c.runner(c.create)}
+	commands := program.Commands{create.FullCommand(): c.runner(c.create)}
 	add := func(name, help string, run func(context.Context, *backup.Repository, io.Writer) error) *kingpin.CmdClause {
 		sub := cmd.Command(name, help)
 		sub.Flag("from", "Directory of all backups, or s3://BUCKET/PREFIX.").Required().StringVar(&c.repository)
@@ -73,11 +71,9 @@ func (c *backupCommands) addS3Flags(cmd *kingpin.CmdClause) {
 	cmd.Flag("s3.attempts", "Number of attempts of a request before it fails.").Default("10").IntVar(&c.s3.Attempts)
 }
 
-// runner runs a command until it ends or is interrupted.
-func (c *backupCommands) runner(run func(context.Context, *backup.Repository, io.Writer) error) func(io.Writer) error {
-	return func(w io.Writer) error {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-		defer stop()
+// runner opens the repository for a command.
+func (c *backupCommands) runner(run func(context.Context, *backup.Repository, io.Writer) error) program.Command {
+	return func(ctx context.Context, w io.Writer) error {
 		r, err := backup.Open(c.repository, backup.Options{S3: c.s3})
 		if err != nil {
 			return err

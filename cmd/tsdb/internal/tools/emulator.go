@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/api/auth"
+	"halite/cmd/tsdb/internal/program"
 )
 
 // emulatorConfig holds the flags of `tsdb emulator`.
@@ -21,17 +19,17 @@ type emulatorConfig struct {
 }
 
 // AddEmulator declares `tsdb emulator`.
-func AddEmulator(app *kingpin.Application) Commands {
+func AddEmulator(app *kingpin.Application) program.Commands {
 	cmd := app.Command("emulator", "Run a Bigtable emulator in memory, to try --storage.engine=bigtable on one machine.")
 	c := &emulatorConfig{}
 	cmd.Flag("listen-address", "HOST:PORT to listen on; port 0 picks a free one.").Default("127.0.0.1:9481").
 		StringVar(&c.listenAddress)
 	cmd.Flag("insecure", "Serve everybody on an address that other machines can reach.").BoolVar(&c.insecure)
-	return Commands{cmd.FullCommand(): func(w io.Writer) error { return emulate(c, w) }}
+	return program.Commands{cmd.FullCommand(): func(ctx context.Context, w io.Writer) error { return emulate(ctx, c, w) }}
 }
 
-// emulate runs a Bigtable in memory until SIGTERM or SIGINT.
-func emulate(c *emulatorConfig, w io.Writer) error {
+// emulate runs a Bigtable in memory until ctx ends.
+func emulate(ctx context.Context, c *emulatorConfig, w io.Writer) error {
 	address, stopEmulator, err := startEmulator(c.listenAddress)
 	if err != nil {
 		return err
@@ -44,8 +42,6 @@ func emulate(c *emulatorConfig, w io.Writer) error {
 		"  export BIGTABLE_EMULATOR_HOST=%s\n"+
 		"  tsdb serve --storage.engine=bigtable --bigtable.project=my-project --bigtable.instance=my-instance\n",
 		address, address)
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
 	<-ctx.Done()
 	return nil
 }

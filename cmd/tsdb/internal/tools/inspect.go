@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"halite/cmd/tsdb/internal/datadir"
+	"halite/cmd/tsdb/internal/program"
 	"halite/cmd/tsdb/internal/tables"
 	"halite/ingest/wal"
 	"halite/storage"
@@ -30,7 +29,7 @@ type inspectCommands struct {
 }
 
 // AddInspect declares `tsdb inspect` and its sub-commands.
-func AddInspect(app *kingpin.Application) Commands {
+func AddInspect(app *kingpin.Application) program.Commands {
 	cmd := app.Command("inspect", "Print stored data as text, of a stopped server, or with --url of a running one.")
 	c := &inspectCommands{}
 	c.keys = cmd.Command("keys", "Print the row keys of a table.")
@@ -53,21 +52,15 @@ func AddInspect(app *kingpin.Application) Commands {
 	for _, sub := range []*kingpin.CmdClause{c.rows, c.wal} {
 		sub.Flag("verbose", "Print every sample, value or record.").Short('v').BoolVar(&c.verbose)
 	}
-	return Commands{
+	return program.Commands{
 		c.wal.FullCommand():    c.printLog,
-		c.tables.FullCommand(): func(w io.Writer) error { return c.printStore(w, printTables) },
-		c.keys.FullCommand(): func(w io.Writer) error {
-			return c.printStore(w, func(ctx context.Context, s storage.Store, w io.Writer) error { return c.printRows(ctx, s, w, false) })
-		},
-		c.rows.FullCommand(): func(w io.Writer) error {
-			return c.printStore(w, func(ctx context.Context, s storage.Store, w io.Writer) error { return c.printRows(ctx, s, w, true) })
-		},
+		c.tables.FullCommand(): c.storePrinter(printTables),
+		c.keys.FullCommand():   c.storePrinter(c.printKeys),
+		c.rows.FullCommand():   c.storePrinter(c.printRows),
 	}
 }
 
-func (c *inspectCommands) printLog(w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+func (c *inspectCommands) printLog(ctx context.Context, w io.Writer) error {
 	return c.snapshot.read(ctx, c.source.StoragePath, false, func(path string) error {
 		if _, err := os.Stat(datadir.WALDir(path)); err != nil {
 			return fmt.Errorf("%s holds no log of this server: %w", path, err)
@@ -76,17 +69,17 @@ func (c *inspectCommands) printLog(w io.Writer) error {
 	})
 }
 
-// printStore opens the store and closes it after print.
-func (c *inspectCommands) printStore(w io.Writer, print func(context.Context, storage.Store, io.Writer) error) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
-	return c.snapshot.readTables(ctx, c.source, func(source tables.OfflineFlags) error {
-		store, err := source.Open(ctx)
-		if err != nil {
-			return err
-		}
-		return errors.Join(print(ctx, store, w), store.Close())
-	})
+// storePrinter returns a command that opens the store, calls print and closes the store.
+func (c *inspectCommands) storePrinter(print func(context.Context, storage.Store, io.Writer) error) program.Command {
+	return func(ctx context.Context, w io.Writer) error {
+		return c.snapshot.readTables(ctx, c.source, func(source tables.OfflineFlags) error {
+			store, err := source.Open(ctx)
+			if err != nil {
+				return err
+			}
+			return errors.Join(print(ctx, store, w), store.Close())
+		})
+	}
 }
 
 func printTables(ctx context.Context, store storage.Store, w io.Writer) error {
@@ -117,23 +110,33 @@ func printTables(ctx context.Context, store storage.Store, w io.Writer) error {
 	return nil
 }
 
-func (c *inspectCommands) printRows(ctx context.Context, store storage.Store, w io.Writer, cells bool) error {
+func (c *inspectCommands) printKeys(ctx context.Context, store storage.Store, w io.Writer) error {
+	return c.readRows(ctx, store, storage.Filter{KeysOnly: true}, func(row storage.Row) {
+		fmt.Fprintln(w, printable(row.Key))
+	})
+}
+
+func (c *inspectCommands) printRows(ctx context.Context, store storage.Store, w io.Writer) error {
+	return c.readRows(ctx, store, storage.Filter{}, func(row storage.Row) {
+		fmt.Fprintln(w, printable(row.Key))
+		for _, cell := range row.Cells {
+			c.printCell(w, row.Key, cell)
+		}
+	})
+}
+
+// readRows calls visit for each row that the flags select.
+func (c *inspectCommands) readRows(
+	ctx context.Context, store storage.Store, filter storage.Filter, visit func(storage.Row),
+) error {
 	table, err := store.Table(ctx, c.table)
 	if err != nil {
 		return err
 	}
 	set := storage.RowSet{Ranges: []storage.RowRange{prefixRange(c.prefix)}}
-	opts := storage.ReadOptions{RowsMax: c.rowsMax, Filter: storage.Filter{KeysOnly: !cells}}
-	it := table.ReadRows(ctx, set, opts)
+	it := table.ReadRows(ctx, set, storage.ReadOptions{RowsMax: c.rowsMax, Filter: filter})
 	for it.Next() {
-		row := it.Row()
-		fmt.Fprintf(w, "%s\n", printable(row.Key))
-		if !cells {
-			continue
-		}
-		for _, cell := range row.Cells {
-			c.printCell(w, row.Key, cell)
-		}
+		visit(it.Row())
 	}
 	return errors.Join(it.Err(), it.Close())
 }

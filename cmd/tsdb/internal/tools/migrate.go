@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -29,7 +27,7 @@ type migrateConfig struct {
 }
 
 // AddMigrate declares `tsdb migrate`.
-func AddMigrate(app *kingpin.Application) Commands {
+func AddMigrate(app *kingpin.Application) program.Commands {
 	cmd := app.Command("migrate", "Copy all tables between --storage.path and Bigtable, row by row, and compare them at the end.")
 	c := &migrateConfig{}
 	cmd.Flag("to", "Destination of the tables: bigtable or pebble. The source is the other one.").Required().
@@ -41,13 +39,11 @@ func AddMigrate(app *kingpin.Application) Commands {
 	cmd.Flag("verify-only", "Only compare, copy nothing.").BoolVar(&c.verifyOnly)
 	cmd.Flag("batch-bytes", "Size of rows that are written at once.").Default("16MB").SetValue(program.Bytes(&c.batchBytes))
 	c.bigtable.AddFlags(cmd)
-	return Commands{cmd.FullCommand(): func(w io.Writer) error { return migrateUntilSignal(c, w) }}
+	return program.Commands{cmd.FullCommand(): func(ctx context.Context, w io.Writer) error { return migrate(ctx, c, w) }}
 }
 
-// migrateUntilSignal runs the migration; a signal stops it at a checkpoint.
-func migrateUntilSignal(c *migrateConfig, w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+// migrate runs the migration. If ctx ends, it stops at a checkpoint.
+func migrate(ctx context.Context, c *migrateConfig, w io.Writer) error {
 	err := runMigration(ctx, c, w)
 	if ctx.Err() != nil {
 		return fmt.Errorf("stopped; the same command continues the copy: %w", err)

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"math"
@@ -29,7 +30,7 @@ type planConfig struct {
 }
 
 // AddPlan declares `tsdb plan`.
-func AddPlan(app *kingpin.Application) Commands {
+func AddPlan(app *kingpin.Application) program.Commands {
 	cmd := app.Command("plan", "Estimate the rows, bytes and nodes that a load needs in Bigtable; see docs/bigtable.md.")
 	c := &planConfig{raw: model.Duration(30 * 24 * time.Hour), limits: plan.ServiceLimits()}
 	cmd.Flag("series", "Number of series at any one time. The suffixes k, M and G mean thousand, million and billion.").
@@ -61,7 +62,7 @@ func AddPlan(app *kingpin.Application) Commands {
 	cmd.Flag("simulate.salts", "Number of salts; may be repeated. Default: 1, 4, 16 and 64.").IntsVar(&s.Salts)
 	cmd.Flag("seed", "Seed of all random choices.").Default("1").Uint64Var(&s.Seed)
 	c.output.AddFlag(cmd)
-	return Commands{cmd.FullCommand(): c.run}
+	return program.Commands{cmd.FullCommand(): c.run}
 }
 
 // planReport is the JSON that `tsdb plan --output=json` prints.
@@ -72,7 +73,7 @@ type planReport struct {
 }
 
 // run computes the plan and prints it.
-func (c *planConfig) run(w io.Writer) error {
+func (c *planConfig) run(_ context.Context, w io.Writer) error {
 	var err error
 	if c.load.Series, err = parseCount(c.series); err != nil {
 		return fmt.Errorf("--series: %w", err)

@@ -7,10 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -36,7 +33,7 @@ type retentionConfig struct {
 }
 
 // AddRetention declares `tsdb retention`.
-func AddRetention(app *kingpin.Application) Commands {
+func AddRetention(app *kingpin.Application) program.Commands {
 	cmd := app.Command("retention", "Show the retention of metrics, its cost on disk, and the space that another retention "+
 		"would free.")
 	c := &retentionConfig{}
@@ -52,7 +49,7 @@ func AddRetention(app *kingpin.Application) Commands {
 	cmd.Flag("histograms", "Retention of native histograms to try.").
 		StringVar(&c.tries[keyschema.NativeHistograms])
 	c.source.AddFlags(cmd)
-	return Commands{cmd.FullCommand(): c.run}
+	return program.Commands{cmd.FullCommand(): c.run}
 }
 
 // change holds the retentions to try.
@@ -72,9 +69,7 @@ func (c *retentionConfig) change() (retention.Change, error) {
 }
 
 // run prints the disk space of each rule and tier.
-func (c *retentionConfig) run(w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+func (c *retentionConfig) run(ctx context.Context, w io.Writer) error {
 	try, err := c.change()
 	if err != nil {
 		return err

@@ -8,9 +8,7 @@ import (
 	"log/slog"
 	"math"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -30,100 +28,106 @@ import (
 
 // rollupCommands verify and rebuild rollups.
 type rollupCommands struct {
-	snapshot        snapshotFlags
-	verify, rebuild *kingpin.CmdClause
-	source          tables.OfflineFlags
-	packDelay       time.Duration
-	from, to        string
-	reset           bool
+	snapshot  snapshotFlags
+	source    tables.OfflineFlags
+	packDelay time.Duration
+	from, to  string
+	reset     bool
+}
+
+// rollupTask verifies or rebuilds rollups.
+type rollupTask struct {
+	rebuild bool
+	// reset discards the manifest of rollups before a rebuild.
+	reset bool
+	// first and last are days since 1970.
+	first, last int64
+	out         io.Writer
 }
 
 // AddRollup declares `tsdb rollup` and its sub-commands.
-func AddRollup(app *kingpin.Application) Commands {
+func AddRollup(app *kingpin.Application) program.Commands {
 	cmd := app.Command("rollup", "Check or compute rollups.")
 	c := &rollupCommands{}
-	c.verify = cmd.Command("verify", "Recompute the rollups of a stopped server, or with --url of a running one, from raw samples. "+
+	verify := cmd.Command("verify", "Recompute the rollups of a stopped server, or with --url of a running one, from raw samples. "+
 		"Report each bucket that differs. After a crash, start and stop the server once first, so that its log is in the tables.")
-	c.rebuild = cmd.Command("rebuild", "Recompute the rollups of a stopped server from raw samples and store them.")
-	for _, sub := range []*kingpin.CmdClause{c.verify, c.rebuild} {
+	rebuild := cmd.Command("rebuild", "Recompute the rollups of a stopped server from raw samples and store them.")
+	for _, sub := range []*kingpin.CmdClause{verify, rebuild} {
 		c.source.AddFlags(sub)
 		sub.Flag("bigtable.pack-delay", "The --bigtable.pack-delay of servers in mode direct, which need not stop.").Default("15m").
 			DurationVar(&c.packDelay)
 		sub.Flag("from", "First day: "+program.TimeForms+". Default: the first day with samples.").StringVar(&c.from)
 		sub.Flag("to", "Last day, in the same form. Default: the last closed day.").StringVar(&c.to)
 	}
-	c.snapshot.addFlags(c.verify)
-	c.rebuild.Flag("reset", "Discard the manifest of rollups, which may be damaged, and compute all days with samples.").
+	c.snapshot.addFlags(verify)
+	rebuild.Flag("reset", "Discard the manifest of rollups, which may be damaged, and compute all days with samples.").
 		BoolVar(&c.reset)
-	return Commands{
-		c.verify.FullCommand():  func(w io.Writer) error { return c.run(w, false) },
-		c.rebuild.FullCommand(): func(w io.Writer) error { return c.run(w, true) },
+	return program.Commands{
+		verify.FullCommand():  c.verify,
+		rebuild.FullCommand(): c.rebuild,
 	}
 }
 
-// run runs one of the commands until it ends or is interrupted.
-func (c *rollupCommands) run(w io.Writer, rebuild bool) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+// verify runs `tsdb rollup verify`.
+func (c *rollupCommands) verify(ctx context.Context, w io.Writer) error {
 	first, last, err := c.days()
 	if err != nil {
 		return err
 	}
-	work := func(source tables.OfflineFlags) error { return c.work(ctx, source, rebuild, first, last, w) }
-	if rebuild {
-		return work(c.source)
-	}
-	return c.snapshot.readTables(ctx, c.source, work)
+	task := &rollupTask{first: first, last: last, out: w}
+	return c.snapshot.readTables(ctx, c.source, func(source tables.OfflineFlags) error { return c.run(ctx, source, task) })
 }
 
-// work runs one of the commands on the tables of source.
-func (c *rollupCommands) work(
-	ctx context.Context, source tables.OfflineFlags, rebuild bool, first, last int64, w io.Writer,
-) error {
+// rebuild runs `tsdb rollup rebuild`.
+func (c *rollupCommands) rebuild(ctx context.Context, w io.Writer) error {
+	first, last, err := c.days()
+	if err != nil {
+		return err
+	}
+	return c.run(ctx, c.source, &rollupTask{rebuild: true, reset: c.reset, first: first, last: last, out: w})
+}
+
+// run runs a task on the tables of source.
+func (c *rollupCommands) run(ctx context.Context, source tables.OfflineFlags, task *rollupTask) error {
 	store, shared, err := c.open(ctx, source)
 	if err != nil {
 		return err
 	}
 	if shared {
-		err = c.runShared(ctx, store, rebuild, first, last, w)
+		err = task.runShared(ctx, store, c.packDelay)
 	} else {
-		err = c.runAlone(ctx, store, rebuild, first, last, w)
+		err = task.runAlone(ctx, store)
 	}
 	return errors.Join(err, store.Close())
 }
 
 // runAlone works on tables that no server uses.
-func (c *rollupCommands) runAlone(
-	ctx context.Context, store storage.Store, rebuild bool, first, last int64, w io.Writer,
-) error {
+func (t *rollupTask) runAlone(ctx context.Context, store storage.Store) error {
 	deleted, undeleted, err := tables.OpenTombstones(ctx, tombstone.Options{Store: store})
 	if err != nil {
 		return err
 	}
-	opts := rollupstore.Options{Tables: undeleted, Deletions: deleted, Reset: c.reset && rebuild}
-	return runRollupJob(ctx, store, opts, job.Options{Share: 1, Settle: -1}, rebuild, first, last, w)
+	opts := rollupstore.Options{Tables: undeleted, Deletions: deleted, Reset: t.reset}
+	return t.run(ctx, store, opts, job.Options{Share: 1, Settle: -1})
 }
 
-// runRollupJob opens rollups with the retention of their server, and rebuilds or verifies them.
-func runRollupJob(
-	ctx context.Context, store storage.Store, opts rollupstore.Options, jobOpts job.Options, rebuild bool, first, last int64,
-	w io.Writer,
-) error {
+// run opens rollups with the retention of their server, and rebuilds or verifies them.
+func (t *rollupTask) run(ctx context.Context, store storage.Store, opts rollupstore.Options, jobOpts job.Options) error {
 	if err := storedRetention(ctx, store, &opts); err != nil {
 		return err
 	}
 	jobOpts.Progress = daysProgress(os.Stderr, time.Now)
-	t, err := job.Open(ctx, opts, jobOpts)
+	rollups, err := job.Open(ctx, opts, jobOpts)
 	if err != nil {
 		return err
 	}
-	if !rebuild {
-		return verifyRollups(ctx, t, first, last, w)
+	if !t.rebuild {
+		return t.verify(ctx, rollups)
 	}
-	if err := t.Rebuild(ctx, first, last); err != nil {
+	if err := rollups.Rebuild(ctx, t.first, t.last); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w, "rebuilt")
+	_, err = fmt.Fprintln(t.out, "rebuilt")
 	return err
 }
 
@@ -182,25 +186,25 @@ func storedRetention(ctx context.Context, store storage.Store, opts *rollupstore
 	return nil
 }
 
-// verifyRollups prints each difference and fails if there is one.
-func verifyRollups(ctx context.Context, t *job.Rollups, first, last int64, w io.Writer) error {
-	v, err := t.Verify(ctx, first, last, func(d job.Difference) error {
+// verify prints each difference and fails if there is one.
+func (t *rollupTask) verify(ctx context.Context, rollups *job.Rollups) error {
+	v, err := rollups.Verify(ctx, t.first, t.last, func(d job.Difference) error {
 		at, unit := time.UnixMilli(d.Bucket*d.Unit.Ms()).UTC().Format(time.RFC3339), "hour"
 		if d.Unit == rollupstore.Days {
 			unit = "day"
 		}
 		if d.Err != nil {
-			_, err := fmt.Fprintf(w, "%s from %s of %s: %v\n", unit, at, d.Prefix, d.Err)
+			_, err := fmt.Fprintf(t.out, "%s from %s of %s: %v\n", unit, at, d.Prefix, d.Err)
 			return err
 		}
-		_, err := fmt.Fprintf(w, "%s %s of %s: stored %s, computed %s\n", unit, at, d.Prefix, stateText(d.Stored),
+		_, err := fmt.Fprintf(t.out, "%s %s of %s: stored %s, computed %s\n", unit, at, d.Prefix, stateText(d.Stored),
 			stateText(d.Computed))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "compared %d hours and %d days, %d differ; skipped %d dirty hours, %d series without a cell, "+
+	fmt.Fprintf(t.out, "compared %d hours and %d days, %d differ; skipped %d dirty hours, %d series without a cell, "+
 		"%d pending days and %d pending months, and %d hours whose samples have expired\n",
 		v.Hours, v.Days, v.Different, v.Stale, v.Missing, v.PendingDays, v.PendingMonths, v.Orphans)
 	if v.Different > 0 {
@@ -247,17 +251,15 @@ func isShared(ctx context.Context, store storage.Store) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	them, err := tables.ReadOwner(ctx, meta)
+	owner, err := tables.ReadOwner(ctx, meta)
 	if err != nil {
 		return false, fmt.Errorf("read the owner of the tables: %w", err)
 	}
-	return them.Mode == tables.ModeDirect, nil
+	return owner.Mode == tables.ModeDirect, nil
 }
 
-// runShared works on tables while servers use them.
-func (c *rollupCommands) runShared(
-	ctx context.Context, store storage.Store, rebuild bool, first, last int64, w io.Writer,
-) (err error) {
+// runShared works on tables while servers use them, whose --bigtable.pack-delay is packDelay.
+func (t *rollupTask) runShared(ctx context.Context, store storage.Store, packDelay time.Duration) (err error) {
 	schemas, err := store.Tables(ctx)
 	if err != nil {
 		return err
@@ -278,12 +280,12 @@ func (c *rollupCommands) runShared(
 	if err != nil {
 		return err
 	}
-	if rebuild {
+	if t.rebuild {
 		keeper.Start()
 		defer func() { err = errors.Join(err, keeper.Close(context.WithoutCancel(ctx))) }()
 	}
-	return runRollupJob(ctx, store, rollupstore.Options{
-		Tables: undeleted, Deletions: deleted, Reset: c.reset && rebuild, Logger: log,
-		Shared: &rollupstore.Shared{HoldsLease: keeper.Held, Margin: c.packDelay, Fresh: deleted.Refresh},
-	}, job.Options{Share: 1, Settle: -1, Interval: min(10*time.Second, c.packDelay/4)}, rebuild, first, last, w)
+	return t.run(ctx, store, rollupstore.Options{
+		Tables: undeleted, Deletions: deleted, Reset: t.reset, Logger: log,
+		Shared: &rollupstore.Shared{HoldsLease: keeper.Held, Margin: packDelay, Fresh: deleted.Refresh},
+	}, job.Options{Share: 1, Settle: -1, Interval: min(10*time.Second, packDelay/4)})
 }

@@ -69,13 +69,9 @@ func (f *snapshotFlags) readTables(
 	})
 }
 
-// takeSnapshot asks a server for a snapshot, which must be readable here. The caller removes it.
+// takeSnapshot makes a server take a snapshot, which must be readable here. The caller removes it.
 func takeSnapshot(ctx context.Context, server *client.Server) (taken api.Snapshot, err error) {
-	const path = "/api/v1/admin/tsdb/snapshot"
-	err = server.Call(ctx, http.MethodPost, path, url.Values{"report": {"true"}}, &taken)
-	if refused := new(client.Refusal); errors.As(err, &refused) {
-		return taken, fmt.Errorf("%s%s answered %s: %s", server, path, refused.Status, refused.Text)
-	}
+	err = server.CallAdmin(ctx, http.MethodPost, "/api/v1/admin/tsdb/snapshot", url.Values{"report": {"true"}}, &taken)
 	if err != nil {
 		return taken, err
 	}

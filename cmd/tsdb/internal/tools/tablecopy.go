@@ -19,7 +19,7 @@ import (
 
 const (
 	migrationVersion = 1
-	// copyBatchRows and copyBatchEntries bound a batch beside its bytes.
+	// copyBatchRows and copyBatchEntries bound a batch in addition to its bytes.
 	copyBatchRows    = 20_000
 	copyBatchEntries = storage.EntriesMax / 2
 	// copyPartBytes bounds one mutation. A larger row takes several.

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/api/auth"
+	"halite/cmd/tsdb/internal/program"
 )
 
 // tokenConfig holds the flags of `tsdb token create`.
@@ -20,7 +22,7 @@ type tokenConfig struct {
 }
 
 // AddToken declares `tsdb token create`.
-func AddToken(app *kingpin.Application) map[string]func(io.Writer) error {
+func AddToken(app *kingpin.Application) program.Commands {
 	cmd := app.Command("token", "Create tokens for --web.access-file, see docs/security.md.")
 	create := cmd.Command("create", "Print a new bearer token, and its entry for the access file.")
 	c := &tokenConfig{}
@@ -29,7 +31,7 @@ func AddToken(app *kingpin.Application) map[string]func(io.Writer) error {
 	create.Flag("match", `Selector such as {team="a"} that restricts the reads of the token.`).StringVar(&c.match)
 	create.Flag("tenant", "Tenant that the token acts for; may be repeated. Then a request names some of them in X-Scope-OrgID.").
 		StringsVar(&c.tenants)
-	return map[string]func(io.Writer) error{create.FullCommand(): func(w io.Writer) error { return createToken(c, w) }}
+	return program.Commands{create.FullCommand(): func(_ context.Context, w io.Writer) error { return createToken(c, w) }}
 }
 
 func createToken(c *tokenConfig, w io.Writer) error {

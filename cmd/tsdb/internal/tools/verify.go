@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -39,7 +37,7 @@ type verifyConfig struct {
 const repairIndex = "index"
 
 // AddVerify declares `tsdb verify`.
-func AddVerify(app *kingpin.Application) Commands {
+func AddVerify(app *kingpin.Application) program.Commands {
 	c := &verifyConfig{}
 	cmd := app.Command("verify", "Read all files of a stopped server, or with --url of a running one, and list the damage and "+
 		"its effects. Without --repair it changes nothing. The exit status is 1 if it finds damage.")
@@ -48,7 +46,7 @@ func AddVerify(app *kingpin.Application) Commands {
 	c.output.AddFlag(cmd)
 	cmd.Flag("repair", "Repair before the report. The value index moves damaged files of the series index to "+
 		"tables/lost and rebuilds the index from the row keys.").EnumVar(&c.repair, repairIndex)
-	return Commands{cmd.FullCommand(): c.run}
+	return program.Commands{cmd.FullCommand(): c.run}
 }
 
 // Kinds of findings.
@@ -82,9 +80,7 @@ type verifyReport struct {
 	Damage    []finding `json:"damage"`
 }
 
-func (c *verifyConfig) run(w io.Writer) error {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+func (c *verifyConfig) run(ctx context.Context, w io.Writer) error {
 	if c.repair != "" && c.snapshot.server.URL != "" {
 		return errors.New("--repair and --url contradict each other: a repair needs a stopped server")
 	}

@@ -10,10 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -41,7 +39,7 @@ type exportFlags struct {
 const outputHelp = "File to write. Default: standard output."
 
 // AddExport declares `tsdb export`.
-func AddExport(app *kingpin.Application) map[string]func(io.Writer) error {
+func AddExport(app *kingpin.Application) program.Commands {
 	cmd := app.Command("export", "Export samples of a running server. See docs/migrating.md.")
 	c := &exportFlags{}
 	c.server.AddFlags(cmd, "Server to read from.", client.DefaultURL)
@@ -50,10 +48,10 @@ func AddExport(app *kingpin.Application) map[string]func(io.Writer) error {
 		"sample.").StringVar(&c.from)
 	cmd.Flag("to", "Time of the last sample, in the same form. Default: now.").StringVar(&c.to)
 	cmd.Flag("quiet", "Do not show progress.").Short('q').BoolVar(&c.quiet)
-	commands := make(map[string]func(io.Writer) error)
+	commands := program.Commands{}
 	add := func(name, help string, run func(context.Context, *RemoteRead, Range, io.Writer) (Exported, error)) *kingpin.CmdClause {
 		sub := cmd.Command(name, help)
-		commands[sub.FullCommand()] = func(w io.Writer) error { return c.run(w, run) }
+		commands[sub.FullCommand()] = func(ctx context.Context, w io.Writer) error { return c.run(ctx, w, run) }
 		return sub
 	}
 	for _, sub := range []*kingpin.CmdClause{
@@ -72,9 +70,9 @@ func AddExport(app *kingpin.Application) map[string]func(io.Writer) error {
 	return commands
 }
 
-func (c *exportFlags) run(w io.Writer, run func(context.Context, *RemoteRead, Range, io.Writer) (Exported, error)) (err error) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	defer stop()
+func (c *exportFlags) run(
+	ctx context.Context, w io.Writer, run func(context.Context, *RemoteRead, Range, io.Writer) (Exported, error),
+) (err error) {
 	now := time.Now()
 	r := Range{FromMs: 0, ToMs: now.UnixMilli()}
 	if err := program.ParseRange(c.from, c.to, now, &r.FromMs, &r.ToMs); err != nil {

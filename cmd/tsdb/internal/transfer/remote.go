@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -31,12 +32,8 @@ type Remote struct {
 	*RemoteRead
 }
 
-const (
-	retryFirst = 500 * time.Millisecond
-	retryMax   = 10 * time.Second
-	// answerBytesMax bounds an answer without samples.
-	answerBytesMax = 1 << 20
-)
+// responseBytesMax bounds a response without samples.
+const responseBytesMax = 1 << 20
 
 // NewRemote returns a server. It repeats requests that may succeed later for retryFor.
 func NewRemote(server *client.Server, retryFor time.Duration) (*Remote, error) {
@@ -53,26 +50,23 @@ func (r *Remote) Name() string { return "server " + r.server.String() }
 // retention of metrics without a rule. A shorter retention by a rule shows when the server refuses the first sample. If it waits
 // for the server, it says so on out.
 func (r *Remote) CheckRetention(ctx context.Context, s Size, out io.Writer) error {
-	var answer struct {
+	var status struct {
 		Costs []retention.Cost `json:"costs"`
 	}
 	waits := false
-	err := r.retry(ctx, func() (time.Duration, error) {
-		err := r.server.Call(ctx, http.MethodGet, "/api/v1/status/retention", nil, &answer)
-		if !client.Unavailable(err) {
-			return -1, err
-		}
-		if !waits && r.retryFor > 0 {
+	err := client.Retry(ctx, r.retryFor, func() error {
+		err := r.server.Call(ctx, http.MethodGet, "/api/v1/status/retention", nil, &status)
+		if retryable := new(client.RetryableError); errors.As(err, &retryable) && !waits && r.retryFor > 0 {
 			waits = true
 			fmt.Fprintf(out, "The import waits up to %s for the server: %s\n", r.retryFor, err)
 		}
-		return 0, err
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("ask the server for its retention (--skip-expired omits this check): %w", err)
 	}
 	var ages keyschema.RetentionByTier
-	for _, cost := range answer.Costs {
+	for _, cost := range status.Costs {
 		for tier := range ages {
 			if cost.Pattern == "*" && cost.Tier == keyschema.Tier(tier).String() {
 				ages[tier] = cost.Age
@@ -89,30 +83,30 @@ func (r *Remote) Write(ctx context.Context, p *Part) (ingest.Result, error) {
 		return ingest.Result{}, err
 	}
 	var result ingest.Result
-	err = r.retry(ctx, func() (retryAfter time.Duration, err error) {
-		result, retryAfter, err = r.send(ctx, body, p)
-		return retryAfter, err
+	err = client.Retry(ctx, r.retryFor, func() (err error) {
+		result, err = r.send(ctx, body, p)
+		return err
 	})
 	return result, err
 }
 
-// send sends a request once. retryAfter is negative if it is useless to repeat it.
-func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.Result, retryAfter time.Duration, err error) {
+// send sends a request once. The error wraps a *client.RetryableError if the request may succeed later.
+func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.Result, err error) {
 	req, err := r.server.Request(ctx, http.MethodPost, "/api/v1/write", bytes.NewReader(body))
 	if err != nil {
-		return result, -1, err
+		return result, err
 	}
 	req.Header.Set("Content-Type", remote.ProtobufType+";proto="+string(remote.MessageV2))
 	req.Header.Set("Content-Encoding", "snappy")
 	req.Header.Set("X-Prometheus-Remote-Write-Version", "2.0.0")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
-		return result, 0, fmt.Errorf("is a server running there? %w", err)
+		return result, err
 	}
 	defer resp.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, responseBytesMax))
 	if err != nil {
-		return result, 0, err
+		return result, &client.RetryableError{Err: err}
 	}
 	written := func(kind string) (int, bool) {
 		n, err := strconv.Atoi(resp.Header.Get("X-Prometheus-Remote-Write-" + kind + "-Written"))
@@ -121,34 +115,23 @@ func (r *Remote) send(ctx context.Context, body []byte, p *Part) (result ingest.
 	samples, known := written("Samples")
 	histograms, _ := written("Histograms")
 	exemplars, _ := written("Exemplars")
-	refused := fmt.Errorf("%s answered %s: %s", r.server, resp.Status, strings.TrimSpace(string(text)))
 	switch {
 	case resp.StatusCode/100 == 2, resp.StatusCode == http.StatusBadRequest && known && samples+histograms+exemplars > 0,
 		resp.StatusCode == http.StatusBadRequest && known && strings.Contains(string(text), "samples rejected"):
 	default:
-		return result, retryAfterOf(resp), refused
+		return result, client.ErrorOf(resp, fmt.Errorf("%s answered %s: %s", r.server, resp.Status, strings.TrimSpace(string(text))))
 	}
 	if !known {
-		return result, -1, fmt.Errorf("%s does not accept remote write 2.0", r.server)
+		return result, fmt.Errorf("%s does not accept remote write 2.0", r.server)
 	}
 	result = ingest.Result{Accepted: samples, Histograms: histograms, Exemplars: exemplars}
 	if result.Rejected = p.samples() - samples - histograms; result.Rejected > 0 {
 		result.Reasons, result.First = rejections(strings.TrimSpace(string(text)), result.Rejected)
 	}
-	return result, 0, nil
+	return result, nil
 }
 
-// retryAfterOf returns how long to wait before the request of an answer is repeated: at least the time of the header
-// Retry-After. It is negative if it is useless to repeat the request.
-func retryAfterOf(resp *http.Response) time.Duration {
-	if resp.StatusCode/100 != 5 && resp.StatusCode != http.StatusTooManyRequests {
-		return -1
-	}
-	seconds, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
-	return time.Duration(seconds) * time.Second
-}
-
-// rejections parses the counts by reason and the first rejection from the answer of a server. ingest.Result.Summary writes that
+// rejections parses the counts by reason and the first rejection from the response of a server. ingest.Result.Summary writes that
 // text.
 func rejections(text string, count int) (reasons map[string]int, first string) {
 	reasons = make(map[string]int)

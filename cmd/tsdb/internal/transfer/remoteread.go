@@ -21,10 +21,9 @@ import (
 
 	"halite/api/remote"
 	"halite/cmd/tsdb/internal/client"
-	"halite/storage/periodic"
 )
 
-// frameBytesMax bounds a frame of a streamed remote read, and an answer that is not streamed.
+// frameBytesMax bounds a frame of a streamed remote read, and a response that is not streamed.
 const frameBytesMax = 256 << 20
 
 // RemoteRead reads from a server by remote read.
@@ -48,9 +47,9 @@ func (r *RemoteRead) Read(ctx context.Context, fromMs, toMs int64, matchers []*l
 		return err
 	}
 	var resp *http.Response
-	err = r.retry(ctx, func() (retryAfter time.Duration, err error) {
-		resp, retryAfter, err = r.open(ctx, message)
-		return retryAfter, err
+	err = client.Retry(ctx, r.retryFor, func() (err error) {
+		resp, err = r.open(ctx, message)
+		return err
 	})
 	if err != nil {
 		return err
@@ -62,45 +61,31 @@ func (r *RemoteRead) Read(ctx context.Context, fromMs, toMs int64, matchers []*l
 	return readWhole(resp.Body, visit)
 }
 
-// retry repeats a request that may succeed later for retryFor. try returns the shortest time until the next try. A negative time
-// means that it is useless to repeat the request.
-func (r *RemoteRead) retry(ctx context.Context, try func() (retryAfter time.Duration, err error)) error {
-	wait := retryFirst
-	for began := time.Now(); ; {
-		retryAfter, err := try()
-		if err == nil || retryAfter < 0 || time.Since(began) > r.retryFor {
-			return err
-		}
-		if err := periodic.Sleep(ctx, max(wait, retryAfter)); err != nil {
-			return err
-		}
-		wait = min(2*wait, retryMax)
-	}
-}
-
-// open sends a request of remote read once. retryAfter is as for retry. The caller closes the body of the answer.
-func (r *RemoteRead) open(ctx context.Context, message []byte) (resp *http.Response, retryAfter time.Duration, err error) {
+// open sends a request of remote read once. The caller closes the body of the response. The error wraps a
+// *client.RetryableError if the request may succeed later.
+func (r *RemoteRead) open(ctx context.Context, message []byte) (*http.Response, error) {
 	path := r.path
 	if path == "" {
 		path = "/api/v1/read"
 	}
 	req, err := r.server.Request(ctx, http.MethodPost, path, bytes.NewReader(snappy.Encode(nil, message)))
 	if err != nil {
-		return nil, -1, err
+		return nil, err
 	}
 	req.Header.Set("Content-Type", remote.ProtobufType)
 	req.Header.Set("Content-Encoding", "snappy")
 	req.Header.Set("X-Prometheus-Remote-Read-Version", "0.1.0")
-	if resp, err = http.DefaultClient.Do(req); err != nil {
-		return nil, 0, fmt.Errorf("is a server running there? %w", err)
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
-		return resp, 0, nil
+		return resp, nil
 	}
 	defer resp.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, responseBytesMax))
 	err = fmt.Errorf("remote read: %s answered %s: %s", r.server, resp.Status, strings.TrimSpace(string(text)))
-	return nil, retryAfterOf(resp), err
+	return nil, client.ErrorOf(resp, err)
 }
 
 func readRequest(fromMs, toMs int64, matchers []*labels.Matcher) ([]byte, error) {
@@ -119,7 +104,7 @@ func readRequest(fromMs, toMs int64, matchers []*labels.Matcher) ([]byte, error)
 	return req.Marshal()
 }
 
-// readFrames reads a streamed answer.
+// readFrames reads a streamed response.
 func readFrames(body io.Reader, fromMs, toMs int64, visit func(ls labels.Labels, it chunkenc.Iterator) error) error {
 	frames := remote.NewFrameDecoder(body, frameBytesMax)
 	builder := labels.NewScratchBuilder(16)
@@ -176,22 +161,26 @@ func (r *chunkRun) Next() chunkenc.ValueType {
 // Err implements chunkenc.Iterator.
 func (r *chunkRun) Err() error { return r.err }
 
-// readWhole reads an answer that is not streamed.
+// readWhole reads a response that is not streamed.
 func readWhole(body io.Reader, visit func(ls labels.Labels, it chunkenc.Iterator) error) error {
-	answer, err := io.ReadAll(io.LimitReader(body, frameBytesMax))
+	compressed, err := io.ReadAll(io.LimitReader(body, frameBytesMax+1))
 	if err != nil {
 		return err
 	}
-	if n, err := snappy.DecodedLen(answer); err != nil || n > frameBytesMax {
-		return fmt.Errorf("the answer to a remote read is not snappy, or larger than %d bytes: %w", frameBytesMax, err)
-	}
-	message, err := snappy.Decode(nil, answer)
+	size, err := snappy.DecodedLen(compressed)
 	if err != nil {
-		return err
+		return fmt.Errorf("the response to a remote read is not snappy: %w", err)
+	}
+	if max(size, len(compressed)) > frameBytesMax {
+		return fmt.Errorf("the response to a remote read is larger than %d bytes: read a shorter time", frameBytesMax)
+	}
+	message, err := snappy.Decode(nil, compressed)
+	if err != nil {
+		return fmt.Errorf("the response to a remote read is not snappy: %w", err)
 	}
 	var resp prompb.ReadResponse
 	if err := resp.Unmarshal(message); err != nil {
-		return err
+		return fmt.Errorf("the response to a remote read: %w", err)
 	}
 	builder := labels.NewScratchBuilder(16)
 	for _, result := range resp.Results {
@@ -204,7 +193,7 @@ func readWhole(body io.Reader, visit func(ls labels.Labels, it chunkenc.Iterator
 	return nil
 }
 
-// wireSample is a sample of an answer that is not streamed.
+// wireSample is a sample of a response that is not streamed.
 type wireSample struct {
 	tsMs  int64
 	value float64

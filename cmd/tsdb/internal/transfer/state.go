@@ -30,7 +30,7 @@ type Counts struct {
 	Stored int64 `json:"stored"`
 	// Rejected are samples that the destination refused, and lines that are malformed, by reason.
 	Rejected map[string]int64 `json:"rejected,omitempty"`
-	// Altered are values that the format allows but the database skips or rounds, by reason. They are no errors.
+	// Altered are values that the format allows but the database skips or rounds, by reason. They are not errors.
 	Altered map[string]int64 `json:"altered,omitempty"`
 	// First is the first rejection in full.
 	First string `json:"first,omitempty"`

@@ -57,39 +57,39 @@ func (c *query) run(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// answerError is an error in OpenTSDB's JSON.
-type answerError struct {
+// errorResponse is an error in OpenTSDB's JSON.
+type errorResponse struct {
 	Error struct{ Message, Details string }
 }
 
-// answerBytesMax bounds an error that the server answers.
-const answerBytesMax = 1 << 20
+// responseBytesMax bounds an error that the server answers.
+const responseBytesMax = 1 << 20
 
-// post sends a document to a path of the server, and passes the JSON of the answer to decode.
+// post sends a document to a path of the server, and passes the JSON of the response to decode.
 func post(ctx context.Context, s *client.Server, path string, body []byte, decode func(*json.Decoder) error) error {
 	req, err := s.Request(ctx, http.MethodPost, path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
-		return fmt.Errorf("is a server running there? %w", err)
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK {
 		d := json.NewDecoder(resp.Body)
 		d.UseNumber()
 		if err := decode(d); err != nil {
-			return fmt.Errorf("the answer of %s%s: %w", s, path, err)
+			return fmt.Errorf("the response of %s%s: %w", s, path, err)
 		}
 		return nil
 	}
-	text, err := io.ReadAll(io.LimitReader(resp.Body, answerBytesMax))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, responseBytesMax))
 	if err != nil {
 		return fmt.Errorf("%s answered %s: %w", s, resp.Status, err)
 	}
-	var failed answerError
+	var failed errorResponse
 	if json.Unmarshal(text, &failed) != nil || failed.Error.Message == "" {
 		return fmt.Errorf("%s answered %s: %s", s, resp.Status, bytes.TrimSpace(text))
 	}
@@ -99,7 +99,7 @@ func post(ctx context.Context, s *client.Server, path string, body []byte, decod
 	return errors.New(failed.Error.Message)
 }
 
-// printSeries prints the series of an answer one by one.
+// printSeries prints the series of a response one by one.
 func printSeries(d *json.Decoder, w *bufio.Writer) error {
 	return forEachElement(d, func() error {
 		var series struct {

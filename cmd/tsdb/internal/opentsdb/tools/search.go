@@ -78,7 +78,7 @@ func (c *search) run(ctx context.Context, w io.Writer) error {
 	return out.Flush()
 }
 
-// printFound prints the series of an answer one by one: tsuid, metric and tags, with a space after each.
+// printFound prints the series of a response one by one: tsuid, metric and tags, with a space after each.
 func printFound(d *json.Decoder, w *bufio.Writer) error {
 	if err := enter(d, '{'); err != nil {
 		return err

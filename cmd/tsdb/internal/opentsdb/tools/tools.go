@@ -1,27 +1,18 @@
 package tools
 
 import (
-	"context"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/alecthomas/kingpin/v2"
 
 	"halite/cmd/tsdb/internal/client"
+	"halite/cmd/tsdb/internal/program"
 )
 
 // Add declares the sub-commands on cmd. It returns the function of each.
-func Add(cmd *kingpin.CmdClause) map[string]func(io.Writer) error {
-	commands := map[string]func(io.Writer) error{}
-	add := func(name, help string, run func(context.Context, io.Writer) error) *kingpin.CmdClause {
+func Add(cmd *kingpin.CmdClause) program.Commands {
+	commands := program.Commands{}
+	add := func(name, help string, run program.Command) *kingpin.CmdClause {
 		sub := cmd.Command(name, help)
-		commands[sub.FullCommand()] = func(w io.Writer) error {
-			ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-			defer stop()
-			return run(ctx, w)
-		}
+		commands[sub.FullCommand()] = run
 		return sub
 	}
 	addScan(add)
@@ -32,7 +23,7 @@ func Add(cmd *kingpin.CmdClause) map[string]func(io.Writer) error {
 }
 
 // adder declares a sub-command.
-type adder func(name, help string, run func(context.Context, io.Writer) error) *kingpin.CmdClause
+type adder func(name, help string, run program.Command) *kingpin.CmdClause
 
 // addServer declares the flags of the server to read from.
 func addServer(cmd *kingpin.CmdClause, s *client.Server) {

@@ -133,18 +133,18 @@ func TestCells(t *testing.T) {
 
 // TestPrintSeries formats values as Java's %f does.
 func TestPrintSeries(t *testing.T) {
-	answer := `[{"metric":"m","tags":{"h":"a","c":"0"},
+	response := `[{"metric":"m","tags":{"h":"a","c":"0"},
 		"dps":[[1000,42],[2000,42.0],[3000,5.0E-7],[4000,-1.5E7],[5000,"NaN"],[6000,null]]},
 		{"metric":"m","tags":{},"dps":[]}]`
 	var out bytes.Buffer
 	w := bufio.NewWriter(&out)
-	d := json.NewDecoder(strings.NewReader(answer))
+	d := json.NewDecoder(strings.NewReader(response))
 	d.UseNumber()
 	require.NoError(t, printSeries(d, w))
 	require.NoError(t, w.Flush())
 	require.Equal(t, "m 1000 42 {c=0, h=a}\nm 2000 42.000000 {c=0, h=a}\nm 3000 0.000001 {c=0, h=a}\n"+
 		"m 4000 -15000000.000000 {c=0, h=a}\nm 5000 NaN {c=0, h=a}\nm 6000 NaN {c=0, h=a}\n", out.String())
-	for _, cut := range []string{"", "{}", answer[:40], answer[:len(answer)-1]} {
+	for _, cut := range []string{"", "{}", response[:40], response[:len(response)-1]} {
 		require.Error(t, printSeries(json.NewDecoder(strings.NewReader(cut)), w), cut)
 	}
 }
@@ -171,7 +171,7 @@ func TestTranslate(t *testing.T) {
 		"# OpenTSDB also returns the tags that all series of a group share.\n"+
 		"# PromQL compensates rounding errors, so sums, averages and deviations of fractions may differ in the last digits.\n"+
 		`sum (max_over_time({__name__="cpu",_rollup_interval="",_rollup_aggregator="",_aggregate=""}[5m] offset -4m59s999ms))`+
-		"\n\n# sum:cpu\n# No PromQL has the same answer: without downsampling OpenTSDB answers at the times of the samples, "+
+		"\n\n# sum:cpu\n# No PromQL has the same result: without downsampling OpenTSDB answers at the times of the samples, "+
 		"and PromQL at evenly spaced times.\n\n", out.String())
 	c.file = filepath.Join(t.TempDir(), "none")
 	require.ErrorIs(t, c.run(t.Context(), &out), os.ErrNotExist)

@@ -20,7 +20,7 @@ type translate struct {
 
 func addTranslate(add adder) {
 	c := &translate{}
-	cmd := add("translate", "Print queries of OpenTSDB as PromQL if both have the same answer, and otherwise the reason.", c.run)
+	cmd := add("translate", "Print queries of OpenTSDB as PromQL if both have the same result, and otherwise the reason.", c.run)
 	c.output.AddFlag(cmd)
 	cmd.Arg("FILE", "URIs of /api/query, one on each line; or the body of a query, or a target, panel or dashboard of Grafana, as "+
 		"JSON. Default: standard input, as for -.").StringVar(&c.file)
@@ -64,7 +64,7 @@ func (c *translate) run(_ context.Context, w io.Writer) error {
 func printTranslation(w io.Writer, t *translation.Translation) error {
 	fmt.Fprintf(w, "# %s\n", t.Name)
 	if t.Reason != "" {
-		_, err := fmt.Fprintf(w, "# No PromQL has the same answer: %s.\n\n", t.Reason)
+		_, err := fmt.Fprintf(w, "# No PromQL has the same result: %s.\n\n", t.Reason)
 		return err
 	}
 	fmt.Fprintf(w, "# Range query with a step of %vs", t.StepSeconds)

@@ -9,7 +9,7 @@ import (
 	"halite/loadtest/client"
 )
 
-func FuzzParseAnswer(f *testing.F) {
+func FuzzParseResponse(f *testing.F) {
 	f.Add([]byte(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":"b"},"value":[1,"2"]}]}}`), false)
 	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{},"values":[[1.5,"NaN"]]}]}}`), false)
 	f.Add([]byte(`{"status":"success","data":["a","b"]}`), true)
@@ -18,12 +18,12 @@ func FuzzParseAnswer(f *testing.F) {
 		`{"count":"3","sum":"4","buckets":[[0,"1","2","1"]]}]}]}}`), false)
 	f.Add([]byte(`{"status":"error","error":"x"}`), false)
 	f.Fuzz(func(t *testing.T, body []byte, lookup bool) {
-		answer, err := parseAnswer(body, lookup)
+		response, err := parseResponse(body, lookup)
 		if err != nil {
 			return
 		}
-		if text := describeDifference(answer, answer, 0); text != "" {
-			t.Errorf("an answer differs from itself: %s", text)
+		if text := describeDifference(response, response, 0); text != "" {
+			t.Errorf("a response differs from itself: %s", text)
 		}
 	})
 }
@@ -43,19 +43,19 @@ func TestDescribeDifference(t *testing.T) {
 		describeDifference(a, matrix{"x": floats(1, 2), "z": floats(1, 1)}, 1e-9))
 	require.Equal(t, "1 points off by up to 1",
 		describeDifference(a, matrix{"x": floats(1, 1, 2, math.NaN()), "y": floats(1, math.NaN())}, 1e-9))
-	require.Equal(t, "no answer", describeDifference(a, nil, 1e-9))
+	require.Equal(t, "no response", describeDifference(a, nil, 1e-9))
 	require.NotEmpty(t, describeDifference(nil, a, 1e-9))
 	require.NotEmpty(t, describeDifference([]string{"a"}, []string{"b"}, 1e-9))
 	require.Empty(t, describeDifference([]string{"a"}, []string{"a"}, 1e-9))
 }
 
-// TestCompareAnswers compares pairs of answers, with histograms and scalars among them.
-func TestCompareAnswers(t *testing.T) {
+// TestCompareResponses compares pairs of responses, with histograms and scalars among them.
+func TestCompareResponses(t *testing.T) {
 	histogram := func(sum, count string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"a":"b"},"histogram":[1,` +
 			`{"count":"3","sum":"` + sum + `","buckets":[[0,"1","2","` + count + `"],[1,"2","+Inf","2"]]}]}]}}`
 	}
-	// A label value that names histograms is no histogram, and servers may list series in another order.
+	// A label value that names histograms is not a histogram, and servers may list series in another order.
 	series := [2]string{`{"metric":{"type":"histogram_samples"},"value":[1,"2"]}`, `{"metric":{"type":"samples"},"value":[1,"3"]}`}
 	vector := func(first, second string) string {
 		return `{"status":"success","data":{"resultType":"vector","result":[` + first + `,` + second + `]}}`
@@ -72,9 +72,9 @@ func TestCompareAnswers(t *testing.T) {
 		{scalar("1"), scalar("1.0"), ""},
 		{scalar("1"), scalar("2"), "1 points off by up to 0.5"},
 	} {
-		a, err := parseAnswer([]byte(c.a), false)
+		a, err := parseResponse([]byte(c.a), false)
 		require.NoError(t, err, c.a)
-		b, err := parseAnswer([]byte(c.b), false)
+		b, err := parseResponse([]byte(c.b), false)
 		require.NoError(t, err, c.b)
 		require.Equal(t, c.difference, describeDifference(a, b, 1e-9), "%s\n%s", c.a, c.b)
 	}

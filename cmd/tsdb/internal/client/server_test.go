@@ -10,7 +10,7 @@ import (
 )
 
 // TestRequestRefusesURL: a URL without the scheme of HTTP or a host, and one with a query, is an error that names the flag. With
-// a query, the request would ask for the page at / and take its 200 for the answer of a probe.
+// a query, the request would ask for the page at / and take its 200 for the response of a probe.
 func TestRequestRefusesURL(t *testing.T) {
 	for _, url := range []string{
 		"localhost:9480", "ftp://localhost", "127.0.0.1:9480", "", "http://", "http:///x", DefaultURL + "/?a=b",
@@ -23,22 +23,22 @@ func TestRequestRefusesURL(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestCallShowsText: an error shows the text of an answer that is not Prometheus's JSON. A server that starts and most proxies
+// TestCallShowsText: an error shows the text of a response that is not Prometheus's JSON. A server that starts and most proxies
 // send one.
 func TestCallShowsText(t *testing.T) {
-	answer, status := "", http.StatusServiceUnavailable
+	response, status := "", http.StatusServiceUnavailable
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, answer, status)
+		http.Error(w, response, status)
 	}))
 	defer server.Close()
 	call := func() error {
 		return (&Server{URL: server.URL}).Call(t.Context(), http.MethodGet, "/x", nil, nil)
 	}
-	answer = "the server is starting\n" + strings.Repeat("x", 2*textBytesMax)
+	response = "the server is starting\n" + strings.Repeat("x", 2*textBytesMax)
 	require.ErrorContains(t, call(), server.URL+"/x answered 503 Service Unavailable: the server is starting\nxx")
 	require.Less(t, len(call().Error()), textBytesMax+200)
-	answer, status = `{"message":"no such route"}`, http.StatusNotFound
+	response, status = `{"message":"no such route"}`, http.StatusNotFound
 	require.ErrorContains(t, call(), `answered 404 Not Found: {"message":"no such route"}`)
-	answer, status = `{"version":1}`, http.StatusOK
+	response, status = `{"version":1}`, http.StatusOK
 	require.ErrorContains(t, call(), `answered 200 OK: {"version":1}`)
 }

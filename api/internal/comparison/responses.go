@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Exchange is a request with Prometheus's answer, normalised. It has no body if only the status is compared.
+// Exchange is a request with Prometheus's response, normalised. It has no body if only the status is compared.
 type Exchange struct {
 	Request Request
 	Code    int
@@ -60,16 +60,16 @@ func Read(b []byte) (recorded []Exchange, err error) {
 	return recorded, lines.Err()
 }
 
-// Differences sends every request to h and describes each answer that differs from Prometheus's.
+// Differences sends every request to h and describes each response that differs from Prometheus's.
 func Differences(h http.Handler, recorded []Exchange) (list []string) {
 	requests := Requests()
 	if len(requests) != len(recorded) {
-		return []string{fmt.Sprintf("%d answers recorded for %d requests; record them again", len(recorded), len(requests))}
+		return []string{fmt.Sprintf("%d responses recorded for %d requests; record them again", len(recorded), len(requests))}
 	}
 	for i, r := range requests {
 		want := recorded[i]
 		if want.Request != r {
-			return append(list, fmt.Sprintf("the answer to %s is not recorded; record them again", r))
+			return append(list, fmt.Sprintf("the response to %s is not recorded; record them again", r))
 		}
 		w := r.Send(h)
 		body, err := normalise(r, w.Code, w.Body.Bytes())
@@ -88,22 +88,22 @@ func Differences(h http.Handler, recorded []Exchange) (list []string) {
 
 func truncate(b []byte) []byte { return b[:min(len(b), 2000)] }
 
-// normalise rewrites an answer so that equal answers have equal bytes. It sorts warnings, and also series if their order has no
-// meaning. It leaves out times of the machine.
+// normalise rewrites a response so that equal responses have equal bytes. It sorts warnings, and also series if their order has
+// no meaning. It leaves out times of the machine.
 func normalise(r Request, code int, body []byte) (json.RawMessage, error) {
 	if code == http.StatusNotFound || code == http.StatusMethodNotAllowed || len(body) == 0 {
 		// Prometheus answers these requests in plain text, so only the status is compared.
 		return nil, nil
 	}
-	var answer map[string]any
-	if err := json.Unmarshal(body, &answer); err != nil {
+	var response map[string]any
+	if err := json.Unmarshal(body, &response); err != nil {
 		return nil, fmt.Errorf("%s: %w: %s", r, err, truncate(body))
 	}
-	if text, ok := answer["error"].(string); ok {
+	if text, ok := response["error"].(string); ok {
 		// Our engine also suggests a step.
-		answer["error"] = regexp.MustCompile(`\(\?step=\w+\)`).ReplaceAllString(text, "(?step=XX)")
+		response["error"] = regexp.MustCompile(`\(\?step=\w+\)`).ReplaceAllString(text, "(?step=XX)")
 	}
-	switch data := answer["data"].(type) {
+	switch data := response["data"].(type) {
 	case map[string]any:
 		normaliseResult(r, data)
 	case []any:
@@ -112,11 +112,11 @@ func normalise(r Request, code int, body []byte) (json.RawMessage, error) {
 		}
 	}
 	for _, name := range []string{"warnings", "infos"} {
-		if list, ok := answer[name].([]any); ok {
+		if list, ok := response[name].([]any); ok {
 			sortByText(list)
 		}
 	}
-	return json.Marshal(answer)
+	return json.Marshal(response)
 }
 
 // normaliseResult normalises the result of an expression.

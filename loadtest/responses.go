@@ -21,8 +21,8 @@ type points struct {
 
 func (p *points) count() int { return len(p.floats) + len(p.histograms) }
 
-// parseAnswer returns a []string for an answer with label values, else a matrix.
-func parseAnswer(body []byte, labelValues bool) (any, error) {
+// parseResponse returns a []string for a response with label values, else a matrix.
+func parseResponse(body []byte, labelValues bool) (any, error) {
 	data, err := client.OpenEnvelope(body)
 	if err != nil {
 		return nil, err
@@ -56,9 +56,9 @@ func parseAnswer(body []byte, labelValues bool) (any, error) {
 	return m, nil
 }
 
-// answerSize returns the number of series and points, or the number of label values for both.
-func answerSize(answer any) (series, points int) {
-	switch a := answer.(type) {
+// responseSize returns the number of series and points, or the number of label values for both.
+func responseSize(response any) (series, points int) {
+	switch a := response.(type) {
 	case []string:
 		return len(a), len(a)
 	case matrix:
@@ -70,7 +70,7 @@ func answerSize(answer any) (series, points int) {
 	return 0, 0
 }
 
-// describeDifference describes how b differs from the first target's answer a. It returns "" if they are equal.
+// describeDifference describes how b differs from the first target's response a. It returns "" if they are equal.
 func describeDifference(a, b any, tolerance float64) string {
 	switch want := a.(type) {
 	case []string:
@@ -81,7 +81,7 @@ func describeDifference(a, b any, tolerance float64) string {
 	case matrix:
 		got, ok := b.(matrix)
 		if !ok {
-			return "no answer"
+			return "no response"
 		}
 		return describeMatrixDifference(want, got, tolerance)
 	case nil:

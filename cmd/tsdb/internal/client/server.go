@@ -16,10 +16,10 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 )
 
-// answerBytesMax bounds the answer of a server that a command reads.
-const answerBytesMax = 64 << 20
+// responseBytesMax bounds the response of a server that a command reads.
+const responseBytesMax = 64 << 20
 
-// textBytesMax bounds the text of an answer without JSON that an error shows.
+// textBytesMax bounds the text of a response without JSON that an error shows.
 const textBytesMax = 500
 
 // tokenBytesMax bounds the file of a bearer token.
@@ -33,11 +33,11 @@ type Server struct {
 	TokenFile string
 }
 
-// AddFlags declares the flags of a server. If otherwise is empty, the URL has no default.
-func (s *Server) AddFlags(cmd *kingpin.CmdClause, help, otherwise string) {
+// AddFlags declares the flags of a server. If defaultURL is empty, the URL has no default.
+func (s *Server) AddFlags(cmd *kingpin.CmdClause, help, defaultURL string) {
 	url := cmd.Flag("url", help+" It may hold user and password: https://USER:PASSWORD@HOST.")
-	if otherwise != "" {
-		url = url.Default(otherwise)
+	if defaultURL != "" {
+		url = url.Default(defaultURL)
 	}
 	url.StringVar(&s.URL)
 	cmd.Flag("bearer-token-file", "File with the token to log in with.").StringVar(&s.TokenFile)
@@ -83,31 +83,6 @@ type Refusal struct{ Status, Text string }
 
 func (e *Refusal) Error() string { return e.Text }
 
-// unexpectedAnswer is an answer without JSON of Prometheus's form.
-type unexpectedAnswer struct {
-	status string
-	err    error
-}
-
-func (e *unexpectedAnswer) Error() string { return e.err.Error() }
-
-func (e *unexpectedAnswer) Unwrap() error { return e.err }
-
-// Unavailable returns whether Call may succeed later: it returned err because no server answered, or with 429 or 5xx.
-func Unavailable(err error) bool {
-	var status string
-	refused, unexpected, failed := new(Refusal), new(unexpectedAnswer), new(url.Error)
-	switch {
-	case errors.As(err, &refused):
-		status = refused.Status
-	case errors.As(err, &unexpected):
-		status = unexpected.status
-	default:
-		return errors.As(err, &failed)
-	}
-	return strings.HasPrefix(status, "5") || strings.HasPrefix(status, "429")
-}
-
 // Request returns a request for a path of the server, with the token.
 func (s *Server) Request(ctx context.Context, method, path string, body io.Reader) (*http.Request, error) {
 	// The path would become a part of a query or a fragment.
@@ -129,8 +104,8 @@ func (s *Server) Request(ctx context.Context, method, path string, body io.Reade
 	return req, nil
 }
 
-// Call sends a form to a path of the server and decodes the data of its answer into data. data may be nil if the answer is empty.
-// The error is a *Refusal if the server refuses the request.
+// Call sends a form to a path of the server and decodes the data of its response into data. data may be nil if the response is
+// empty. The error wraps a *Refusal if the server refuses the request, and a *RetryableError if the request may succeed later.
 func (s *Server) Call(ctx context.Context, method, path string, form url.Values, data any) error {
 	sent := form.Encode()
 	if method == http.MethodGet {
@@ -144,31 +119,40 @@ func (s *Server) Call(ctx context.Context, method, path string, form url.Values,
 		return err
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := Do(req)
 	if err != nil {
-		return fmt.Errorf("is a server running there? %w", err)
+		return err
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusNoContent && data == nil {
 		return nil
 	}
-	answer := struct {
+	response := struct {
 		Status, Error string
 		Data          any
 	}{Data: data}
-	body := bufio.NewReader(io.LimitReader(resp.Body, answerBytesMax))
+	body := bufio.NewReader(io.LimitReader(resp.Body, responseBytesMax))
 	start, _ := body.Peek(textBytesMax) // an error comes again
 	text := string(bytes.TrimSpace(start))
-	err = json.NewDecoder(body).Decode(&answer)
+	err = json.NewDecoder(body).Decode(&response)
 	switch {
-	case err == nil && answer.Status == "success":
+	case err == nil && response.Status == "success":
 		return nil
-	case err == nil && answer.Error != "":
-		return &Refusal{resp.Status, answer.Error}
+	case err == nil && response.Error != "":
+		return ErrorOf(resp, &Refusal{resp.Status, response.Error})
 	case err == nil || resp.StatusCode != http.StatusOK: // a server that starts, a proxy, or another program
 		err = errors.New(text)
 	default:
 		err = fmt.Errorf("without JSON: %w", err)
 	}
-	return &unexpectedAnswer{resp.Status, fmt.Errorf("%s answered %s: %w", withoutPassword(req.URL.String()), resp.Status, err)}
+	return ErrorOf(resp, fmt.Errorf("%s answered %s: %w", withoutPassword(req.URL.String()), resp.Status, err))
+}
+
+// CallAdmin is Call for endpoints of administration. The error of a refusal names the endpoint and the status.
+func (s *Server) CallAdmin(ctx context.Context, method, path string, form url.Values, data any) error {
+	err := s.Call(ctx, method, path, form, data)
+	if refused := new(Refusal); errors.As(err, &refused) {
+		return fmt.Errorf("%s%s answered %s: %w", s, path, refused.Status, err)
+	}
+	return err
 }
