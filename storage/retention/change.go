@@ -15,7 +15,8 @@ var errChanged = errors.New("the retention has changed")
 
 // Change calls replace, which puts other ages into force by [keyschema.Retention.Replace]. Before that, it gives the tables
 // policies that keep everything that the old or the new ages keep. So no engine drops samples that ingestion accepts. The
-// next sweep gives the tables the policies of the current ages. If replace fails, the old ages must still be in force.
+// next sweep gives the tables the policies of the current ages, and sweeps all days again. If replace fails, the old ages must
+// still be in force.
 func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric, replace func() error) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -32,11 +33,36 @@ func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric,
 			return err
 		}
 	}
+	if err := s.resetProgress(ctx, next); err != nil {
+		return err
+	}
 	if err := replace(); err != nil {
 		return err
 	}
 	s.metrics.setAges(s.opts.Retention.Load())
 	return nil
+}
+
+// resetProgress durably stores that nothing is swept by some ages. A sweep by the same ages in the past does not count:
+// ingestion may have accepted older samples since then.
+func (s *Sweeper) resetProgress(ctx context.Context, ages *keyschema.RetentionByMetric) error {
+	meta, err := s.openMeta(ctx)
+	if err != nil {
+		return err
+	}
+	swept := newProgress(ages, s.opts.Now().UnixMilli())
+	if err := swept.save(ctx, meta); err != nil {
+		return err
+	}
+	return s.opts.Store.Sync(ctx)
+}
+
+func (s *Sweeper) openMeta(ctx context.Context) (storage.Table, error) {
+	meta, err := s.opts.Store.EnsureTable(ctx, storage.MetaSchema())
+	if err != nil {
+		return nil, fmt.Errorf("open table %s: %w", storage.TableMeta, err)
+	}
+	return meta, nil
 }
 
 // setPolicies gives the tables the policies of the current ages and returns these ages.

@@ -16,7 +16,8 @@
 // # Crashes
 //
 // Dropping a range twice does no harm. Once the drops are durable, a sweep stores the progress of each rule in one cell of the
-// table meta. The progress only saves work: a sweep ignores it if it is damaged or belongs to other rules or ages.
+// table meta. The progress only saves work: a sweep ignores it if it is damaged or belongs to other rules or ages. Rows that are
+// in memory when the ages change may be older than the new ages allow. So the progress of new ages is empty for Options.Grace.
 //
 // # Concurrency
 //

@@ -24,6 +24,13 @@ func agesCell() jsoncell.Cell {
 type progress struct {
 	Rules []ruleRetention             `json:"rules"`
 	Days  map[string]map[string]int64 `json:"days"`
+	// SinceMs is the time at which the rules came into force. Rows that are in memory at that time may be older than they allow.
+	SinceMs int64 `json:"since_ms"`
+}
+
+// newProgress is the progress of rules that come into force now.
+func newProgress(r *keyschema.RetentionByMetric, nowMs int64) progress {
+	return progress{Rules: storedRules(r), Days: map[string]map[string]int64{}, SinceMs: nowMs}
 }
 
 // ruleRetention is the stored form of a pattern's retention.
@@ -54,31 +61,32 @@ func storedRules(r *keyschema.RetentionByMetric) []ruleRetention {
 	return out
 }
 
-// loadProgress reads the progress of sweeps. It returns empty progress if the stored one has other rules, is damaged or
-// contains future days. In the last two cases damage describes the fault.
+// loadProgress reads the progress of sweeps by some rules. found is false if the stored progress has other rules, is damaged or
+// has a future day. In the last two cases damage describes the fault.
 func loadProgress(
 	ctx context.Context, meta storage.Table, r *keyschema.RetentionByMetric, today int64,
-) (p progress, damage, err error) {
-	empty := progress{Rules: storedRules(r), Days: map[string]map[string]int64{}}
-	var stored progress
-	found, err := sweptCell().Read(ctx, meta, &stored)
+) (p progress, found bool, damage, err error) {
+	found, err = sweptCell().Read(ctx, meta, &p)
 	switch {
 	case errors.Is(err, storage.ErrCorrupt), errors.Is(err, storage.ErrSchemaMismatch):
-		return empty, err, nil
+		return p, false, err, nil
 	case err != nil:
-		return empty, nil, fmt.Errorf("progress of retention: %w", err)
-	case !found, stored.Days == nil, !slices.Equal(stored.Rules, empty.Rules):
-		return empty, nil, nil
+		return p, false, nil, fmt.Errorf("progress of retention: %w", err)
+	case !found, p.Days == nil, !slices.Equal(p.Rules, storedRules(r)):
+		return p, false, nil, nil
 	}
-	for tier, patterns := range stored.Days {
+	if since := p.SinceMs / storage.DayMs; since > today {
+		return p, false, sweptCell().Corrupt(fmt.Errorf("the rules came into force on day %d, today is %d", since, today)), nil
+	}
+	for tier, patterns := range p.Days {
 		for pattern, day := range patterns {
 			if day > today {
-				return empty, sweptCell().Corrupt(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d",
+				return p, false, sweptCell().Corrupt(fmt.Errorf("%s of rule %q were swept up to day %d, today is %d",
 					tier, pattern, day, today)), nil
 			}
 		}
 	}
-	return stored, nil, nil
+	return p, true, nil, nil
 }
 
 // sweptDay returns the day up to which a tier of a rule was swept; 0 if none was.

@@ -43,16 +43,13 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	if err != nil {
 		return err
 	}
-	meta, err := s.opts.Store.EnsureTable(ctx, storage.MetaSchema())
-	if err != nil {
-		return fmt.Errorf("open table %s: %w", storage.TableMeta, err)
-	}
-	swept, damage, err := loadProgress(ctx, meta, ages, s.opts.Now().UnixMilli()/storage.DayMs)
+	meta, err := s.openMeta(ctx)
 	if err != nil {
 		return err
 	}
-	if damage != nil {
-		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
+	swept, err := s.progressOf(ctx, meta, ages)
+	if err != nil {
+		return err
 	}
 	policies, rules := ages.Longest(), ages.Rules()
 	// The family of histograms has the policy of raw samples, because the pass for histograms may also drop exemplars
@@ -77,13 +74,44 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 			if err := s.opts.Store.Sync(ctx); err != nil {
 				return err
 			}
+			if s.opts.Now().Sub(time.UnixMilli(swept.SinceMs)) < s.opts.Grace {
+				continue // later sweeps drop the rows that are still in memory
+			}
 			swept.set(tier, rules[i].Pattern, to)
-			if err := swept.save(ctx, meta); err != nil {
+			if err := s.saveProgress(ctx, meta, ages, &swept); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// progressOf returns the progress of sweeps by some ages. If there is none, these ages come into force now.
+func (s *Sweeper) progressOf(
+	ctx context.Context, meta storage.Table, ages *keyschema.RetentionByMetric,
+) (progress, error) {
+	nowMs := s.opts.Now().UnixMilli()
+	swept, found, damage, err := loadProgress(ctx, meta, ages, nowMs/storage.DayMs)
+	if err != nil || found {
+		return swept, err
+	}
+	if damage != nil {
+		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
+	}
+	swept = newProgress(ages, nowMs)
+	return swept, s.saveProgress(ctx, meta, ages, &swept)
+}
+
+// saveProgress stores the progress of some ages, unless the retention has changed.
+func (s *Sweeper) saveProgress(
+	ctx context.Context, meta storage.Table, ages *keyschema.RetentionByMetric, swept *progress,
+) error {
+	s.changing.RLock()
+	defer s.changing.RUnlock()
+	if s.opts.Retention.Load() != ages {
+		return errChanged
+	}
+	return swept.save(ctx, meta)
 }
 
 func (f *Freed) add(o Freed) {
