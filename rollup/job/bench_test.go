@@ -114,9 +114,7 @@ func BenchmarkDayClose(b *testing.B) {
 	}
 	before := cpu(b)
 	for b.Loop() {
-		if err := r.Manifest.CloseDays(context.Background(), firstDay, []int64{firstDay}); err != nil {
-			b.Fatal(err)
-		}
+		r.planDay(b, firstDay)
 		if err := r.computeDay(context.Background(), firstDay); err != nil {
 			b.Fatal(err)
 		}

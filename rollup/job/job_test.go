@@ -283,7 +283,7 @@ func TestMarksDuringAPassSurvive(t *testing.T) {
 	s := all[3]
 	p := r.newDayPass(firstDay, nil, 1)
 	r.work(t)
-	require.NoError(t, r.Manifest.CloseDays(context.Background(), firstDay, []int64{firstDay}))
+	r.planDay(t, firstDay)
 	require.Equal(t, store.WorkWhole, r.Manifest.BeginPass(firstDay))
 	require.NoError(t, p.computeAll(context.Background()))
 	r.write(t, rng, s, map[int64]float64{firstDay*dayMs + 3: 5})

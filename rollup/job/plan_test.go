@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/stretchr/testify/require"
 
+	"halite/keyschema"
 	"halite/rollup/store"
 	"halite/storage"
 	"halite/storage/tombstone"
@@ -159,3 +160,58 @@ type damagedRows struct{ storage.RowIter }
 
 func (damagedRows) Next() bool { return false }
 func (damagedRows) Err() error { return storage.ErrCorrupt }
+
+// TestRowsWrittenWhileDaysClose writes the first rows of a day after the job has looked for them and before the day is closed.
+// They wait, and then find a closed day.
+func TestRowsWrittenWhileDaysClose(t *testing.T) {
+	r, s, rng := openRig(t, vfs.NewMem(), newClock(firstDay), nil), newSeries(0), rand.New(rand.NewPCG(1, 2))
+	defer r.close(t)
+	muts := s.rows(t, rng, map[int64]float64{firstDay*dayMs + 1: 7})
+	written, table := make(chan error, 1), r.Data
+	r.Data = hookedTable{table, func() {
+		r.Data = table
+		go func() { written <- r.data.Apply(t.Context(), muts) }()
+		select {
+		case err := <-written: // the write does not wait
+			written <- err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}}
+	r.clock.Store((firstDay+1)*dayMs + keyschema.HourMs)
+	_, err := r.Step(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, <-written)
+	require.Equal(t, store.WorkWhole, r.Manifest.View().Days[firstDay])
+}
+
+// hookedTable calls after at the end of a read.
+type hookedTable struct {
+	storage.Table
+	after func()
+}
+
+func (h hookedTable) ReadRows(ctx context.Context, set storage.RowSet, opts storage.ReadOptions) storage.RowIter {
+	return hookedRows{h.Table.ReadRows(ctx, set, opts), h.after}
+}
+
+type hookedRows struct {
+	storage.RowIter
+	after func()
+}
+
+func (h hookedRows) Close() error {
+	defer h.after()
+	return h.RowIter.Close()
+}
+
+// TestRebuildPlansAllOpenDays rebuilds a day after several days without a run of the job.
+func TestRebuildPlansAllOpenDays(t *testing.T) {
+	for _, first := range []int64{firstDay + 3, firstDay + 9} {
+		r, all, _ := filled(t, 5, nil)
+		require.NoError(t, r.Rebuild(t.Context(), first, first))
+		known, samples := r.known(t, all[0], store.Hours, 5)
+		require.Equal(t, 5*keyschema.DayHours, known)
+		require.Equal(t, len(all[0].samples), samples)
+		r.close(t)
+	}
+}

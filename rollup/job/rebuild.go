@@ -17,7 +17,7 @@ func (j *Job) Rebuild(ctx context.Context, first, last int64) error {
 	if j.shared != nil {
 		return j.rebuildShared(ctx, first, last)
 	}
-	days, err := j.plan(ctx, max(first, j.store.OldestSampled()), last)
+	days, err := j.plan(ctx, first, last)
 	if err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (j *Job) Rebuild(ctx context.Context, first, last int64) error {
 	}
 }
 
-// plan plans the days from first to last that have samples, and returns them.
+// plan is [store.Store.Plan] while no pass runs.
 func (j *Job) plan(ctx context.Context, first, last int64) ([]int64, error) {
 	j.pass.Lock()
 	defer j.pass.Unlock()

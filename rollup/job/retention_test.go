@@ -45,7 +45,7 @@ func statesStay(t *testing.T, of string) {
 	late := map[int64]float64{firstDay*dayMs + 20*keyschema.HourMs + 1: 7, firstDay*dayMs + 22*keyschema.HourMs + 1: 8}
 	if of == "a series during a pass" { // no mark shows which of its hours are dirty
 		p := r.newDayPass(firstDay, nil, 1)
-		require.NoError(t, r.Manifest.CloseDays(ctx, firstDay, []int64{firstDay}))
+		r.planDay(t, firstDay)
 		require.Equal(t, store.WorkWhole, r.Manifest.BeginPass(firstDay))
 		require.NoError(t, p.computeAll(ctx))
 		r.write(t, rng, all[0], late)
@@ -78,7 +78,7 @@ func (r *rig) requireStates(t *testing.T, s *series) {
 	t.Helper()
 	ctx := context.Background()
 	hours := map[int64]bool{firstDay*keyschema.DayHours + 20: false, firstDay*keyschema.DayHours + 21: false}
-	require.NoError(t, r.Manifest.CloseDays(ctx, firstDay, []int64{firstDay}))
+	r.planDay(t, firstDay)
 	require.False(t, r.Has(store.Hours, firstDay))
 	require.NoError(t, r.HasStates(ctx, []store.HoursQuery{{Prefix: s.prefix, Hours: hours}}))
 	for hour, has := range hours {

@@ -111,6 +111,13 @@ func (r *rig) counter(t testing.TB, name string) float64 {
 	return 0
 }
 
+// planDay plans to compute a day, even if it has no samples.
+func (r *rig) planDay(t testing.TB, day int64) {
+	t.Helper()
+	_, err := r.Manifest.CloseDays(context.Background(), day, func(int64) ([]int64, error) { return []int64{day}, nil })
+	require.NoError(t, err)
+}
+
 // work steps until there is nothing to do.
 func (r *rig) work(t testing.TB) {
 	t.Helper()

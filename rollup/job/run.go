@@ -55,7 +55,7 @@ func (j *Job) Step(ctx context.Context) (worked bool, err error) {
 	}
 	s, m := j.store, j.store.Manifest
 	if view, last := m.View(), s.LastClosed(); last > view.Closed {
-		if _, err := s.Plan(ctx, max(view.Closed+1, s.OldestSampled()), last); err != nil {
+		if _, err := s.Plan(ctx, view.Closed+1, last); err != nil {
 			return false, err
 		}
 	}

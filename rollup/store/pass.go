@@ -8,18 +8,22 @@ import (
 	"time"
 )
 
-// CloseDays makes day the last closed one and plans to compute days. It returns after every write that saw one of them
-// as open has reached the table.
-func (m *Manifest) CloseDays(ctx context.Context, day int64, days []int64) error {
+// CloseDays makes day the last closed one and plans to compute the days that sampled returns. open is the first open day. Writes
+// that saw one of these days as open reach the table before the call of sampled. Other writes wait and then see them as closed.
+func (m *Manifest) CloseDays(ctx context.Context, day int64, sampled func(open int64) ([]int64, error)) ([]int64, error) {
 	m.writers.Lock()
 	defer m.writers.Unlock()
+	days, err := sampled(m.View().Closed + 1)
+	if err != nil {
+		return nil, err
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.record.Closed = max(m.record.Closed, day)
 	for _, d := range days {
 		m.record.Days[d] = WorkWhole
 	}
-	return m.saveSynced(ctx)
+	return days, m.saveSynced(ctx)
 }
 
 // BeginPass begins a pass over a day and returns the work of the day. FinishPass or EndPass ends it.

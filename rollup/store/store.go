@@ -46,7 +46,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	}
 	s.Manifest = m
 	if !found {
-		if _, err := s.Plan(ctx, s.OldestSampled(), s.LastClosed()); err != nil {
+		if _, err := s.Plan(ctx, 0, s.LastClosed()); err != nil {
 			return nil, err
 		}
 	}
@@ -75,13 +75,12 @@ func (s *Store) oldest(tier keyschema.Tier) int64 {
 	return DayOf(s.opts.Retention.Load().Longest()[tier].CutoffMs(s.opts.Now().UnixMilli()))
 }
 
-// Plan closes the days up to last. It plans those from first to last that have samples, and returns them.
+// Plan closes the days up to last. It plans the days that were open until now, and those from first to last, if they have
+// samples. It returns the planned days.
 func (s *Store) Plan(ctx context.Context, first, last int64) ([]int64, error) {
-	days, err := s.SampledDays(ctx, first, last)
-	if err != nil {
-		return nil, err
-	}
-	return days, s.Manifest.CloseDays(ctx, last, days)
+	return s.Manifest.CloseDays(ctx, last, func(open int64) ([]int64, error) {
+		return s.SampledDays(ctx, max(s.OldestSampled(), min(first, open)), last)
+	})
 }
 
 // SampledDays lists the days from first to last that have floats or histograms.
