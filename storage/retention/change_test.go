@@ -140,3 +140,38 @@ func TestRowsFlushedAfterSweep(t *testing.T) {
 	change(shorter)
 	sweep()
 }
+
+// TestRowsReplayedAfterSweep: a server crashes and starts two days later. It sweeps before it flushes the rows that it has read
+// back from the log. A later sweep drops them.
+func TestRowsReplayedAfterSweep(t *testing.T) {
+	s := openStore(t, vfs.NewMem())
+	defer func() { require.NoError(t, s.Close()) }()
+	ages, clock := agesOf(t, 30, map[string]int{"debug_*": 2}), now()
+	start := func() (sweep func() map[int64]int) {
+		sweeper, err := retention.New(retention.Options{Store: s, Retention: keyschema.NewRetention(ages), Share: 1,
+			Now: func() time.Time { return clock }})
+		require.NoError(t, err)
+		return func() map[int64]int {
+			_, err := sweeper.Sweep(t.Context())
+			require.NoError(t, err)
+			return cells(t, s, storage.TableData, storage.FamilySamples)["debug_a"]
+		}
+	}
+	fill(t, s, ages)
+	sweep := start()
+	sweep()
+	clock = clock.Add(6 * time.Hour)
+	require.Len(t, sweep(), 3, "days from %d to %d", today-2, today)
+	fill(t, s, ages)
+	require.Len(t, sweep(), 10, "it has stored its progress")
+
+	clock = clock.Add(48 * time.Hour)
+	sweep = start()
+	require.NotContains(t, sweep(), int64(today-1))
+	fill(t, s, ages)
+	require.NotContains(t, sweep(), int64(today-1))
+	clock = clock.Add(6 * time.Hour)
+	require.NotContains(t, sweep(), int64(today-1))
+	fill(t, s, ages)
+	require.Contains(t, sweep(), int64(today-1), "it has stored its progress")
+}

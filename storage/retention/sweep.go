@@ -74,7 +74,7 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 			if err := s.opts.Store.Sync(ctx); err != nil {
 				return err
 			}
-			if s.opts.Now().Sub(time.UnixMilli(swept.SinceMs)) < s.opts.Grace {
+			if now := s.opts.Now(); now.Sub(time.UnixMilli(swept.SinceMs)) < s.opts.Grace || now.Sub(s.began) < s.opts.Grace {
 				continue // later sweeps drop the rows that are still in memory
 			}
 			swept.set(tier, rules[i].Pattern, to)

@@ -19,8 +19,10 @@ type Sweeper struct {
 	// nil if they are not known.
 	changing sync.RWMutex
 	policies *keyschema.RetentionByMetric
-	stop     context.CancelFunc
-	work     sync.WaitGroup
+	// began is the start of the process. The log may still hold rows that are as old as days that the first sweep drops.
+	began time.Time
+	stop  context.CancelFunc
+	work  sync.WaitGroup
 }
 
 // New makes a Sweeper; nothing runs before Start or Sweep. The caller opens the tables with the retention in force.
@@ -29,6 +31,7 @@ func New(opts Options) (*Sweeper, error) {
 		return nil, err
 	}
 	s := &Sweeper{opts: opts.withDefaults(), policies: opts.Retention.Load()}
+	s.began = s.opts.Now()
 	var err error
 	s.metrics, err = newMetrics(s.opts.Registerer, s.policies)
 	return s, err
