@@ -231,7 +231,7 @@ func TestDescriptionsOfTenants(t *testing.T) {
 // TestWritesAcquireCPUSlots: while another tenant is active, a write holds a CPU slot of its tenant until it is stored.
 func TestWritesAcquireCPUSlots(t *testing.T) {
 	r := openRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), tenantTweak)
-	activity := principal.NewActivity(time.Now, 1)
+	activity := principal.NewActivity(r.clock.Now, 1)
 	activity.For(&principal.Principal{Tenants: []string{"beta"}})
 	who := activity.For(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
 	req := &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
@@ -263,7 +263,7 @@ func TestWritesShareTheLog(t *testing.T) {
 		tenantTweak(o)
 		o.Limits.SharedLogBytesMax, o.Limits.QueueWaitMax = 1, 10*time.Millisecond
 	})
-	activity := principal.NewActivity(time.Now, 4)
+	activity := principal.NewActivity(r.clock.Now, 4)
 	req := &prompb.WriteRequest{Timeseries: []prompb.TimeSeries{
 		series([]string{"__name__", "m"}, sample(r.clock.Now().UnixMilli(), 1)),
 	}}

@@ -274,7 +274,7 @@ func TestQueriesAcquireCPUSlots(t *testing.T) {
 	defer func() { require.NoError(t, s.Close()) }()
 	s.write([]ingest.Sample{{Labels: labels.FromStrings("__name__", "m"), TsMs: dataFrom, Value: 1}})
 	e := newQueryEngine(t, s, query.On)
-	activity := principal.NewActivity(time.Now, 1)
+	activity := principal.NewActivity(func() time.Time { return time.UnixMilli(dataFrom) }, 1)
 	activity.For(&principal.Principal{Tenants: []string{"beta"}})
 	who := activity.For(&principal.Principal{Name: "acme", Tenants: []string{"acme"}})
 	run := func(ctx context.Context) error {

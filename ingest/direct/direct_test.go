@@ -182,8 +182,8 @@ func (w *directWorld) start() *Direct {
 	require.NoError(w.t, err)
 	opts := Options{
 		Tombstones: set, Store: set.Store(), Writer: writer, Schema: w.schema, Now: w.clock.Now, Refresh: -1,
-		WriteTimeout:    time.Second,
-		PackConcurrency: 1, // interfere runs in one goroutine
+		WriteTimeout:    time.Minute, // injected failures do not last
+		PackConcurrency: 1,           // interfere runs in one goroutine
 		Logger:          w.logger(),
 	}
 	if w.extend != nil {

@@ -171,7 +171,8 @@ func (s *series) rows(t testing.TB, rng *rand.Rand, samples map[int64]float64) [
 		byHour[hour] = append(byHour[hour], ts)
 	}
 	var muts []storage.RowMutation
-	for hour, tsMs := range byHour {
+	for _, hour := range slices.Sorted(maps.Keys(byHour)) {
+		tsMs := byHour[hour]
 		slices.Sort(tsMs)
 		m := storage.RowMutation{Key: keyschema.AppendHour(bytes.Clone(s.prefix), hour)}
 		entry := func(qualifier, value []byte) storage.Entry {
