@@ -191,7 +191,7 @@ func TestSendersEndpoint(t *testing.T) {
 	require.Equal(t, map[string]uint64{"cross_origin": 1, "not_ready": 1, "too_large": 1}, s.RefusedRequests)
 	require.Equal(t, ingest.ErrTooLarge.Error(), s.LastRefusal.Message)
 	require.Equal(t, http.StatusBadRequest, f.get("/api/v1/status/senders?limit=x").Code)
-	require.Equal(t, `{"status":"success","data":{"senders":[],"forgotten":0,"haClusters":[]}}`,
+	require.Equal(t, `{"status":"success","data":{"senders":[],"evicted":0,"haClusters":[]}}`,
 		body(t, newFixture(t, nil).get("/api/v1/status/senders")))
 }
 

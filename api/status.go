@@ -310,12 +310,12 @@ func (s *Server) senders(r *http.Request) (reply, *apiError) {
 	if s.opts.HAClusters != nil {
 		clusters = s.opts.HAClusters()
 	}
-	list, forgotten := s.opts.Senders.List(most)
+	list, evicted := s.opts.Senders.List(most)
 	return document(struct {
 		Senders    []senders.Status          `json:"senders"`
-		Forgotten  uint64                    `json:"forgotten"`
+		Evicted    uint64                    `json:"evicted"`
 		HAClusters []hatracker.ClusterStatus `json:"haClusters"`
-	}{list, forgotten, clusters[:min(most, len(clusters))]})
+	}{list, evicted, clusters[:min(most, len(clusters))]})
 }
 
 // doctor answers /api/v1/status/doctor with verdicts about the server, see package api/doctor. Prometheus has no such endpoint.

@@ -63,7 +63,7 @@ func TestChangedSince(t *testing.T) {
 	require.False(t, changed, "nothing changes by asking")
 }
 
-// TestBackfillChangesHours checks that a request of many months does not make the clock forget recent changes, and that the
+// TestBackfillChangesHours checks that a request of many months does not make the clock evict recent changes, and that the
 // clock reports all of its own changes.
 func TestBackfillChangesHours(t *testing.T) {
 	w := &Writer{}

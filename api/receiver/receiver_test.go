@@ -14,8 +14,8 @@ import (
 	"halite/api/remote"
 )
 
-// TestCrashLoopsForget: repeated panics do not fill the memory.
-func TestCrashLoopsForget(t *testing.T) {
+// TestCrashLoopsAreBounded: repeated panics do not fill the memory.
+func TestCrashLoopsAreBounded(t *testing.T) {
 	var p CrashLoops
 	for i := range 10 * crashLoopsMax {
 		p.Add([]byte(strconv.Itoa(i)))

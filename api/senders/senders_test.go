@@ -41,8 +41,8 @@ func TestStatusOfSenders(t *testing.T) {
 	now = now.Add(time.Second)
 	b.Header.Set("Content-Type", "application/x-protobuf;proto=x.Y")
 	tracker.Refuse(b, RemoteWrite(b), 415, ReasonContentType, errors.New("unknown message x.Y"))
-	list, forgotten := tracker.List(10)
-	require.Zero(t, forgotten)
+	list, evicted := tracker.List(10)
+	require.Zero(t, evicted)
 	require.Equal(t, []Status{{
 		Sender: Sender{"::1", "vmagent", ProtocolUnknown}, Version: "0.1.0", Requests: 1,
 		RefusedRequests: map[string]uint64{"content_type": 1}, RefusedSamples: map[string]uint64{},
@@ -82,8 +82,8 @@ func TestSendersAreBounded(t *testing.T) {
 	for _, n := range []int{1, 2, 1, 3} {
 		add(n)
 	}
-	list, forgotten := tracker.List(10)
-	require.Equal(t, uint64(1), forgotten)
+	list, evicted := tracker.List(10)
+	require.Equal(t, uint64(1), evicted)
 	require.Equal(t, []string{"10.0.0.3", "10.0.0.1"}, []string{list[0].Address, list[1].Address})
 	require.Equal(t, uint64(2), list[1].Requests)
 	require.Less(t, len(list[0].UserAgent), 210)

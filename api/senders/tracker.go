@@ -29,11 +29,11 @@ type Tracker struct {
 	now    func() time.Time
 	logger *slog.Logger
 
-	mu        sync.Mutex
-	byID      map[Sender]*list.Element
-	recent    *list.List // of *Status, the most recent first
-	forgotten uint64
-	refusals  map[kind]*refusals
+	mu       sync.Mutex
+	byID     map[Sender]*list.Element
+	recent   *list.List // of *Status, the most recent first
+	evicted  uint64
+	refusals map[kind]*refusals
 }
 
 // Status describes a sender since the server started.
@@ -131,7 +131,7 @@ func (t *Tracker) find(sender Sender, now time.Time) *Status {
 	for len(t.byID) >= t.most {
 		last := t.recent.Back()
 		delete(t.byID, t.recent.Remove(last).(*Status).Sender)
-		t.forgotten++
+		t.evicted++
 	}
 	// The texts may share the memory of a whole request.
 	sender.Address, sender.UserAgent = strings.Clone(sender.Address), strings.Clone(sender.UserAgent)
@@ -142,7 +142,7 @@ func (t *Tracker) find(sender Sender, now time.Time) *Status {
 
 // List returns at most the given number of senders, the most recent first. It also returns the number of senders that were
 // replaced because there were too many.
-func (t *Tracker) List(most int) (senders []Status, forgotten uint64) {
+func (t *Tracker) List(most int) (senders []Status, evicted uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	senders = make([]Status, 0, min(most, len(t.byID)))
@@ -151,5 +151,5 @@ func (t *Tracker) List(most int) (senders []Status, forgotten uint64) {
 		s.RefusedRequests, s.RefusedSamples = maps.Clone(s.RefusedRequests), maps.Clone(s.RefusedSamples)
 		senders = append(senders, s)
 	}
-	return senders, t.forgotten
+	return senders, t.evicted
 }

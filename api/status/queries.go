@@ -14,8 +14,8 @@ import (
 type TopQueries struct {
 	By      topqueries.By      `json:"by"`
 	Queries []topqueries.Query `json:"queries"`
-	// Forgotten counts queries whose costs were dropped to make room for others.
-	Forgotten uint64 `json:"forgotten"`
+	// Evicted counts queries whose costs were evicted to make room for others.
+	Evicted uint64 `json:"evicted"`
 }
 
 // TopQueries answers /api/v1/status/top_queries: what queries have cost since the start, by their normalised text.
@@ -28,7 +28,7 @@ func (h *Handler) TopQueries(r *http.Request) (any, error) {
 		return nil, err
 	}
 	out := TopQueries{By: topqueries.By(cmp.Or(r.FormValue("by"), string(topqueries.ByTime)))}
-	if out.Queries, out.Forgotten, err = h.opts.TopQueries.List(out.By, most); err != nil {
+	if out.Queries, out.Evicted, err = h.opts.TopQueries.List(out.By, most); err != nil {
 		return nil, badParam("by", err)
 	}
 	return out, nil

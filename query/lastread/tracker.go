@@ -25,8 +25,8 @@ type Tracker struct {
 	sinceMs int64
 }
 
-// forgottenShare is the share of the metrics that a full Tracker forgets in one step: one in forgottenShare.
-const forgottenShare = 10
+// evictedShare sets how many metrics a full Tracker evicts at once: 1/evictedShare of them.
+const evictedShare = 10
 
 // New returns an empty Tracker.
 func New(o Options) (*Tracker, error) {
@@ -53,22 +53,22 @@ func (t *Tracker) Read(prefix, metric string) {
 	defer t.mu.Unlock()
 	if _, known := t.lastMs[metric]; !known {
 		if len(t.lastMs) >= t.opts.MetricsMax {
-			t.forget()
+			t.evict()
 		}
 		metric = strings.Clone(metric) // The name may be a part of a large text.
 	}
 	t.lastMs[metric] = nowMs
 }
 
-// forget drops the metrics whose last read is the oldest. Afterwards a metric without a time may have been read before
-// the newest dropped time.
-func (t *Tracker) forget() {
+// evict removes the metrics whose last read is the oldest. Afterwards a metric without a time may have been read before
+// the newest evicted time.
+func (t *Tracker) evict() {
 	times := make([]int64, 0, len(t.lastMs))
 	for _, ms := range t.lastMs {
 		times = append(times, ms)
 	}
 	slices.Sort(times)
-	t.sinceMs = max(t.sinceMs, times[len(times)/forgottenShare])
+	t.sinceMs = max(t.sinceMs, times[len(times)/evictedShare])
 	for metric, ms := range t.lastMs {
 		if ms <= t.sinceMs {
 			delete(t.lastMs, metric)

@@ -71,8 +71,8 @@ func New(o Options) (*Tracker, error) {
 	return &Tracker{
 		opts: o, queries: map[key]*Query{}, texts: map[key]*Query{},
 		evicted: promauto.With(o.Registerer).NewCounter(prometheus.CounterOpts{
-			Name: "tsdb_query_top_forgotten_total",
-			Help: "Queries whose counts were dropped to make room for others in the list of top queries.",
+			Name: "tsdb_query_top_evicted_total",
+			Help: "Queries evicted from the list of top queries to make room for others.",
 		}),
 	}, nil
 }

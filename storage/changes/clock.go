@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// bucketsMax bounds the buckets that have their own version. They take about 10 MB. Above it the clock forgets the bucket
+// bucketsMax bounds the buckets that have their own version. They take about 10 MB. Above it the clock evicts the bucket
 // that has not changed for the longest time.
 const bucketsMax = 1 << 16
 
@@ -45,7 +45,7 @@ func (c *Clock) Latest() uint64 {
 }
 
 // Since calls visit for each bucket with a version above the given one, without looking at other buckets. It returns false
-// and visits nothing if it has forgotten such a bucket.
+// and visits nothing if it has evicted such a bucket.
 func (c *Clock) Since(version uint64, visit func(bucket int64)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -43,17 +43,17 @@ func TestSince(t *testing.T) {
 	require.Empty(t, since(4))
 }
 
-// TestForgottenBuckets: a forgotten bucket counts as changed.
-func TestForgottenBuckets(t *testing.T) {
+// TestEvictedBuckets: an evicted bucket counts as changed.
+func TestEvictedBuckets(t *testing.T) {
 	var c Clock
 	for n := range int64(bucketsMax) {
 		c.Change([]int64{n})
 	}
 	require.Equal(t, []uint64{1}, c.Append(nil, 0, 0))
 	require.True(t, c.Since(0, func(int64) {}))
-	c.Change([]int64{bucketsMax}) // forgets bucket 0, which changed at version 1
+	c.Change([]int64{bucketsMax}) // evicts bucket 0, which changed at version 1
 	require.Len(t, c.buckets, bucketsMax)
-	require.Equal(t, []uint64{1, 2}, c.Append(nil, 0, 1), "a forgotten bucket has the version of the floor")
+	require.Equal(t, []uint64{1, 2}, c.Append(nil, 0, 1), "an evicted bucket has the version of the floor")
 	require.False(t, c.Since(0, nil))
 	require.True(t, c.Since(1, func(int64) {}), "version 1 has seen the change")
 }

@@ -91,7 +91,7 @@ func (l *Log) Open(ctx context.Context, meta storage.Table, server string) error
 	defer l.mu.Unlock()
 	l.meta, l.server = meta, server
 	l.events = append(saved, l.events...)
-	l.bound()
+	l.evict()
 	return nil
 }
 
@@ -109,11 +109,11 @@ func (l *Log) add(c storage.TabletChange) {
 	key := slices.Clone(c.Key[:min(len(c.Key), keyBytesMax)])
 	l.events = append(l.events, Event{l.opts.Now().UnixMilli(), c.Kind, c.Table, key, c.Reason})
 	l.dirty = true
-	l.bound()
+	l.evict()
 }
 
-// bound sorts the events and forgets the oldest. The caller holds mu.
-func (l *Log) bound() {
+// evict sorts the events and removes the oldest. The caller holds mu.
+func (l *Log) evict() {
 	slices.SortStableFunc(l.events, byTime)
 	first := max(0, len(l.events)-l.opts.EventsMax)
 	oldestMs := l.opts.Now().Add(-l.opts.Age).UnixMilli()
@@ -183,7 +183,7 @@ func (l *Log) List(ctx context.Context, fromMs, toMs int64) ([]Event, error) {
 		return nil, nil
 	}
 	l.mu.Lock()
-	l.bound()
+	l.evict()
 	all, shared := slices.Clone(l.events), l.opts.Shared && l.meta != nil
 	l.mu.Unlock()
 	if shared {

@@ -21,9 +21,9 @@ type Options struct {
 	WideBytes int64
 	// MutationBytes is the size of a single write that also makes a row wide. Default: 1 % of storage.RowMutationBytesMax.
 	MutationBytes int64
-	// RowsMax bounds the rows that a Watch tracks. It forgets the narrowest first. Default RowsMaxDefault.
+	// RowsMax bounds the rows that a Watch tracks. It evicts the narrowest first. Default RowsMaxDefault.
 	RowsMax int
-	// Age is the time after the last sizeable write of a row after which the watch drops the row. Default AgeDefault.
+	// Age bounds the time since the last sizeable write of a row. The Watch drops an older row. Default AgeDefault.
 	Age time.Duration
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
@@ -101,7 +101,7 @@ func New(o Options) (*Watch, error) {
 func (w *Watch) Widest(most int) []Row {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forget()
+	w.expire()
 	list := make([]Row, 0, len(w.rows))
 	for key, r := range w.rows {
 		list = append(list, Row{key, r.sizeBytes})
@@ -112,8 +112,8 @@ func (w *Watch) Widest(most int) []Row {
 	return list[:min(most, len(list))]
 }
 
-// forget removes rows without a recent write. The caller holds mu.
-func (w *Watch) forget() {
+// expire removes rows without a recent write. The caller holds mu.
+func (w *Watch) expire() {
 	first := w.opts.Now().Add(-w.opts.Age)
 	for key, r := range w.rows {
 		if r.last.Before(first) {
@@ -135,7 +135,7 @@ func (w *Watch) note(m *storage.RowMutation) {
 	defer w.mu.Unlock()
 	r := w.rows[string(m.Key)]
 	if r == nil {
-		w.makeRoom()
+		w.evict()
 		r = &row{}
 		w.rows[string(m.Key)] = r
 	}
@@ -147,12 +147,12 @@ func (w *Watch) note(m *storage.RowMutation) {
 	}
 }
 
-// makeRoom forgets rows until there is room for one more: old rows, or else the narrower half. The caller holds mu.
-func (w *Watch) makeRoom() {
+// evict makes room for one more row. It removes old rows, or else the narrower half. The caller holds mu.
+func (w *Watch) evict() {
 	if len(w.rows) < w.opts.RowsMax {
 		return
 	}
-	if w.forget(); len(w.rows) < w.opts.RowsMax {
+	if w.expire(); len(w.rows) < w.opts.RowsMax {
 		return
 	}
 	sizes := make([]int64, 0, len(w.rows))

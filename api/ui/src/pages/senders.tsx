@@ -28,7 +28,7 @@ interface Cluster {
 
 interface SendersData {
   senders: Sender[];
-  forgotten: number;
+  evicted: number;
   haClusters: Cluster[];
 }
 
@@ -43,7 +43,7 @@ export function Senders() {
       {load.error && <ErrorBox error={load.error} />}
       {!d && !load.error && <p class="quiet">Loading …</p>}
       {d && <SenderTable list={d.senders} />}
-      {d && d.forgotten > 0 && <p class="quiet">The server has forgotten {whole(d.forgotten)} more.</p>}
+      {d && d.evicted > 0 && <p class="quiet">The server has evicted {whole(d.evicted)} less recent ones.</p>}
       {d && d.haClusters.length > 0 && <Clusters list={d.haClusters} />}
     </>
   );

@@ -33,7 +33,7 @@ export function TopQueries({ block }: { block?: (b: Blocked) => void }) {
   const wanted = route.value.params.get('by') ?? '';
   const by = orders[wanted] ? wanted : 'time';
   const load = useLoad(async (signal) =>
-    (await get<{ queries: TopQuery[]; forgotten: number }>('status/top_queries', { by, limit: 100 }, signal)).data, [by], 10000);
+    (await get<{ queries: TopQuery[]; evicted: number }>('status/top_queries', { by, limit: 100 }, signal)).data, [by], 10000);
   const d = load.data;
   const columns: Column<TopQuery>[] = [
     { title: 'Query', value: (q) => q.query, show: (q) => <Text q={q} /> },
@@ -56,7 +56,7 @@ export function TopQueries({ block }: { block?: (b: Blocked) => void }) {
     <>
       <h2>Top queries</h2>
       <p class="quiet">What queries have cost since the server started. Queries count together if they differ only in spaces and the order of labels.
-        {d?.forgotten ? ` ${whole(d.forgotten)} cheap queries made room for others.` : ''}</p>
+        {d?.evicted ? ` ${whole(d.evicted)} cheap queries made room for others.` : ''}</p>
       <div class="bar">
         <label>Order
           <select value={by} onChange={(e) => setParam('by', e.currentTarget.value)}>
