@@ -110,7 +110,7 @@ func TestReadersMissNothingDuringFlush(t *testing.T) {
 	r.close()
 }
 
-// TestConcurrentRegistrationIsOneSeries lets many writers bring the same new series at once, while some are forgotten.
+// TestConcurrentRegistrationIsOneSeries lets many writers bring the same new series at once, while the collection removes some.
 func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 	const writers, each = 6, 40
 	fs := vfs.NewCrashableMem()
@@ -123,7 +123,7 @@ func TestConcurrentRegistrationIsOneSeries(t *testing.T) {
 		go func() {
 			defer running.Done()
 			for n := range each {
-				// Old enough to be forgotten as soon as it is flushed.
+				// Old enough to be removed as soon as it is flushed.
 				at := startMs - 5*keyschema.HourMs + int64(w*each+n)
 				ls := labels.FromStrings("__name__", "s", "n", strconv.Itoa(n))
 				if _, err := r.Write(ctx, SamplesInput([]Sample{{Labels: ls, TsMs: at, Value: float64(w)}})); err != nil {

@@ -103,7 +103,7 @@ func (i *Ingester) DropTenant(ctx context.Context, tenant string) (series int, e
 		return 0, err
 	}
 	// The log still holds metadata of the tenant. A crash would restore it unless the log is empty.
-	return series, retryable(i.forgetTenant(ctx, prefix))
+	return series, retryable(i.removeTenantSeries(ctx, prefix))
 }
 
 // dropMetadata removes the descriptions of a tenant's metrics while nothing writes descriptions to the tables.

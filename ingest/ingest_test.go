@@ -329,7 +329,7 @@ func TestMetadataIsKept(t *testing.T) {
 	r.close()
 }
 
-// TestRetiredSeriesReturns forgets a series, writes it again and restarts.
+// TestRetiredSeriesReturns removes a series from memory, writes it again and restarts.
 func TestRetiredSeriesReturns(t *testing.T) {
 	ctx := context.Background()
 	c := ingesttest.NewClock()
@@ -393,7 +393,7 @@ func TestReplayPassesOverRetiredSeries(t *testing.T) {
 	r.close()
 }
 
-// TestSeriesUnderTwoNumbersInTheLog forgets a series that returns at once: the log then has its samples under two
+// TestSeriesUnderTwoNumbersInTheLog removes a series that returns at once: the log then has its samples under two
 // numbers, and a checkpoint between two crashes must keep both.
 func TestSeriesUnderTwoNumbersInTheLog(t *testing.T) {
 	ctx := context.Background()

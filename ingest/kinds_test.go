@@ -506,9 +506,9 @@ func TestHistogramsBeforeTheirRetention(t *testing.T) {
 	r.close()
 }
 
-// TestMaintenanceForgetsExpiredHistogramMetrics removes a metric from the set of metrics with histograms once all its hours are
+// TestMaintenanceRemovesExpiredHistogramMetrics removes a metric from the set of metrics with histograms once all its hours are
 // older than every age.
-func TestMaintenanceForgetsExpiredHistogramMetrics(t *testing.T) {
+func TestMaintenanceRemovesExpiredHistogramMetrics(t *testing.T) {
 	c := ingesttest.NewClock()
 	tweak := func(o *Options) { o.Retention = keyschema.KeepFor(48 * time.Hour) }
 	r := openRig(t, vfs.NewMem(), c, tweak)

@@ -175,9 +175,9 @@ func TestRelabellingEqualsPrometheus(t *testing.T) {
 	r.close()
 }
 
-// TestRelabelledSeriesIsForgotten: a relabelled series that was removed from memory returns when the same labels
+// TestRelabelledSeriesIsRemoved: a relabelled series that was removed from memory returns when the same labels
 // arrive.
-func TestRelabelledSeriesIsForgotten(t *testing.T) {
+func TestRelabelledSeriesIsRemoved(t *testing.T) {
 	c := ingesttest.NewClock()
 	r := openRig(t, vfs.NewMem(), c, nil)
 	defer r.close()

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// forgetBatch is the number of series that are forgotten in one batch. A batch blocks writers for about a millisecond.
-	forgetBatch = 2048
+	// removeBatch is the number of series that one batch removes from memory. A batch blocks writers for about a millisecond.
+	removeBatch = 2048
 	// idleAfterNearLimit replaces a longer HeadOptions.IdleAfter while a limit of series warns.
 	idleAfterNearLimit = time.Hour
 )
@@ -30,11 +30,11 @@ func (i *Ingester) idleBefore() int64 {
 	return i.now().Add(-after).UnixMilli() / keyschema.HourMs
 }
 
-// collectSeries forgets series that have had no samples for long and frees their memory.
+// collectSeries removes from memory the series that have had no samples for long.
 func (i *Ingester) collectSeries(ctx context.Context) error {
 	i.flusher.Lock()
 	defer i.flusher.Unlock()
-	// The index may forget only series whose samples are in the tables. A series that gets samples after this point has rows
+	// The index may remove only series whose samples are in the tables. A series that gets samples after this point has rows
 	// in the head.
 	if err := i.persist(ctx); err != nil {
 		return err
@@ -46,9 +46,9 @@ func (i *Ingester) collectSeries(ctx context.Context) error {
 	return i.CollectSeries(ctx, i.idleBefore(), func(log uint32) { i.flusher.AddStaleRef(log, 0, until) })
 }
 
-// forgetTenant forgets the series of a tenant that has no samples left. It writes the head to the tables, so that the log no
-// longer names the series.
-func (i *Ingester) forgetTenant(ctx context.Context, prefix string) error {
+// removeTenantSeries removes from memory the series of a tenant without samples. It writes the head to the tables, so that the
+// log no longer names the series.
+func (i *Ingester) removeTenantSeries(ctx context.Context, prefix string) error {
 	i.flusher.Lock()
 	defer i.flusher.Unlock()
 	until, err := i.log.Rotate()
@@ -71,18 +71,17 @@ func (i *Ingester) forgetTenant(ctx context.Context, prefix string) error {
 	return i.flusher.All(ctx)
 }
 
-// CollectSeries forgets series whose last sample lies before an hour and that have no rows in the head. It calls forgotten
-// with each series' number in the log. Requests run between batches and see each batch before or after its series are
-// forgotten.
-func (w *Writer) CollectSeries(ctx context.Context, before int64, forgotten func(log uint32)) error {
+// CollectSeries removes from memory the series whose last sample lies before an hour and that have no rows in the head. It calls
+// removed with each series' number in the log. Requests run between batches. They see each batch before or after its removal.
+func (w *Writer) CollectSeries(ctx context.Context, before int64, removed func(log uint32)) error {
 	w.rulesMu.Lock()
 	defer w.rulesMu.Unlock()
-	w.forgetRelabelled()
-	return w.collect(ctx, w.index.Idle(before), before, forgotten)
+	w.trimRelabelCache()
+	return w.collect(ctx, w.index.Idle(before), before, removed)
 }
 
 // collect is CollectSeries for some idle series. The caller holds rulesMu.
-func (w *Writer) collect(ctx context.Context, idle []index.Ref, before int64, forgotten func(log uint32)) error {
+func (w *Writer) collect(ctx context.Context, idle []index.Ref, before int64, removed func(log uint32)) error {
 	if len(idle) == 0 {
 		return nil
 	}
@@ -97,27 +96,27 @@ func (w *Writer) collect(ctx context.Context, idle []index.Ref, before int64, fo
 			removal.Close()
 		}
 	}()
-	for batch := range slices.Chunk(idle, forgetBatch) {
+	for batch := range slices.Chunk(idle, removeBatch) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		w.forget(removals, batch, before, forgotten)
+		w.removeIdle(removals, batch, before, removed)
 	}
 	w.index.FreeRetired()
 	return nil
 }
 
-// forgetRelabelled empties the relabelling cache when it is full, or when a replica has been away for long. Senders may no
+// trimRelabelCache empties the relabelling cache when it is full, or when a replica has been away for long. Senders may no
 // longer send many of its series. The caller holds rulesMu.
-func (w *Writer) forgetRelabelled() {
+func (w *Writer) trimRelabelCache() {
 	rules := w.rules.Load()
 	if rules != nil && (rules.Known.Len() >= w.knownMax(rules) || rules.HA.HasIdle()) {
 		w.swapRules(rules.Fresh())
-		rules.HA.Forget()
+		rules.HA.RemoveIdle()
 	}
 }
 
-// dropElections forgets the elections of a tenant whose requests are refused. It also empties the relabelling cache, which
+// dropElections removes the elections of a tenant whose requests are refused. It also empties the relabelling cache, which
 // refers to the tenant's replicas.
 func (w *Writer) dropElections(ctx context.Context, prefix string) error {
 	w.rulesMu.Lock()
@@ -139,7 +138,7 @@ func (w *Writer) startRemoval(registry *head.Registry, idle []index.Ref) *head.R
 		refs[n] = uint32(ref)
 	}
 	w.regMu.Lock()
-	removal := registry.Remove(refs)
+	removal := registry.StartRemoval(refs)
 	w.regMu.Unlock()
 	for more := true; more; {
 		w.regMu.Lock()
@@ -149,8 +148,8 @@ func (w *Writer) startRemoval(registry *head.Registry, idle []index.Ref) *head.R
 	return removal
 }
 
-// forget removes series that are still idle.
-func (w *Writer) forget(removals []*head.Removal, idle []index.Ref, before int64, forgotten func(log uint32)) {
+// removeIdle removes series that are still idle.
+func (w *Writer) removeIdle(removals []*head.Removal, idle []index.Ref, before int64, removed func(log uint32)) {
 	w.seriesGCLock.Lock()
 	defer w.seriesGCLock.Unlock()
 	retired := w.index.Retire(idle, before, func(ref index.Ref) bool { return w.head.HasRows(uint32(ref)) })
@@ -159,13 +158,13 @@ func (w *Writer) forget(removals []*head.Removal, idle []index.Ref, before int64
 		ref := uint32(r)
 		if log := w.head.LogRef(ref); log != 0 {
 			refs = append(refs, ref)
-			forgotten(log)
+			removed(log)
 		}
 	}
 	for _, removal := range removals {
-		removal.Forget(refs)
+		removal.Remove(refs)
 	}
-	w.head.Forget(refs)
+	w.head.Unregister(refs)
 	w.series.Add(-int64(len(refs)))
 	w.metrics.retired.Add(float64(len(refs)))
 }

@@ -118,7 +118,7 @@ func (d *statesDriver) settle() {
 			for ts, bits := range d.after.columns[n] {
 				if is, has := got[ts]; has && is == bits && before[ts] != bits {
 					before[ts] = bits
-					d.model.forget(n, ts)
+					d.model.dropStates(n, ts)
 				}
 			}
 		}
@@ -223,7 +223,7 @@ func (d *statesDriver) write() {
 		v := d.rng.Float64()
 		samples = append(samples, Sample{Labels: d.model.labels[n], TsMs: ts, Value: v})
 		d.after.columns[n][ts] = math.Float64bits(v)
-		d.after.forget(n, ts)
+		d.after.dropStates(n, ts)
 	}
 	d.note("write %d samples", len(samples))
 	result, err := d.r.Ingester.Write(context.Background(), SamplesInput(samples))

@@ -175,8 +175,8 @@ func (m *statesModel) delete(r *statesRig, d deletion.Request) {
 	m.deletionModel.delete(d)
 }
 
-// forget notes that states are to be computed for a sample.
-func (m *statesModel) forget(n int, tsMs int64) {
+// dropStates removes the states of the hour and day of a sample.
+func (m *statesModel) dropStates(n int, tsMs int64) {
 	delete(m.stated[n], keyschema.HourOf(tsMs))
 	delete(m.statedDays[n], tsMs/dayMs)
 }

@@ -80,7 +80,7 @@ func (r *rig) electAs(tenant string) error {
 	return err
 }
 
-// TestDropElections: a drop forgets the elections of its tenant only.
+// TestDropElections: a drop removes the elections of its tenant only.
 func TestDropElections(t *testing.T) {
 	for _, on := range []bool{true, false} { // whether the configuration still has HA pairs when the tenant is dropped
 		r, err := deletionRig(t, vfs.NewCrashableMem(), ingesttest.NewClock(), tenantTweak)

@@ -37,7 +37,7 @@ func (i *Ingester) Write(ctx context.Context, in Input) (Result, error) {
 	return r.Finish(err)
 }
 
-// store runs the phases of a request until the log has buffered it. It prevents series from being forgotten meanwhile.
+// store runs the phases of a request until the log has buffered it. No series is removed from memory meanwhile.
 func (i *Ingester) store(r *Request) error {
 	i.LockSeries()
 	defer i.UnlockSeries()

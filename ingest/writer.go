@@ -57,7 +57,7 @@ type Writer struct {
 	head *head.Head
 	log  *wal.Log
 
-	// seriesGCLock is read-locked from the first series look-up of a request to its last append. No series is forgotten in
+	// seriesGCLock is read-locked from the first series look-up of a request to its last append. No series is removed in
 	// between.
 	seriesGCLock sync.RWMutex
 	// regMu serialises the registration of series.
@@ -139,7 +139,7 @@ func (w *Writer) TenantUses(others ...string) map[string]tenantlimits.Use {
 }
 
 // ReopenTenant accepts writes of a dropped tenant again.
-func (w *Writer) ReopenTenant(tenant string) { w.tenants.Forget(keyschema.TenantPrefix(tenant)) }
+func (w *Writer) ReopenTenant(tenant string) { w.tenants.Remove(keyschema.TenantPrefix(tenant)) }
 
 // TenantLimits holds the limits of a tenant.
 type TenantLimits struct{ SamplesPerSecond, Series Limit }
@@ -249,7 +249,7 @@ func (w *Writer) Drain(ctx context.Context) error {
 	}
 }
 
-// LockSeries prevents series from being forgotten until UnlockSeries. A request holds it from its first look-up to its last
+// LockSeries prevents the removal of series from memory until UnlockSeries. A request holds it from its first look-up to its last
 // append.
 func (w *Writer) LockSeries() { w.seriesGCLock.RLock() }
 

@@ -196,8 +196,8 @@ func (q *columnarQuery) withoutEngine() bool { return q.plan.Whole() && !q.expla
 // evaluate runs the plan.
 func (q *columnarQuery) evaluate(ctx context.Context, run *columnar.Run) *promql.Result {
 	if !q.plan.Whole() {
-		text, forget := q.parser.prepare(q.Text, q.plan.Rest())
-		defer forget()
+		text, remove := q.parser.prepare(q.Text, q.plan.Rest())
+		defer remove()
 		result := q.runEngine(ctx, run.Queryable(q.queryable), text)
 		if result.Err != nil {
 			return result

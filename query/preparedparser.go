@@ -20,8 +20,8 @@ type preparedParser struct {
 // preparedMark begins the text that refers to a prepared expression. No valid expression begins with it.
 const preparedMark = "\x00"
 
-// prepare stores an expression and returns a text that refers to it until the caller calls forget.
-func (p *preparedParser) prepare(query string, e parser.Expr) (text string, forget func()) {
+// prepare stores an expression and returns a text that refers to it until the caller calls remove.
+func (p *preparedParser) prepare(query string, e parser.Expr) (text string, remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.last++

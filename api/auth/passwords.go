@@ -115,7 +115,7 @@ func (p *passwords) known(user string, d digest) (ok, known bool) {
 	return false, p.wrong.Contains(d)
 }
 
-// retain forgets the users that no longer exist.
+// retain removes the users that no longer exist.
 func (p *passwords) retain(users map[string][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

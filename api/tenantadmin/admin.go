@@ -49,9 +49,9 @@ type Options struct {
 	List   *tenants.Registry
 	Writer Writer
 	Notes  *notes.Store
-	// Forget lists what removes the rest of a dropped tenant from table meta. A function may be called again for a tenant that it
-	// has removed.
-	Forget []func(ctx context.Context, tenant string) error
+	// DropMeta has the functions that remove the rest of a dropped tenant from table meta. Admin may repeat a call after it
+	// succeeded.
+	DropMeta []func(ctx context.Context, tenant string) error
 	// Store is the engine. Its tables are measured.
 	Store      storage.Store
 	Logger     *slog.Logger
@@ -251,8 +251,8 @@ func (a *Admin) finishDrop(ctx context.Context, name string) (series int, err er
 	if err := a.notesOf(name).Drop(ctx); err != nil {
 		return 0, err
 	}
-	for _, forget := range a.opts.Forget {
-		if err := forget(ctx, name); err != nil {
+	for _, drop := range a.opts.DropMeta {
+		if err := drop(ctx, name); err != nil {
 			return 0, err
 		}
 	}
@@ -260,7 +260,7 @@ func (a *Admin) finishDrop(ctx context.Context, name string) (series int, err er
 		return 0, err
 	}
 	a.opts.Writer.ReopenTenant(name)
-	a.sizes.forget(name)
+	a.sizes.remove(name)
 	a.drops.Inc()
 	a.opts.Logger.Info("dropped a tenant", "tenant", name, "series", series, "duration", time.Since(began).Round(time.Millisecond))
 	return series, nil

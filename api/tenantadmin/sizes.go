@@ -104,7 +104,7 @@ func (s *sizes) last(name string) map[string]int64 {
 	return maps.Clone(s.byTenant[name])
 }
 
-func (s *sizes) forget(name string) {
+func (s *sizes) remove(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byTenant, name)

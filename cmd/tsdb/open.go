@@ -113,7 +113,7 @@ func (db *database) openTenants(log *slog.Logger, r prometheus.Registerer) {
 	if db.tenancy != nil {
 		db.tenants = tenantadmin.New(tenantadmin.Options{
 			List: db.tenantList, Writer: db.ingester, Notes: db.notes, Store: db.tables, Logger: log, Registerer: r,
-			Forget: []func(ctx context.Context, tenant string) error{db.aliases.DropTenant, db.keyviz.DropTenant},
+			DropMeta: []func(ctx context.Context, tenant string) error{db.aliases.DropTenant, db.keyviz.DropTenant},
 		})
 	}
 }
@@ -470,7 +470,7 @@ func (db *database) settleLosses(ctx context.Context, log *slog.Logger) error {
 	if err := db.tables.Sync(ctx); err != nil {
 		return err
 	}
-	return db.tables.(*pebble.Store).ForgetLosses()
+	return db.tables.(*pebble.Store).ConfirmLosses()
 }
 
 // activeQueriesName is the file in --storage.path with the running queries.

@@ -178,7 +178,7 @@ func (db *database) changeRetention(
 	})
 }
 
-// replaceRetention applies another retention. Caches then forget everything, because it hides or shows samples.
+// replaceRetention applies another retention. It invalidates all caches, because a new retention hides or shows samples.
 func (db *database) replaceRetention(next *keyschema.RetentionByMetric) {
 	_ = db.changingSamples(0, keyschema.TimeMaxMs, func() error {
 		db.retention.Replace(next)

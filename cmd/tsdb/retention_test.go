@@ -178,7 +178,7 @@ func (g *aging) step() {
 		}
 		g.nowMs.Add(d.Milliseconds())
 		g.note("advance %s", d)
-		g.forget()
+		g.expire()
 	case n < 13:
 		g.flush()
 	case n < 14:
@@ -196,14 +196,14 @@ func (g *aging) step() {
 		read, err := g.config.readConfig()
 		require.NoError(g, err)
 		require.NoError(g, g.db.apply(ctx, g.config, read))
-		g.forget()
+		g.expire()
 	case n < 18:
 		g.note("restart")
 		require.NoError(g, g.db.close(ctx)) // flushes
 		g.flushedMs = g.nowMs.Load()
 		g.changeFlags()
 		g.open()
-		g.forget()
+		g.expire()
 	default:
 		g.compare()
 	}
@@ -215,8 +215,8 @@ func (g *aging) flush() {
 	g.flushedMs = g.nowMs.Load()
 }
 
-// forget marks samples that are now too old.
-func (g *aging) forget() {
+// expire marks samples that are now too old.
+func (g *aging) expire() {
 	for series, samples := range g.all {
 		cutoffMs := g.age(series[:strings.IndexByte(series, '/')]).CutoffMs(g.nowMs.Load())
 		for tsMs, s := range samples {

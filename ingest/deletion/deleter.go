@@ -80,9 +80,9 @@ func (d *Deleter) Delete(ctx context.Context, r Request) (series int, err error)
 	if err := d.opts.Log.Refusing(); err != nil {
 		return 0, err // fail before deleting a sample that the log could not record
 	}
-	// The log must not have samples of forgotten series. A deletion could not name these series, and replay would restore
+	// The log must not have samples of removed series. A deletion could not name these series, and replay would restore
 	// the samples.
-	if d.opts.Flusher.LogHasForgotten() {
+	if d.opts.Flusher.LogHasRemovedSeries() {
 		if err := d.opts.Flusher.All(ctx); err != nil {
 			return 0, err
 		}

@@ -71,7 +71,7 @@ type Options struct {
 	PackInterval time.Duration
 	// LeaseTTL is the time after which another server takes over the lease of a dead server; 0 means 90 s.
 	LeaseTTL time.Duration
-	// MaintainInterval is the time between two maintenance runs, which compact days and forget series; 0 means 10 minutes.
+	// MaintainInterval is the time between two maintenance runs, which compact days and remove idle series; 0 means 10 minutes.
 	MaintainInterval time.Duration
 	// IdleAfter is the time without samples after which the memory of a series is freed; 0 means 48 h.
 	IdleAfter time.Duration

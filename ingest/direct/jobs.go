@@ -38,7 +38,7 @@ func (t *Direct) startJobs() {
 	}
 	job("maintenance", t.opts.MaintainInterval, t.maintain)
 	job("exchange of metadata", metadataInterval, t.exchangeMetadata)
-	t.jobs.Add(t.opts.PackInterval, nil, func(context.Context) { t.forgetNotes() })
+	t.jobs.Add(t.opts.PackInterval, nil, func(context.Context) { t.dropNotes() })
 }
 
 // refresh reads what other servers have written and calls Guard.
@@ -86,7 +86,7 @@ func (t *Direct) exchangeMetadata(ctx context.Context) error {
 	return t.LoadMetadata(ctx)
 }
 
-// maintain frees memory of the index and forgets idle series.
+// maintain frees memory of the index and removes idle series.
 func (t *Direct) maintain(ctx context.Context) error {
 	if err := t.opts.Index.Maintain(ctx); err != nil {
 		t.CountMaintenanceFailure()
@@ -96,8 +96,8 @@ func (t *Direct) maintain(ctx context.Context) error {
 	return t.CollectSeries(ctx, before, func(uint32) {})
 }
 
-// forgetNotes forgets the notes of hours that can get only late samples.
-func (t *Direct) forgetNotes() {
+// dropNotes removes the notes of hours that can get only late samples.
+func (t *Direct) dropNotes() {
 	t.notesMu.Lock()
 	defer t.notesMu.Unlock()
 	for hour := range t.noted {

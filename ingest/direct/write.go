@@ -64,7 +64,7 @@ func (t *Direct) Write(ctx context.Context, in ingest.Input) (ingest.Result, err
 	return r.Finish(err)
 }
 
-// prepare reads a request and makes its mutations. It prevents series from being forgotten meanwhile.
+// prepare reads a request and makes its mutations. No series is removed from memory meanwhile.
 func (t *Direct) prepare(r *ingest.Request) (*rowBatch, error) {
 	t.LockSeries()
 	defer t.UnlockSeries()

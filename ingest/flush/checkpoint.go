@@ -17,15 +17,15 @@ const seriesRecordBytes = 8 << 20
 // staleRef is a number in the log that new samples no longer use, while old samples in the log may have it.
 type staleRef struct {
 	log uint32
-	// ref is the series' current ref. It is 0 if the series was forgotten. Replay then skips its samples, which are in the
+	// ref is the series' current ref. It is 0 if the series was removed. Replay then skips its samples, which are in the
 	// tables.
 	ref index.Ref
 	// until is the first segment without such samples.
 	until uint64
 }
 
-// AddStaleRef notes that new samples no longer use a number in the log. ref is the series' current ref, or 0 if the series
-// was forgotten. until is the first segment without samples of that number. The caller holds the lock or runs alone.
+// AddStaleRef notes that new samples no longer use a number in the log. The fields of staleRef describe the parameters. The
+// caller holds the lock or runs alone.
 func (f *Flusher) AddStaleRef(log uint32, ref index.Ref, until uint64) {
 	f.stale = append(f.stale, staleRef{log: log, ref: ref, until: until})
 }
@@ -40,8 +40,8 @@ func (f *Flusher) StaleUntil(segment uint64) {
 // StaleRefs returns the number of stale refs in the log. The caller holds the lock.
 func (f *Flusher) StaleRefs() int { return len(f.stale) }
 
-// LogHasForgotten reports whether the log may have samples of series that were forgotten. The caller holds the lock.
-func (f *Flusher) LogHasForgotten() bool {
+// LogHasRemovedSeries reports whether the log may have samples of series that were removed. The caller holds the lock.
+func (f *Flusher) LogHasRemovedSeries() bool {
 	return slices.ContainsFunc(f.stale, func(s staleRef) bool { return s.ref == 0 })
 }
 
@@ -98,7 +98,7 @@ func (f *Flusher) writeCheckpoint(ctx context.Context) (truncated bool, err erro
 }
 
 // emitCheckpoint writes the state that replay needs before it reads segment point: the numbers of all series, stale ones
-// first, and metadata. A series without labels is a forgotten one. The list may include a series whose record comes after
+// first, and metadata. A series without labels is a removed one. The list may include a series whose record comes after
 // the rotation of the log. A repeated number for the same series does no harm.
 func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []byte) error) error {
 	type number struct{ ref, log uint32 }
@@ -117,7 +117,7 @@ func (f *Flusher) emitCheckpoint(point uint64, emit func(kind byte, payload []by
 	for _, s := range f.stale {
 		ls := labels.EmptyLabels()
 		if s.ref != 0 {
-			ls = f.opts.Index.Labels(s.ref) // empty if the series was forgotten meanwhile
+			ls = f.opts.Index.Labels(s.ref) // empty if the series was removed meanwhile
 		}
 		if err := w.add(s.log, ls); err != nil {
 			return err

@@ -32,7 +32,7 @@ const (
 	ReplicasMax = 100
 	// syncInterval is the time between two calls of Deps.Sync without an election.
 	syncInterval = 5 * time.Minute
-	// IdleAfter is the time without requests after which a replica is forgotten.
+	// IdleAfter is the time without requests after which the Tracker removes a replica.
 	IdleAfter = 24 * time.Hour
 	// renewals is the number of renewals of a lease within its lifetime.
 	renewals = 10
@@ -301,7 +301,7 @@ func (c *cluster) elect(r *Replica, nowMs int64) {
 		"tenant", c.tenant)
 }
 
-// HasIdle reports whether Forget would forget a replica.
+// HasIdle reports whether RemoveIdle would remove a replica.
 func (t *Tracker) HasIdle() bool {
 	if t == nil {
 		return false
@@ -313,9 +313,9 @@ func (t *Tracker) HasIdle() bool {
 	return idle
 }
 
-// Forget forgets replicas that have sent nothing for IdleAfter, and clusters without replicas. The caller no longer holds
+// RemoveIdle removes replicas that have sent nothing for IdleAfter, and clusters without replicas. The caller no longer holds
 // any Replica.
-func (t *Tracker) Forget() {
+func (t *Tracker) RemoveIdle() {
 	if t == nil {
 		return
 	}
@@ -335,7 +335,7 @@ func (t *Tracker) Forget() {
 	})
 }
 
-// DropTenant forgets the clusters of a tenant and removes their elections from table meta. prefix is the prefix of the
+// DropTenant removes the clusters of a tenant and removes their elections from table meta. prefix is the prefix of the
 // tenant's stored names. The caller no longer holds a Replica of the tenant. A nil Tracker only removes elections.
 func (t *Tracker) DropTenant(ctx context.Context, meta storage.Table, prefix string) error {
 	if t != nil {

@@ -164,12 +164,12 @@ func TestBounds(t *testing.T) {
 	w.nowMs += IdleAfter.Milliseconds() + 60_000
 	w.send(tr, "c1", "a")
 	require.True(t, tr.HasIdle())
-	tr.Forget()
+	tr.RemoveIdle()
 	require.Len(t, tr.Status(), 1)
 	require.Len(t, tr.Status()[0].Replicas, 1)
 	w.send(tr, "c3", "a")
 	w.nowMs += IdleAfter.Milliseconds() + 60_000
-	require.Empty(t, w.open(nil).Status(), "old leases are forgotten at the start")
+	require.Empty(t, w.open(nil).Status(), "a start ignores old leases")
 }
 
 // TestTenants: clusters of different tenants with the same name are independent.

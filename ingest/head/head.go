@@ -98,7 +98,7 @@ func (h *Head) Stripes() int { return len(h.stripes) }
 func (h *Head) Stripe(ref uint32) int { return int(ref>>slotShift) & (len(h.stripes) - 1) }
 
 // Register makes room for a series and stores its number in the log. Call it before any other use of the ref. The caller
-// serializes Register and Forget.
+// serializes Register and Unregister.
 func (h *Head) Register(ref, log uint32) {
 	chunks := *h.slots.Load()
 	at := int(ref >> slotShift)
@@ -117,8 +117,8 @@ func (h *Head) Register(ref, log uint32) {
 	chunks[at][ref&(slotChunkSize-1)].log = log
 }
 
-// Forget drops series without rows. Ascending refs are fastest. No append may run.
-func (h *Head) Forget(refs []uint32) {
+// Unregister removes series without rows. Ascending refs are fastest. No append may run.
+func (h *Head) Unregister(refs []uint32) {
 	var touched []int
 	for _, ref := range refs {
 		if at := h.slot(ref); at != nil {
@@ -163,7 +163,7 @@ func (h *Head) LogRef(ref uint32) uint32 {
 	return 0
 }
 
-// EachSeries visits all registered series by ascending ref. Neither Register nor Forget may run.
+// EachSeries visits all registered series by ascending ref. Neither Register nor Unregister may run.
 func (h *Head) EachSeries(visit func(ref, log uint32)) {
 	for i, chunk := range *h.slots.Load() {
 		if chunk == nil {

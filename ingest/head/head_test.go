@@ -417,7 +417,7 @@ func TestDeletionFillsARow(t *testing.T) {
 	require.True(t, filled)
 }
 
-func TestForgottenSeriesReadAsEmpty(t *testing.T) {
+func TestUnregisteredSeriesReadAsEmpty(t *testing.T) {
 	h := newHead(t, head.Options{Stripes: 1, RowBytesMax: 1 << 16}, 3000)
 	appendAll(t, h, []head.Sample{{Ref: 700, TsMs: baseMs, Value: 1}}, &writer{})
 	require.True(t, h.HasRows(700))
@@ -428,7 +428,7 @@ func TestForgottenSeriesReadAsEmpty(t *testing.T) {
 			idle = append(idle, ref)
 		}
 	}
-	h.Forget(idle)
+	h.Unregister(idle)
 	require.Zero(t, h.LogRef(701))
 	require.Equal(t, uint32(700), h.LogRef(700))
 	seen := 0

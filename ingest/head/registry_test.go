@@ -30,7 +30,7 @@ func TestRegistryAgainstMap(t *testing.T) {
 		}
 		require.Equal(t, len(want), g.Len())
 		gone := uint32(rng.IntN(10))
-		forget(g, want, gone)
+		remove(g, want, gone)
 		for n, ref := range want {
 			if ref%10 == gone {
 				delete(want, n)
@@ -47,16 +47,16 @@ func TestRegistryAgainstMap(t *testing.T) {
 	}
 }
 
-// forget removes the encodings of all refs that end in the digit, slice by slice. It adds an encoding between two
+// remove removes the encodings of all refs that end in the digit, slice by slice. It adds an encoding between two
 // slices.
-func forget(g *head.Registry, want map[int]uint32, digit uint32) {
+func remove(g *head.Registry, want map[int]uint32, digit uint32) {
 	var refs []uint32
 	for ref := range uint32(3000) {
 		if ref%10 == digit {
 			refs = append(refs, ref)
 		}
 	}
-	removal := g.Remove(refs)
+	removal := g.StartRemoval(refs)
 	for n := 0; removal.Scan(); n++ {
 		g.Insert(g.Hash(encoding(n)), uint32(1+n/2))
 		want[n] = uint32(1 + n/2)
@@ -64,12 +64,12 @@ func forget(g *head.Registry, want map[int]uint32, digit uint32) {
 	for slice := range slices.Chunk(refs, 17) {
 		last := 2*int(slice[len(slice)-1]) - 1 // an encoding of a ref of the slice
 		g.Insert(g.Hash(encoding(last)), slice[len(slice)-1])
-		removal.Forget(slice)
+		removal.Remove(slice)
 	}
 	removal.Close()
 }
 
-// TestRegistryShrinks forgets nearly all series of a large registry.
+// TestRegistryShrinks removes nearly all series of a large registry.
 func TestRegistryShrinks(t *testing.T) {
 	g := head.NewRegistry()
 	refs := make([]uint32, 100_000)
@@ -77,10 +77,10 @@ func TestRegistryShrinks(t *testing.T) {
 		refs[n] = uint32(n + 1)
 		g.Insert(g.Hash(encoding(n)), refs[n])
 	}
-	removal := g.Remove(refs[100:])
+	removal := g.StartRemoval(refs[100:])
 	for removal.Scan() {
 	}
-	removal.Forget(refs[100:])
+	removal.Remove(refs[100:])
 	removal.Close()
 	require.Equal(t, 100, g.Len())
 	for n := range refs {
@@ -97,9 +97,9 @@ func threadTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkForget removes half of a million series and reports the longest step, in processor time: the longest time
+// BenchmarkRemoval removes half of a million series and reports the longest step, in processor time: the longest time
 // that a caller waits.
-func BenchmarkForget(b *testing.B) {
+func BenchmarkRemoval(b *testing.B) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	for b.Loop() {
@@ -120,12 +120,12 @@ func BenchmarkForget(b *testing.B) {
 			longest = max(longest, threadTime(b)-start)
 		}
 		var removal *head.Removal
-		timed(func() { removal = g.Remove(refs) })
+		timed(func() { removal = g.StartRemoval(refs) })
 		for more := true; more; {
 			timed(func() { more = removal.Scan() })
 		}
 		for slice := range slices.Chunk(refs, 2048) {
-			timed(func() { removal.Forget(slice) })
+			timed(func() { removal.Remove(slice) })
 		}
 		timed(removal.Close)
 		b.ReportMetric(float64(longest.Microseconds())/1000, "longest-ms")
@@ -185,7 +185,7 @@ func TestRegistryFindsDuringInsert(t *testing.T) {
 	running.Wait()
 }
 
-// TestCursorDuringReuse follows kept encodings whose successors were forgotten, while the successors' entries are filled
+// TestCursorDuringReuse follows kept encodings whose successors were removed, while the successors' entries are filled
 // again.
 func TestCursorDuringReuse(t *testing.T) {
 	g := head.NewRegistry()
@@ -198,12 +198,12 @@ func TestCursorDuringReuse(t *testing.T) {
 		cursor.Find(g.Hash(encoding(n)))
 	}
 	kept := func(n int) bool { return n%3 == 0 }
-	removal := g.Remove(refs)
+	removal := g.StartRemoval(refs)
 	for removal.Scan() {
 	}
 	for n, ref := range refs {
 		if !kept(n) {
-			removal.Forget([]uint32{ref})
+			removal.Remove([]uint32{ref})
 		}
 	}
 	removal.Close()

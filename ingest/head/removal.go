@@ -3,19 +3,20 @@ package head
 import "slices"
 
 // Removal removes the encodings of many series from a registry in small steps, so that writers wait only briefly.
-// Registry.Remove starts it. The caller calls Scan until it is done, then Forget any number of times, then Close. Only one
-// Removal may run at a time.
+// Registry.StartRemoval starts it. The caller calls Scan until it is done, then Remove any number of times, then Close. Only
+// one Removal may run at a time.
 type Removal struct {
 	g             *Registry
 	wanted        []uint64            // bitmap of refs
 	next          uint32              // the next entry to scan
 	found         []uint64            // entries found by Scan: ref << 32 | number
 	sorted        bool                // found is sorted
-	insertedLater map[uint32][]uint32 // numbers of entries inserted after Remove, by ref
+	insertedLater map[uint32][]uint32 // numbers of entries inserted after StartRemoval, by ref
 }
 
-// Remove starts the removal of encodings of refs, which ascend. The caller serializes Remove, Scan and Close with Insert.
-func (g *Registry) Remove(refs []uint32) *Removal {
+// StartRemoval starts the removal of encodings of refs, which ascend. The caller serializes StartRemoval, Scan and Close with
+// Insert.
+func (g *Registry) StartRemoval(refs []uint32) *Removal {
 	r := &Removal{g: g, next: 1, insertedLater: map[uint32][]uint32{}}
 	if len(refs) > 0 {
 		r.wanted = make([]uint64, refs[len(refs)-1]/64+1)
@@ -42,15 +43,15 @@ func (r *Removal) Scan() (more bool) {
 	return r.next < r.g.count.Load()
 }
 
-// inserted records an encoding that was inserted after Remove.
+// inserted records an encoding that was inserted after StartRemoval.
 func (r *Removal) inserted(ref, number uint32) {
 	if r.wants(ref) {
 		r.insertedLater[ref] = append(r.insertedLater[ref], number)
 	}
 }
 
-// Forget removes all encodings of refs. Remove must have got these refs. Neither Find nor Insert may run meanwhile.
-func (r *Removal) Forget(refs []uint32) {
+// Remove removes all encodings of refs. StartRemoval must have got these refs. Neither Find nor Insert may run meanwhile.
+func (r *Removal) Remove(refs []uint32) {
 	if !r.sorted {
 		slices.Sort(r.found)
 		r.sorted = true
@@ -58,10 +59,10 @@ func (r *Removal) Forget(refs []uint32) {
 	for _, ref := range refs {
 		at, _ := slices.BinarySearch(r.found, uint64(ref)<<32)
 		for ; at < len(r.found) && uint32(r.found[at]>>32) == ref; at++ {
-			r.g.forget(uint32(r.found[at]), ref)
+			r.g.removeEntry(uint32(r.found[at]), ref)
 		}
 		for _, n := range r.insertedLater[ref] {
-			r.g.forget(n, ref)
+			r.g.removeEntry(n, ref)
 		}
 	}
 }
@@ -85,8 +86,8 @@ func slotsFor(live int) int {
 	return slots
 }
 
-// forget removes an entry if it still belongs to the ref.
-func (g *Registry) forget(n, ref uint32) {
+// removeEntry removes an entry if it still belongs to the ref.
+func (g *Registry) removeEntry(n, ref uint32) {
 	e := g.entry(n)
 	if e.ref.Load() != ref {
 		return

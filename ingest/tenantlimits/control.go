@@ -97,8 +97,8 @@ func (c *Control) ForPrefix(prefix string) *Tenant {
 	return t
 }
 
-// Forget removes the state of a tenant. The next write makes a new one.
-func (c *Control) Forget(prefix string) {
+// Remove removes the state of a tenant. The next write makes a new one.
+func (c *Control) Remove(prefix string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.tenants, prefix)

@@ -145,14 +145,14 @@ func (b *Budget) trim() {
 	}
 }
 
-// Close returns the lease to the pool and forgets the response. Reserved memory must not be used afterwards, but Release is still
+// Close returns the lease to the pool and removes the response. Reserved memory must not be used afterwards, but Release is still
 // allowed.
 func (b *Budget) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if leased := b.leased.Swap(math.MaxInt64); leased < math.MaxInt64 {
 		b.pool.release(leased)
-		b.pool.forget(b)
+		b.pool.removeResponse(b)
 	}
 }
 

@@ -132,8 +132,8 @@ func (b *Budget) StartSending(r Response) {
 	b.pool.responses = append(b.pool.responses, transfer{Response: r, budget: b, over: make(chan struct{})})
 }
 
-// forget removes the response of a budget, so that the pool no longer calls its End.
-func (p *Pool) forget(b *Budget) {
+// removeResponse removes the response of a budget, so that the pool no longer calls its End.
+func (p *Pool) removeResponse(b *Budget) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	i := slices.IndexFunc(p.responses, func(t transfer) bool { return t.budget == b })

@@ -231,7 +231,7 @@ func (s *Set) before(firstHour int64) (metrics []string) {
 	return metrics
 }
 
-// remove forgets metrics whose cells were deleted. A metric that another call has marked in the meantime stays, and
+// remove removes metrics whose cells were deleted. A metric that another call has marked in the meantime stays, and
 // Persist writes its cell again.
 func (s *Set) remove(metrics []string, firstHour int64) {
 	s.mu.Lock()

@@ -187,7 +187,7 @@ func (c *Collector) Tick(ctx context.Context) {
 	}
 }
 
-// DropTenant forgets the load of a tenant other than the default one. The caller blocks all requests of the tenant. When
+// DropTenant drops the load of a tenant other than the default one. The caller blocks all requests of the tenant. When
 // DropTenant returns, the columns in table meta no longer name the tenant. That is durable after the next Sync of the store.
 // A nil Collector has nothing to drop.
 func (c *Collector) DropTenant(ctx context.Context, tenant string) error {

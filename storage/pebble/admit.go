@@ -66,15 +66,15 @@ func admitNew(opts *Options) error {
 	return fault.Wrap("look for the tables", err)
 }
 
-// Lost returns the losses that this start and earlier ones accepted, until ForgetLosses.
+// Lost returns the losses that this start and earlier ones accepted, until ConfirmLosses.
 func (s *Store) Lost() []fault.Damage { return s.lost }
 
-// ForgetLosses records that index and rollups now match the losses that Lost returns.
-func (s *Store) ForgetLosses() error {
+// ConfirmLosses records that index and rollups now match the losses that Lost returns.
+func (s *Store) ConfirmLosses() error {
 	if len(s.lost) == 0 {
 		return nil
 	}
-	if err := s.onDisk.ForgetLosses(); err != nil {
+	if err := s.onDisk.ConfirmLosses(); err != nil {
 		return err
 	}
 	s.lost = nil

@@ -148,7 +148,7 @@ func TestDamagedBlock(t *testing.T) {
 	require.Equal(t, bad, readFile(t, fs, "/data/lost/"+name))
 	s = openStore(t, fs)
 	require.Len(t, s.Lost(), 1, "nobody has settled it")
-	require.NoError(t, s.ForgetLosses())
+	require.NoError(t, s.ConfirmLosses())
 	require.NoError(t, s.Close())
 	s = openStore(t, fs)
 	require.Empty(t, s.Lost())

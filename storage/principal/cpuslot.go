@@ -104,7 +104,7 @@ func (a *Activity) acquire(ctx context.Context, tenants string) error {
 	a.mu.Unlock()
 	err := s.slots.Acquire(ctx, 1)
 	if err != nil {
-		a.forget(tenants)
+		a.leave(tenants)
 	}
 	return err
 }
@@ -115,11 +115,11 @@ func (a *Activity) release(tenants string) {
 	s := a.shares[tenants]
 	a.mu.Unlock()
 	s.slots.Release(1)
-	a.forget(tenants)
+	a.leave(tenants)
 }
 
-// forget removes a request from a share.
-func (a *Activity) forget(tenants string) {
+// leave removes a request from a share.
+func (a *Activity) leave(tenants string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if s := a.shares[tenants]; s.requests == 1 {

@@ -136,13 +136,13 @@ func clearHours(
 	if ref == 0 {
 		return mask
 	}
-	forget := func() {
+	clearInMemory := func() {
 		if open != nil && open.ClearHours(ref, mask) {
 			open.Journal.Stale = true // set even if the rewrite fails
 		}
 	}
 	if unflushed == nil {
-		forget()
+		clearInMemory()
 		return mask
 	}
 	unflushed(ref, func(has func(hour int64) bool) {
@@ -151,7 +151,7 @@ func clearHours(
 				mask &^= bit
 			}
 		}
-		forget()
+		clearInMemory()
 	})
 	return mask
 }

@@ -237,10 +237,10 @@ func (j *Journal) DeleteBelow(ctx context.Context, day int64, seq uint32) error 
 	return d.Flush()
 }
 
-// Expire forgets the records of days before oldest.
+// Expire drops the records of days before oldest.
 func (j *Journal) Expire(oldest int64) {
 	maps.DeleteFunc(j.cursor.days, func(day int64, _ *dayCursor) bool { return day < oldest })
 }
 
-// Reset forgets the records that were read.
+// Reset drops all records that were read.
 func (j *Journal) Reset() { j.cursor = newCursor() }

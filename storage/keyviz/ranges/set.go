@@ -126,7 +126,7 @@ func (s *Set) number() {
 	}
 }
 
-// renumber forgets all ids, so every series is looked up again.
+// renumber invalidates all ids, so the Set looks up every series again.
 func (s *Set) renumber() {
 	s.base = s.nextID
 	for _, l := range s.leaves {
@@ -197,7 +197,7 @@ func (s *Set) dropFrom(c *heat.Column) {
 	}
 }
 
-// Drop forgets all ranges that start in [start, end), their counts, and their sampled keys. start is not "". It drains the
+// Drop removes all ranges that start in [start, end), their counts, and their sampled keys. start is not "". It drains the
 // remaining counts as Drain does.
 func (s *Set) Drop(start, end string, visit func(*heat.Column)) {
 	s.mu.Lock()

@@ -117,11 +117,11 @@ func (t *Tree) moveToLost(names ...string) error {
 	return fault.Wrap("set aside lost files", errors.Join(treefs.SyncDir(fs, dir), treefs.SyncDir(fs, tree)))
 }
 
-// ForgetLosses removes the note of losses.
-func (t *Tree) ForgetLosses() error {
+// ConfirmLosses removes the note of losses.
+func (t *Tree) ConfirmLosses() error {
 	dir := t.FS.PathJoin(t.Dir, lostName)
 	if err := t.FS.Remove(t.FS.PathJoin(dir, pendingName)); err != nil {
-		return fault.Wrap("forget losses", err)
+		return fault.Wrap("confirm losses", err)
 	}
-	return fault.Wrap("forget losses", treefs.SyncDir(t.FS, dir))
+	return fault.Wrap("confirm losses", treefs.SyncDir(t.FS, dir))
 }

@@ -38,7 +38,7 @@ func (t *Tree) pendingLosses() (lost []fault.Damage, err error) {
 	return lost, nil
 }
 
-// acceptLosses removes the damaged files that AcceptLoss names from the tree. It returns all losses that ForgetLosses has not
+// acceptLosses removes the damaged files that AcceptLoss names from the tree. It returns all losses that ConfirmLosses has not
 // confirmed.
 func (t *Tree) acceptLosses() (lost []fault.Damage, err error) {
 	if lost, err = t.pendingLosses(); err != nil || t.AcceptLoss == nil {

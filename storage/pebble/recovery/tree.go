@@ -24,7 +24,7 @@ import (
 //	3  the manifest no longer names them
 //
 // After a crash in between, the next Open with AcceptLoss finds the files missing and continues at 3. The record stays until
-// ForgetLosses, because index and rollups of the lost rows must be rebuilt first, also after a crash.
+// ConfirmLosses, because index and rollups of the lost rows must be rebuilt first, also after a crash.
 const (
 	lostName    = "lost"
 	pendingName = "pending.json"
@@ -115,7 +115,7 @@ func (t *Tree) checkNeverSynced() error {
 }
 
 // Recover reports whether Dir holds a tree to open. It refuses a damaged tree, or omits the damage that AcceptLoss accepts.
-// It returns all losses that ForgetLosses has not confirmed.
+// It returns all losses that ConfirmLosses has not confirmed.
 func (t *Tree) Recover() (exists bool, lost []fault.Damage, err error) {
 	exists, err = t.Exists()
 	if damage := (*fault.Damage)(nil); errors.As(err, &damage) && t.accepts(damage) {

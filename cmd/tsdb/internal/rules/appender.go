@@ -77,7 +77,7 @@ func (a *appender) Commit() error {
 	return nil
 }
 
-// Rollback forgets the samples.
+// Rollback discards the samples.
 func (a *appender) Rollback() error {
 	a.samples = nil
 	return nil

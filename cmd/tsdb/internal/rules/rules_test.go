@@ -98,7 +98,7 @@ func TestStaleMarkers(t *testing.T) {
 	require.NoError(t, append1("b", 8000+hour, 1))
 	require.ErrorIs(t, append1("a", 6000, stale), promstorage.ErrOutOfOrderSample, "known for an hour at least")
 	require.NoError(t, append1("b", 9000+2*hour, 1))
-	require.NoError(t, append1("a", 6000, stale), "forgotten")
+	require.NoError(t, append1("a", 6000, stale), "expired")
 	require.LessOrEqual(t, len(all.last.current)+len(all.last.before), 2)
 }
 

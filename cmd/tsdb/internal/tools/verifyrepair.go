@@ -48,7 +48,7 @@ func settleIndex(store *pebble.Store) error {
 			return nil
 		}
 	}
-	return store.ForgetLosses()
+	return store.ConfirmLosses()
 }
 
 // rebuild makes the index of all days with samples from the row keys. It also makes the index of days with rollups only, if the
