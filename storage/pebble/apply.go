@@ -188,8 +188,8 @@ func (w *rowWriter) put(ctx context.Context, key []byte, e *storage.Entry) error
 	if err := t.noteVersion(ctx, f, key, e.TsMs); err != nil {
 		return err
 	}
-	w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.ID, day), t.hourKeys, key, e.Qualifier, e.TsMs)
-	if t.hourKeys {
+	w.scratch = t.layout.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.ID, day), key, e.Qualifier, e.TsMs)
+	if t.layout.HourKeys {
 		state.LateBytes.Add(int64(len(w.scratch) + len(e.Value)))
 	}
 	if e.Kind == storage.AddToCell {
@@ -259,7 +259,7 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellkey.Ke
 				if cellkey.IsDayChunk(it.Key(), cellkey.Split(it.Key())) {
 					continue // removeFromDayChunk has handled it
 				}
-				c, ok := cellkey.Parse(it.Key(), t.hourKeys)
+				c, ok := t.layout.Parse(it.Key())
 				if !ok {
 					return cellkey.Damaged(it.Key())
 				}
@@ -281,8 +281,8 @@ func (w *rowWriter) remove(key []byte, familyName string, match func(*cellkey.Ke
 // rowPlace returns the bounds of one row.
 func (t *Table) rowPlace(key []byte) (at, after cellkey.Bound) {
 	arena := make([]byte, 0, 2*cellkey.BoundBytesMax(len(key)+1))
-	at, arena = cellkey.NewBound(arena, t.hourKeys, key)
-	after, _ = cellkey.NewBound(arena, t.hourKeys, append(key[:len(key):len(key)], 0))
+	at, arena = t.layout.NewBound(arena, key)
+	after, _ = t.layout.NewBound(arena, append(key[:len(key):len(key)], 0))
 	return at, after
 }
 
@@ -357,7 +357,7 @@ func (t *Table) DropRows(ctx context.Context, r storage.RowRange) error {
 	if len(r.End) > 0 && string(r.Start) >= string(r.End) {
 		return nil
 	}
-	rows := cellkey.NewRanges(t.hourKeys, []storage.RowRange{r})
+	rows := t.layout.NewRanges([]storage.RowRange{r})
 	return t.dropRanges(ctx, "drop rows", rows, func(yield func(*partition.Family, *partition.State) bool) {
 		for _, f := range t.families {
 			for _, state := range f.Days.States() {

@@ -140,7 +140,7 @@ func (j *dayChunkJob) open() (*cursor.Cursor, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cursor.Cursor{Iter: it, Header: j.h, HourKeys: true, Ranges: []cellkey.Range{{}}}
+	c := &cursor.Cursor{Iter: it, Header: j.h, Layout: cellkey.Layout{HourKeys: true}, Ranges: []cellkey.Range{{}}}
 	if len(j.start) > cellkey.HeaderBytes+1 {
 		c.Ranges[0].Start.Row = j.start[cellkey.HeaderBytes:]
 	}

@@ -65,7 +65,7 @@ func (s *Store) writeDayChunksOf(ctx context.Context, pause int, due dueFunc) {
 				if ctx.Err() != nil || s.health.Writable() != nil {
 					return
 				}
-				if !t.hourKeys || f.Kind != storage.Plain || f.Mixed.Load() {
+				if !t.layout.HourKeys || f.Kind != storage.Plain || f.Mixed.Load() {
 					continue
 				}
 				err := t.writeDay(ctx, f, state, pause, due)

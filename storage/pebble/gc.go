@@ -151,7 +151,7 @@ func (t *Table) sweepRows(ctx context.Context, f *partition.Family, rows storage
 				}
 				continue
 			}
-			w.scratch = cellkey.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.ID, cellkey.DayOf(c.TsMs)), t.hourKeys, it.Row().Key,
+			w.scratch = t.layout.Append(w.scratch[:0], cellkey.NewHeader(t.id, f.ID, cellkey.DayOf(c.TsMs)), it.Row().Key,
 				c.Qualifier, c.TsMs)
 			if err := w.batch.Delete(w.scratch, nil); err != nil {
 				return fault.Wrap("delete garbage", err)

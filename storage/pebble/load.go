@@ -148,7 +148,7 @@ func (w *loadWriter) writePartition(p loadPartition, muts []storage.RowMutation)
 			}
 		}
 		for _, e := range cells {
-			w.key = cellkey.Append(w.key[:0], h, w.t.hourKeys, muts[i].Key, e.Qualifier, e.TsMs)
+			w.key = w.t.layout.Append(w.key[:0], h, muts[i].Key, e.Qualifier, e.TsMs)
 			if err := w.sst.Set(w.key, e.Value); err != nil {
 				return err
 			}
@@ -187,7 +187,7 @@ func (w *loadWriter) rowCells(p loadPartition, entries []storage.Entry) []*stora
 
 func (w *loadWriter) begin() error {
 	options := w.t.store.loadOptions
-	if !w.t.hourKeys {
+	if !w.t.layout.HourKeys {
 		options = w.t.store.onceOptions
 	}
 	path, sst, err := w.t.store.staging.create(options)

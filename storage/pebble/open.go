@@ -274,7 +274,7 @@ func (s *Store) spanEnd(key []byte) []byte {
 	copy(h[:], key)
 	id := binary.BigEndian.Uint16(h[:])
 	for _, t := range s.tablesByName() {
-		if t.id == id && t.hourKeys {
+		if t.id == id && t.layout.HourKeys {
 			return cellkey.AppendPartitionStart(nil, h.Next())
 		}
 	}

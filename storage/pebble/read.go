@@ -76,7 +76,7 @@ func (it *rowIter) start(set storage.RowSet) {
 	if it.err = cmp.Or(it.opts.Validate(), it.t.store.checkOpen(), it.ctx.Err()); it.err != nil {
 		return
 	}
-	ranges := cellkey.SetRanges(it.t.hourKeys, &set)
+	ranges := it.t.layout.SetRanges(&set)
 	if len(ranges) == 0 {
 		it.done = true
 		return
@@ -132,11 +132,11 @@ func (it *rowIter) makeCursors(ranges []cellkey.Range) {
 		list := rule.f.Days.Load()
 		days = list.Within(days[:0], fromMs, f.ToMs)
 		var picks [][]int32
-		if it.t.hourKeys && !rule.f.Mixed.Load() {
+		if it.t.layout.HourKeys && !rule.f.Mixed.Load() {
 			picks = cellkey.PickByDay(ranges, days)
 		}
 		for d, day := range days {
-			c := cursor.Cursor{Rule: i, Header: cellkey.NewHeader(it.t.id, rule.f.ID, day), HourKeys: it.t.hourKeys,
+			c := cursor.Cursor{Rule: i, Header: cellkey.NewHeader(it.t.id, rule.f.ID, day), Layout: it.t.layout,
 				Reverse: it.opts.Reverse, Ranges: ranges}
 			if picks != nil {
 				if c.Picked = picks[d]; c.Picked == nil {
@@ -301,7 +301,7 @@ func (it *rowIter) finishRow() bool {
 	if len(it.out) == 0 {
 		return false
 	}
-	it.keyBuf = cellkey.AppendRowKey(it.keyBuf[:0], it.place, it.t.hourKeys)
+	it.keyBuf = it.t.layout.AppendEncodedRow(it.keyBuf[:0], it.place)
 	it.row = storage.Row{Key: it.keyBuf, Cells: it.out}
 	if !it.sweep {
 		it.load.Read(it.keyBuf, len(it.arena))

@@ -34,7 +34,7 @@ func (t *Table) DropCells(ctx context.Context, span storage.CellSpan) error {
 	if err != nil || len(days) == 0 {
 		return err
 	}
-	ranges := cellkey.NewRanges(t.hourKeys, span.Rows)
+	ranges := t.layout.NewRanges(span.Rows)
 	if len(ranges) == 0 {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (t *Table) Reclaim(ctx context.Context, span storage.CellSpan) error {
 	}
 	for _, state := range days {
 		h := cellkey.NewHeader(t.id, f.ID, state.Day)
-		for _, r := range cellkey.NewRanges(t.hourKeys, span.Rows) {
+		for _, r := range t.layout.NewRanges(span.Rows) {
 			if err := t.store.db.Compact(ctx, r.SeekStart(nil, h), r.SeekEnd(nil, h), false); err != nil {
 				return fault.Wrap("compact", err)
 			}
@@ -74,7 +74,7 @@ func (t *Table) SpanBytes(_ context.Context, span storage.CellSpan) (int64, erro
 		return 0, err
 	}
 	sum := uint64(0)
-	for _, r := range cellkey.NewRanges(t.hourKeys, span.Rows) {
+	for _, r := range t.layout.NewRanges(span.Rows) {
 		for _, state := range days {
 			h := cellkey.NewHeader(t.id, f.ID, state.Day)
 			size, err := t.store.db.EstimateDiskUsage(r.SeekStart(nil, h), r.SeekEnd(nil, h))

@@ -17,7 +17,7 @@ import (
 type Table struct {
 	store    *Store
 	id       uint16
-	hourKeys bool
+	layout   cellkey.Layout
 	locks    *partition.RowLocks
 	tablets  *tablet.Set
 	families []*partition.Family // by name
@@ -32,12 +32,12 @@ type tableState struct {
 }
 
 func newTable(s *Store, rec catalog.Table) *Table {
-	t := &Table{store: s, id: rec.ID, hourKeys: rec.HourKeys, locks: partition.NewRowLocks()}
+	t := &Table{store: s, id: rec.ID, layout: cellkey.Layout{HourKeys: rec.HourKeys}, locks: partition.NewRowLocks()}
 	for _, f := range rec.Families {
 		t.families = append(t.families, &partition.Family{Name: f.Name, ID: f.ID, Kind: f.Kind})
 	}
 	slices.SortFunc(t.families, func(a, b *partition.Family) int { return cmp.Compare(a.Name, b.Name) })
-	t.tablets = tablet.NewSet(tablet.Config{TableID: t.id, HourKeys: t.hourKeys, Families: t.families, DB: s.db,
+	t.tablets = tablet.NewSet(tablet.Config{TableID: t.id, Layout: t.layout, Families: t.families, DB: s.db,
 		BytesMax: s.opts.TabletBytesMax, RowsHot: s.opts.TabletRowsHot, Save: func(ctx context.Context, splits [][]byte) error {
 			return s.putRecord(ctx, catalog.Splits, t.record().Name, splits)
 		}, Changed: func(kind string, key []byte, reason string) {
@@ -92,7 +92,7 @@ func (t *Table) family(name string) *partition.Family {
 // stripeOf returns the lock of a row. All hours of a series have one lock, because they may share a day chunk. The key must
 // have passed storage.CheckKey.
 func (t *Table) stripeOf(key []byte) partition.StripeSet {
-	if t.hourKeys {
+	if t.layout.HourKeys {
 		key = key[:len(key)-cellkey.HourDigits]
 	}
 	return t.locks.StripeOf(key)

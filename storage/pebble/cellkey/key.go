@@ -74,12 +74,18 @@ func (h Header) Next() Header {
 // DayOf returns the unix day of a cell timestamp.
 func DayOf(tsMs int64) int32 { return int32(tsMs / DayMs) }
 
+// Layout is the layout of a table's keys.
+type Layout struct {
+	// HourKeys is storage.TableSchema.HourKeys: each row key ends in an hour.
+	HourKeys bool
+}
+
 // Append appends the key of a cell. key must have passed storage.CheckKey.
-func Append(dst []byte, h Header, hourKeys bool, key, qualifier []byte, tsMs int64) []byte {
+func (l Layout) Append(dst []byte, h Header, key, qualifier []byte, tsMs int64) []byte {
 	dst = append(dst, h[:]...)
 	kind := kindClock
 	start := 0
-	if hourKeys {
+	if l.HourKeys {
 		split := len(key) - HourDigits
 		hour := ParseHour(key[split:])
 		dst = append(dst, key[:split]...)
@@ -146,13 +152,13 @@ func HourEndMs(value uint32) int64 { return int64(hourValueEnd-value)*hourMs - 1
 type Key struct {
 	Header    Header
 	Row       []byte // row key up to the start of the hour, or all of it
-	Hour      uint32 // HourKeys tables only
+	Hour      uint32 // only if Layout.HourKeys
 	Qualifier []byte
 	TsMs      int64
 }
 
 // Parse parses the key of a cell. ok is false for a key that Append cannot produce.
-func Parse(key []byte, hourKeys bool) (c Key, ok bool) {
+func (l Layout) Parse(key []byte) (c Key, ok bool) {
 	split := Split(key)
 	if split < HeaderBytes+2 || split == len(key) || key[split-1] != Sentinel {
 		return c, false
@@ -164,7 +170,7 @@ func Parse(key []byte, hourKeys bool) (c Key, ok bool) {
 	if !ok {
 		return c, false
 	}
-	if hourKeys {
+	if l.HourKeys {
 		if len(body) < HourBytes {
 			return c, false
 		}
@@ -178,7 +184,7 @@ func Parse(key []byte, hourKeys bool) (c Key, ok bool) {
 	switch {
 	case kind == kindClock && clock < DayMs:
 		c.TsMs = int64(c.Header.Day())*DayMs + DayMs - 1 - int64(clock)
-	case kind == KindHourEnd && hourKeys:
+	case kind == KindHourEnd && l.HourKeys:
 		c.TsMs = HourEndMs(c.Hour)
 		if DayOf(c.TsMs) != c.Header.Day() {
 			return c, false
@@ -215,10 +221,10 @@ func parseSuffix(suffix []byte) (body []byte, kind suffixKind, clock uint32, ok 
 
 func HourOf(body []byte) uint32 { return uint32(body[0])<<16 | uint32(body[1])<<8 | uint32(body[2]) }
 
-// AppendRowKey appends the row key.
-func (c *Key) AppendRowKey(dst []byte, hourKeys bool) []byte {
+// AppendRowKey appends the row key of a parsed key.
+func (l Layout) AppendRowKey(dst []byte, c *Key) []byte {
 	dst = append(dst, c.Row...)
-	if hourKeys {
+	if l.HourKeys {
 		dst = AppendHourDigits(dst, c.Hour)
 	}
 	return dst
@@ -241,9 +247,9 @@ type Bound struct {
 }
 
 // NewBound returns the smallest encoded row of a row key ≥ key. Its memory comes from arena, which NewBound returns.
-func NewBound(arena []byte, hourKeys bool, key []byte) (Bound, []byte) {
+func (l Layout) NewBound(arena, key []byte) (Bound, []byte) {
 	start := len(arena)
-	if !hourKeys {
+	if !l.HourKeys {
 		arena = append(append(arena, key...), Sentinel)
 		return Bound{Row: arena[start:len(arena):len(arena)]}, arena
 	}
@@ -356,9 +362,9 @@ func Damaged(key []byte) error {
 	return fmt.Errorf("%w: key %s", storage.ErrCorrupt, Format(key))
 }
 
-// AppendRowKey appends the row key of an encoded row.
-func AppendRowKey(dst, place []byte, hourKeys bool) []byte {
-	if !hourKeys {
+// AppendEncodedRow appends the row key of an encoded row.
+func (l Layout) AppendEncodedRow(dst, place []byte) []byte {
+	if !l.HourKeys {
 		return append(dst, place[:len(place)-1]...)
 	}
 	split := len(place) - HourBytes

@@ -23,10 +23,12 @@ type logicalCell struct {
 	tsMs     int64
 }
 
+func (c logicalCell) layout() Layout { return Layout{HourKeys: c.hourKeys} }
+
 func (c logicalCell) header() Header { return NewHeader(c.table, c.family, DayOf(c.tsMs)) }
 
 func (c logicalCell) encode() []byte {
-	return Append(nil, c.header(), c.hourKeys, []byte(c.key), []byte(c.qual), c.tsMs)
+	return c.layout().Append(nil, c.header(), []byte(c.key), []byte(c.qual), c.tsMs)
 }
 
 // compareLogical is the order that physical keys must have.
@@ -84,10 +86,10 @@ func checkPair(t *testing.T, a, b logicalCell) {
 	require.Equal(t, compareLogical(a, b), Compare(ea, eb), "%+v %+v", a, b)
 	require.Equal(t, compareLogical(a, b) == 0, bytes.Equal(ea, eb))
 	require.LessOrEqual(t, len(ea), cellKeyBytesMax([]byte(a.key), []byte(a.qual)))
-	got, ok := Parse(ea, a.hourKeys)
+	got, ok := a.layout().Parse(ea)
 	require.True(t, ok, "%+v", a)
 	require.Equal(t, a, logicalCell{table: a.table, family: got.Header[2], hourKeys: a.hourKeys,
-		key: string(got.AppendRowKey(nil, a.hourKeys)), qual: string(got.Qualifier), tsMs: got.TsMs})
+		key: string(a.layout().AppendRowKey(nil, &got)), qual: string(got.Qualifier), tsMs: got.TsMs})
 	require.Equal(t, a.header(), got.Header)
 }
 
@@ -95,7 +97,7 @@ func checkPair(t *testing.T, a, b logicalCell) {
 func checkBound(t *testing.T, a logicalCell, bound string) {
 	t.Helper()
 	key := a.encode()
-	b, _ := NewBound(nil, a.hourKeys, []byte(bound))
+	b, _ := a.layout().NewBound(nil, []byte(bound))
 	place := placeOf(key, Split(key), a.hourKeys)
 	require.Equal(t, a.key >= bound, bytes.Compare(place, b.Row) >= 0, "row %q bound %q", a.key, bound)
 	seek := b.AppendSeek(nil, a.header())
@@ -105,7 +107,7 @@ func checkBound(t *testing.T, a logicalCell, bound string) {
 	require.Negative(t, Compare(start, key))
 	require.Positive(t, Compare(AppendPartitionStart(nil, a.header().Next()), key))
 	require.LessOrEqual(t, Compare(start, seek), 0)
-	rowKey := AppendRowKey(nil, place, a.hourKeys)
+	rowKey := a.layout().AppendEncodedRow(nil, place)
 	require.Equal(t, a.key, string(rowKey))
 }
 
@@ -127,12 +129,12 @@ func TestKeyOrder(t *testing.T) {
 
 func TestKeyBytes(t *testing.T) {
 	// FORMAT.md has these examples.
-	hour := Append(nil, NewHeader(1, 2, 19_783), true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0},
+	hour := Layout{HourKeys: true}.Append(nil, NewHeader(1, 2, 19_783), []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0},
 		474_793*int64(hourMs)-1)
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x91\x57\xd7\x01\x00\x00\x00\x00\x26", string(hour))
-	plain := Append(nil, NewHeader(2, 1, 0), false, []byte("cpu#9980216"), []byte("c"), 1)
+	plain := Layout{}.Append(nil, NewHeader(2, 1, 0), []byte("cpu#9980216"), []byte("c"), 1)
 	require.Equal(t, "\x00\x02\x01\xff\xff\xffcpu#9980216\x00c\x05\x26\x5b\xfe\x19", string(plain))
-	bound, _ := NewBound(nil, true, []byte("cpu#03#host=a#95"))
+	bound, _ := Layout{HourKeys: true}.NewBound(nil, []byte("cpu#03#host=a#95"))
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x90\xf5\x60\x10",
 		string(bound.AppendSeek(nil, NewHeader(1, 2, 19_783))))
 }
@@ -144,7 +146,7 @@ func oddStrings(r sometimes) [][]byte {
 		c := r.cell(r.IntN(2) == 0)
 		key := c.encode()
 		out = append(out, key, key[:Split(key)], key[Split(key):], key[r.IntN(len(key)):], key[:r.IntN(len(key))])
-		b, _ := NewBound(nil, c.hourKeys, []byte(c.key[:r.IntN(len(c.key)+1)]))
+		b, _ := c.layout().NewBound(nil, []byte(c.key[:r.IntN(len(c.key)+1)]))
 		out = append(out, b.AppendSeek(nil, c.header()), []byte(r.text("\x00\x01\x05\x09\xfc\xff", 9)))
 	}
 	return out
@@ -223,10 +225,10 @@ func checkComparePair(t *testing.T, a, b []byte, order int) {
 func TestSeparatorsAreShort(t *testing.T) {
 	h := NewHeader(1, 1, 19_000)
 	long := bytes.Repeat([]byte("x"), 150)
-	a := Append(nil, h, true, []byte(fmt.Sprintf("metric#00#host=aaa,%s#9500000", long)), []byte{1}, 5)
-	b := Append(nil, h, true, []byte(fmt.Sprintf("metric#00#host=abb,%s#9500000", long)), []byte{1}, 5)
+	a := Layout{HourKeys: true}.Append(nil, h, []byte(fmt.Sprintf("metric#00#host=aaa,%s#9500000", long)), []byte{1}, 5)
+	b := Layout{HourKeys: true}.Append(nil, h, []byte(fmt.Sprintf("metric#00#host=abb,%s#9500000", long)), []byte{1}, 5)
 	require.Less(t, len(separateKeys(nil, a, b)), 30)
-	far := Append(nil, h, true, []byte(fmt.Sprintf("metric#00#host=ccc,%s#9500000", long)), []byte{1}, 5)
+	far := Layout{HourKeys: true}.Append(nil, h, []byte(fmt.Sprintf("metric#00#host=ccc,%s#9500000", long)), []byte{1}, 5)
 	require.Less(t, len(separateKeys(nil, a, far)), 30)
 	require.Less(t, len(succeedKey(nil, a)), 4)
 }
@@ -253,14 +255,15 @@ func FuzzParseCellKey(f *testing.F) {
 	f.Add(logicalCell{table: 1, family: 1, hourKeys: true, key: "a#b#c#1234567", qual: "q", tsMs: 9}.encode(), true)
 	f.Fuzz(func(t *testing.T, key []byte, hourKeys bool) {
 		_ = Format(key)
-		c, ok := Parse(key, hourKeys)
+		layout := Layout{HourKeys: hourKeys}
+		c, ok := layout.Parse(key)
 		if !ok {
 			return
 		}
 		require.True(t, c.TsMs >= 0)
-		again := Append(nil, c.Header, hourKeys, c.AppendRowKey(nil, hourKeys), c.Qualifier, c.TsMs)
+		again := layout.Append(nil, c.Header, layout.AppendRowKey(nil, &c), c.Qualifier, c.TsMs)
 		// The encoder has one form for a cell. A parsed key of another form still names the same cell.
-		d, ok := Parse(again, hourKeys)
+		d, ok := layout.Parse(again)
 		require.True(t, ok)
 		require.Equal(t, c.TsMs, d.TsMs)
 		require.True(t, bytes.Equal(c.Qualifier, d.Qualifier) && bytes.Equal(c.Row, d.Row) && c.Hour == d.Hour)
@@ -338,12 +341,12 @@ func TestDayChunkKey(t *testing.T) {
 	key := AppendDayChunk(nil, h, prefix)
 	require.Equal(t, "\x00\x01\x02\xff\xb2\xb8cpu#03#host=a#\x00\x07", string(key))
 	require.True(t, IsDayChunk(key, Split(key)))
-	cell := Append(nil, h, true, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0}, HourEndMs(9_525_207))
+	cell := Layout{HourKeys: true}.Append(nil, h, []byte("cpu#03#host=a#9525207"), []byte{1, 0, 0, 0, 0}, HourEndMs(9_525_207))
 	require.False(t, IsDayChunk(cell, Split(cell)))
 	require.Equal(t, -1, Compare(key, cell))
 	before := append(append([]byte(nil), h[:]...), prefix...)
 	require.Equal(t, -1, Compare(before, key))
-	bound, _ := NewBound(nil, true, []byte("cpu#03#host=a#0000000"))
+	bound, _ := Layout{HourKeys: true}.NewBound(nil, []byte("cpu#03#host=a#0000000"))
 	require.Equal(t, string(before), string(bound.AppendSeek(nil, h)))
 }
 

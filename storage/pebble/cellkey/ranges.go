@@ -87,7 +87,7 @@ func (r *Range) SeekEnd(dst []byte, h Header) []byte {
 }
 
 // NewRanges encodes row ranges. The result is disjoint and ascending.
-func NewRanges(hourKeys bool, in []storage.RowRange) []Range {
+func (l Layout) NewRanges(in []storage.RowRange) []Range {
 	size := 0
 	for i := range in {
 		size += BoundBytesMax(len(in[i].Start)) + BoundBytesMax(len(in[i].End))
@@ -98,10 +98,10 @@ func NewRanges(hourKeys bool, in []storage.RowRange) []Range {
 	for i := range in {
 		var r Range
 		if len(in[i].Start) > 0 {
-			r.Start, arena = NewBound(arena, hourKeys, in[i].Start)
+			r.Start, arena = l.NewBound(arena, in[i].Start)
 		}
 		if len(in[i].End) > 0 {
-			r.End, arena = NewBound(arena, hourKeys, in[i].End)
+			r.End, arena = l.NewBound(arena, in[i].End)
 			if bytes.Compare(r.Start.Row, r.End.Row) >= 0 {
 				continue
 			}
@@ -135,7 +135,7 @@ func mergeRanges(ranges []Range) []Range {
 }
 
 // SetRanges encodes the ranges and single keys of a row set. The result is disjoint and ascending.
-func SetRanges(hourKeys bool, set *storage.RowSet) []Range {
+func (l Layout) SetRanges(set *storage.RowSet) []Range {
 	in := set.Ranges
 	if len(set.Keys) > 0 {
 		size := 0
@@ -154,5 +154,5 @@ func SetRanges(hourKeys bool, set *storage.RowSet) []Range {
 		}
 		in = append(in, set.Ranges...)
 	}
-	return NewRanges(hourKeys, in)
+	return l.NewRanges(in)
 }

@@ -12,14 +12,14 @@ import (
 
 // Cursor walks the cells of one partition that lie in the ranges of a read, in the direction of the read.
 type Cursor struct {
-	Iter     *pebble.Iterator
-	Rule     int // index of the family's rule in the read
-	Header   cellkey.Header
-	HourKeys bool
-	Reverse  bool
-	Ranges   []cellkey.Range
-	Picked   []int32 // indexes of the ranges to read; nil means all
-	at       int     // the range that contains the cursor or follows it
+	Iter    *pebble.Iterator
+	Rule    int // index of the family's rule in the read
+	Header  cellkey.Header
+	Layout  cellkey.Layout
+	Reverse bool
+	Ranges  []cellkey.Range
+	Picked  []int32 // indexes of the ranges to read; nil means all
+	at      int     // the range that contains the cursor or follows it
 
 	Valid bool
 	Row   []byte // encoded row of the cell
@@ -139,7 +139,7 @@ func (c *Cursor) parse() error {
 	c.Key = c.Iter.Key()
 	c.split = cellkey.Split(c.Key)
 	end := c.split
-	if c.HourKeys {
+	if c.Layout.HourKeys {
 		end += cellkey.HourBytes
 	}
 	if end < cellkey.HeaderBytes || end >= len(c.Key) {
@@ -155,7 +155,7 @@ func (c *Cursor) Address() (qualifier []byte, tsMs int64, ok bool) {
 	if b := c.dayChunks; b != nil && b.current {
 		return b.open.Qualifier(b.i), cellkey.HourEndMs(cellkey.HourOf(c.Row[len(c.Row)-cellkey.HourBytes:])), true
 	}
-	k, ok := cellkey.Parse(c.Key, c.HourKeys)
+	k, ok := c.Layout.Parse(c.Key)
 	return k.Qualifier, k.TsMs, ok
 }
 

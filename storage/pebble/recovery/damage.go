@@ -45,7 +45,8 @@ func (n tableNames) newDamage(file, reason string, first, last []byte) fault.Dam
 	if from[cellkey.TableIDBytes] != to[cellkey.TableIDBytes] {
 		d.FirstDay, d.LastDay = 0, max(from.Day(), to.Day())
 	}
-	d.FirstRow, d.LastRow = rowText(first, rec.HourKeys), rowText(last, rec.HourKeys)
+	layout := cellkey.Layout{HourKeys: rec.HourKeys}
+	d.FirstRow, d.LastRow = rowText(layout, first), rowText(layout, last)
 	if from != to {
 		// The range covers several partitions, so it may contain any row.
 		d.FirstRow, d.LastRow = min(d.FirstRow, d.LastRow), max(d.FirstRow, d.LastRow)
@@ -54,9 +55,9 @@ func (n tableNames) newDamage(file, reason string, first, last []byte) fault.Dam
 }
 
 // rowText returns the row key in a key of the tree, or the part of it that the key has.
-func rowText(key []byte, hourKeys bool) string {
-	if k, ok := cellkey.Parse(key, hourKeys); ok {
-		return string(k.AppendRowKey(nil, hourKeys))
+func rowText(layout cellkey.Layout, key []byte) string {
+	if k, ok := layout.Parse(key); ok {
+		return string(layout.AppendRowKey(nil, &k))
 	}
 	row := key[cellkey.HeaderBytes:cellkey.Split(key)]
 	if len(row) > 0 && row[len(row)-1] == cellkey.Sentinel {

@@ -136,10 +136,11 @@ func (w *cellWalk) key(key, value []byte) error {
 	if f == nil {
 		return cellkey.Damaged(key)
 	}
-	if split := cellkey.Split(key); rec.HourKeys && cellkey.IsDayChunk(key, split) {
+	layout := cellkey.Layout{HourKeys: rec.HourKeys}
+	if split := cellkey.Split(key); layout.HourKeys && cellkey.IsDayChunk(key, split) {
 		return w.dayChunk(&rec, f, h, key[cellkey.HeaderBytes:split-1], value)
 	}
-	k, ok := cellkey.Parse(key, rec.HourKeys)
+	k, ok := layout.Parse(key)
 	if !ok {
 		return cellkey.Damaged(key)
 	}
@@ -149,7 +150,7 @@ func (w *cellWalk) key(key, value []byte) error {
 		}
 		value = value[1:]
 	}
-	w.row = k.AppendRowKey(w.row[:0], rec.HourKeys)
+	w.row = layout.AppendRowKey(w.row[:0], &k)
 	return w.cell(&rec, f, k.Qualifier, k.TsMs, value)
 }
 

@@ -42,7 +42,7 @@ type Set struct {
 // Config describes the table: its partitions, its limits, and where to save split keys.
 type Config struct {
 	TableID  uint16
-	HourKeys bool
+	Layout   cellkey.Layout
 	Families []*partition.Family
 	DB       *pebble.DB
 	// BytesMax is the size at which a tablet splits.
@@ -227,7 +227,7 @@ func (ts *Set) Flushed() {
 
 // sizeBytes estimates a tablet's size on disk.
 func (ts *Set) sizeBytes(tb *tablet) (uint64, error) {
-	bounds := cellkey.NewRanges(ts.c.HourKeys, []storage.RowRange{{Start: tb.start, End: tb.end}})[0]
+	bounds := ts.c.Layout.NewRanges([]storage.RowRange{{Start: tb.start, End: tb.end}})[0]
 	sum := tb.unflushed.Load()
 	var start, end []byte
 	for _, f := range ts.c.Families {

@@ -265,8 +265,8 @@ func (ts *Set) rowKeyOf(user []byte) []byte {
 	if split := cellkey.Split(user); cellkey.IsDayChunk(user, split) {
 		return cellkey.AppendHourDigits(append([]byte(nil), user[cellkey.HeaderBytes:split-1]...), 0)
 	}
-	if c, ok := cellkey.Parse(user, ts.c.HourKeys); ok {
-		return c.AppendRowKey(nil, ts.c.HourKeys)
+	if c, ok := ts.c.Layout.Parse(user); ok {
+		return ts.c.Layout.AppendRowKey(nil, &c)
 	}
 	return nil
 }
@@ -329,7 +329,7 @@ func separator(a, b []byte) []byte {
 
 // splitBefore returns the key at which a tablet may split before a row. In tables with hours, this is the start of the series.
 func (ts *Set) splitBefore(key []byte) []byte {
-	if ts.c.HourKeys {
+	if ts.c.Layout.HourKeys {
 		return key[:len(key)-cellkey.HourDigits]
 	}
 	return key
