@@ -142,15 +142,15 @@ var parsers = []struct {
 	parse func(p []byte) (any, func() []byte, error)
 }{
 	{"manifest", func(p []byte) (any, func() []byte, error) {
-		v, err := segment.ParseManifest(p, envelope.FormatV2, false)
+		v, err := segment.ParseManifest(p, envelope.FormatV2, presence.DayPartition(1))
 		return v, func() []byte { return segment.AppendManifest(nil, v) }, err
 	}},
 	{"manifest with dropped metrics", func(p []byte) (any, func() []byte, error) {
-		v, err := segment.ParseManifest(p, envelope.FormatV3, false)
+		v, err := segment.ParseManifest(p, envelope.FormatV3, presence.DayPartition(1))
 		return v, func() []byte { return segment.AppendManifest(nil, v) }, err
 	}},
 	{"month manifest", func(p []byte) (any, func() []byte, error) {
-		v, err := segment.ParseManifest(p, envelope.FormatV2, true)
+		v, err := segment.ParseManifest(p, envelope.FormatV2, presence.MonthPartition(1))
 		return v, func() []byte { return segment.AppendManifest(nil, v) }, err
 	}},
 	{"dictionary", func(p []byte) (any, func() []byte, error) {
@@ -180,19 +180,19 @@ var parsers = []struct {
 		return v.Sets, func() []byte { return segment.AppendSetChunk(nil, v.Sets) }, nil
 	}},
 	{"block", func(p []byte) (any, func() []byte, error) {
-		return parseInline(p, false)
+		return parseInline(p, presence.DayPartition(1))
 	}},
 	{"month block", func(p []byte) (any, func() []byte, error) {
-		return parseInline(p, true)
+		return parseInline(p, presence.MonthPartition(1))
 	}},
 }
 
-func parseInline(p []byte, month bool) (any, func() []byte, error) {
-	v, inline, err := segment.ParseBlockHeader(p, 1, 9, 20, month)
+func parseInline(p []byte, partition presence.Partition) (any, func() []byte, error) {
+	v, inline, err := segment.ParseBlockHeader(p, partition, 1, 9, 20)
 	if err != nil || !inline {
 		return nil, nil, envelope.ErrRange
 	}
-	return v, func() []byte { return segment.AppendBlockHeader(nil, v, month, true) }, nil
+	return v, func() []byte { return segment.AppendBlockHeader(nil, v, partition, true) }, nil
 }
 
 // FuzzParse feeds arbitrary bytes to every parser. None panics, and an accepted value survives a round trip.

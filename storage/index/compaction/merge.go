@@ -27,7 +27,7 @@ type Merge struct {
 
 // NewMerge ranks the label values of all sources. It keeps the values in memory.
 func NewMerge(ctx context.Context, p presence.Partition, sources []Source) (*Merge, error) {
-	m := &Merge{sources: sources, hours: presence.NewPatterns(p.IsMonth())}
+	m := &Merge{sources: sources, hours: presence.NewPatterns(p)}
 	for _, s := range sources {
 		metrics, err := s.metrics(ctx)
 		if err != nil {

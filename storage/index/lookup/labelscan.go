@@ -25,9 +25,10 @@ func (n *labelNameScan) run() error {
 	}
 	n.q.findClosed()
 	if len(n.q.matchers) > 0 {
-		return n.q.forEachClosed(false, n.scan)
+		return n.q.forEachClosed(n.scan)
 	}
-	return n.q.forEachClosed(true, func(s *segment.Segment) error {
+	n.q.wholeDays = true // for the masks of the manifest
+	return n.q.forEachClosed(func(s *segment.Segment) error {
 		mask, ok := s.WindowMask()
 		if !ok || n.q.hasExpired(s) {
 			return n.scan(s)
@@ -126,9 +127,9 @@ func (s *labelValueScan) run() error {
 		s.values = sorted.Union(s.values, dictValues(ids, d))
 	}
 	s.q.findClosed()
-	plain := len(s.q.matchers) == 0
-	return s.q.forEachClosed(plain, func(seg *segment.Segment) error {
-		values, err := s.closed(seg, plain)
+	s.q.wholeDays = len(s.q.matchers) == 0 // for the masks of the dictionary
+	return s.q.forEachClosed(func(seg *segment.Segment) error {
+		values, err := s.closed(seg)
 		if err != nil {
 			return err
 		}
@@ -195,12 +196,12 @@ func (s *labelValueScan) active(v *memory.View, rows []uint32) error {
 }
 
 // closed returns the values of a segment, sorted. Without matchers it reads them from the dictionary.
-func (s *labelValueScan) closed(seg *segment.Segment, plain bool) ([]string, error) {
+func (s *labelValueScan) closed(seg *segment.Segment) ([]string, error) {
 	if _, has := seg.Manifest.Name(s.name); !has && s.name != model.MetricNameLabel || seg.Manifest.Series == 0 {
 		return nil, nil
 	}
 	mask, ok := seg.WindowMask()
-	if !plain || !ok || s.q.hasExpired(seg) {
+	if len(s.q.matchers) > 0 || !ok || s.q.hasExpired(seg) {
 		return s.scan(seg)
 	}
 	dict, err := seg.Dict(s.q.ctx, s.name)

@@ -16,12 +16,11 @@ import (
 // minutes apart.
 const staleRetriesMax = 8
 
-// forEachClosed calls run with segments that together hold the closed days of the query, each with its window. If wholeOnly is
-// set, it uses a month only for whole days. If a compaction replaces a partition during run, it calls run again with the
-// new segment. So run must accept duplicate rows.
-func (q *query) forEachClosed(wholeOnly bool, run func(s *segment.Segment) error) error {
+// forEachClosed calls run with segments that together hold the closed days of the query, each with its window. If a compaction
+// replaces a partition during run, it calls run again with the new segment. So run must accept duplicate rows.
+func (q *query) forEachClosed(run func(s *segment.Segment) error) error {
 	for _, g := range q.closed {
-		served, err := q.inMonth(g, wholeOnly, run)
+		served, err := q.inMonth(g, run)
 		if err != nil {
 			return err
 		}
@@ -59,12 +58,12 @@ func (q *query) tryDay(d *segment.Handle, run func(s *segment.Segment) error) er
 }
 
 // inMonth runs on the segment of a month if that is cheaper, and returns the days that it has covered.
-func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment.Segment) error) (served uint32, err error) {
+func (q *query) inMonth(g segment.MonthDays, run func(s *segment.Segment) error) (served uint32, err error) {
 	if g.Month == nil || len(g.Days) < q.months.DaysMin || g.Month.Broken.Load() {
 		return 0, nil
 	}
 	for try := 0; ; try++ {
-		served, err := q.tryMonth(g, wholeOnly, run)
+		served, err := q.tryMonth(g, run)
 		switch {
 		case err == nil:
 			return served, nil
@@ -81,12 +80,12 @@ func (q *query) inMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment
 }
 
 // tryMonth is inMonth for the current segment of the month. The error is segment.ErrStale if a compaction has replaced it.
-func (q *query) tryMonth(g segment.MonthDays, wholeOnly bool, run func(s *segment.Segment) error) (served uint32, err error) {
+func (q *query) tryMonth(g segment.MonthDays, run func(s *segment.Segment) error) (served uint32, err error) {
 	s, err := q.reader.store.Open(q.ctx, g.Month)
 	if err != nil {
 		return 0, err
 	}
-	if served = q.monthWindow(s, g, wholeOnly); served == 0 {
+	if served = q.monthWindow(s, g); served == 0 {
 		return 0, nil
 	}
 	q.reader.opts.MonthReads.Inc()
@@ -96,13 +95,13 @@ func (q *query) tryMonth(g segment.MonthDays, wholeOnly bool, run func(s *segmen
 
 // monthWindow returns the days whose current generation the month contains. It returns none if reading the segments of the
 // days is better.
-func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays, wholeOnly bool) (served uint32) {
+func (q *query) monthWindow(s *segment.Segment, g segment.MonthDays) (served uint32) {
 	count, series := 0, uint64(0)
 	for _, d := range g.Days {
 		i := d.Partition.FirstDay() - g.Partition.FirstDay()
 		hours := presence.HoursWithin(d.Partition.FirstDay(), q.from, q.to)
-		if has, now := s.Manifest.Days[i], d.Gen.Load(); now == 0 || has.Gen != now || d.Dropped.Load() || wholeOnly &&
-			hours != presence.HoursMask {
+		if has, now := s.Manifest.Days[i], d.Gen.Load(); now == 0 || has.Gen != now || d.Dropped.Load() ||
+			q.wholeDays && hours != presence.HoursMask {
 			continue
 		}
 		s.Window[i] = hours

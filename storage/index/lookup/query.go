@@ -27,6 +27,7 @@ type query struct {
 	open           []*memory.OpenDay
 	closed         []segment.MonthDays
 	months         segment.MonthRule
+	wholeDays      bool   // read a day from its month only if the window covers all its hours
 	budget         Budget // may be nil
 	unchargedBytes int64  // allocated bytes not yet charged
 	work           Work

@@ -54,7 +54,7 @@ func (x *Reader) ScanDays(
 	}
 	q.open, q.months = nil, ByDays
 	q.findClosed()
-	return q.forEachClosed(false, func(s *segment.Segment) error { return q.scanSegment(s, visit) })
+	return q.forEachClosed(func(s *segment.Segment) error { return q.scanSegment(s, visit) })
 }
 
 // Choices between days and months. Each choice reads a day from one place only.

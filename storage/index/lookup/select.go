@@ -98,7 +98,7 @@ func (c *collector) run() ([]Series, error) {
 			return nil, err
 		}
 	}
-	if err := q.forEachClosed(false, c.addSegment); err != nil {
+	if err := q.forEachClosed(c.addSegment); err != nil {
 		return nil, err
 	}
 	return c.finish()

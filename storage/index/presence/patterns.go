@@ -3,19 +3,19 @@ package presence
 // Patterns numbers the patterns of hours in one compaction. The number of a day's pattern is its mask of hours. The number of a
 // month's pattern is its index in list.
 type Patterns struct {
-	month  bool
-	list   []Pattern // from 1
-	number map[string]uint32
-	joined map[uint64]uint32 // results of join
-	key    []byte
+	partition Partition
+	list      []Pattern // from 1
+	number    map[string]uint32
+	joined    map[uint64]uint32 // results of join
+	key       []byte
 }
 
 // joinedMax bounds the cached results. Most joins are of the same few pairs.
 const joinedMax = 1 << 16
 
-// NewPatterns numbers the patterns of a month, or of a day.
-func NewPatterns(month bool) *Patterns {
-	return &Patterns{month: month, list: make([]Pattern, 1), number: map[string]uint32{}, joined: map[uint64]uint32{}}
+// NewPatterns numbers the patterns of a partition.
+func NewPatterns(p Partition) *Patterns {
+	return &Patterns{partition: p, list: make([]Pattern, 1), number: map[string]uint32{}, joined: map[uint64]uint32{}}
 }
 
 // Number returns the number of a pattern, 0 if it has no hours.
@@ -23,7 +23,7 @@ func (p *Patterns) Number(x Pattern) uint32 {
 	switch {
 	case len(x) == 0:
 		return 0
-	case !p.month:
+	case !p.partition.IsMonth():
 		return x[0].Hours
 	}
 	p.key = AppendRuns(p.key[:0], x)
@@ -42,13 +42,13 @@ const presencesMax = 1 << 16
 // Reset drops all patterns if there are too many. No number may be in use.
 func (p *Patterns) Reset() {
 	if len(p.list) > presencesMax {
-		*p = *NewPatterns(p.month)
+		*p = *NewPatterns(p.partition)
 	}
 }
 
 // Pattern returns the pattern of a number.
 func (p *Patterns) Pattern(n uint32) Pattern {
-	if p.month {
+	if p.partition.IsMonth() {
 		return p.list[n]
 	}
 	if n == 0 {
@@ -59,7 +59,7 @@ func (p *Patterns) Pattern(n uint32) Pattern {
 
 // Touched is the mask of a day's hours, or of a month's days.
 func (p *Patterns) Touched(n uint32) uint32 {
-	if p.month {
+	if p.partition.IsMonth() {
 		return p.list[n].days()
 	}
 	return n
@@ -68,7 +68,7 @@ func (p *Patterns) Touched(n uint32) uint32 {
 // Join returns the number of the union of two patterns.
 func (p *Patterns) Join(a, b uint32) uint32 {
 	switch {
-	case !p.month:
+	case !p.partition.IsMonth():
 		return a | b
 	case a == b || b == 0:
 		return a

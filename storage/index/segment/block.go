@@ -112,7 +112,7 @@ func (b *Block) SizeBytes() int64 {
 
 // AppendBlockHeader writes the header, followed by the data of the columns if inline is set. The patterns of a day are
 // masks.
-func AppendBlockHeader(dst []byte, b *Block, month, inline bool) []byte {
+func AppendBlockHeader(dst []byte, b *Block, partition presence.Partition, inline bool) []byte {
 	dst = binary.AppendUvarint(dst, uint64(b.Rows))
 	dst = binary.AppendUvarint(dst, uint64(len(b.Metrics)))
 	last := uint32(0)
@@ -123,7 +123,7 @@ func AppendBlockHeader(dst []byte, b *Block, month, inline bool) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.Ends)))
 	for i := range b.Ends {
-		if p := b.Pattern(uint32(i)); month {
+		if p := b.Pattern(uint32(i)); partition.IsMonth() {
 			dst = presence.AppendRuns(dst, p)
 		} else {
 			dst = binary.AppendUvarint(dst, uint64(p[0].Hours))
@@ -147,13 +147,15 @@ func AppendBlockHeader(dst []byte, b *Block, month, inline bool) []byte {
 	return dst
 }
 
-// ParseBlockHeader reads the header of a block of the metrics [from, to). names is the number of label names of the partition.
-// If the data is not inline, the caller adds it to the columns. The block refers to the payload.
-func ParseBlockHeader(payload []byte, from, to uint32, names int, month bool) (b *Block, inline bool, err error) {
+// ParseBlockHeader reads the header of a block of a partition. The block has the metrics [from, to). names is the number of label
+// names of the partition. If the data is not inline, the caller adds it to the columns. The block refers to the payload.
+func ParseBlockHeader(
+	payload []byte, partition presence.Partition, from, to uint32, names int,
+) (b *Block, inline bool, err error) {
 	c := &envelope.Decoder{Rest: payload}
 	b = &Block{Rows: c.Number(rowsMax)}
 	b.readMetrics(c, from, to)
-	b.readPatterns(c, month)
+	b.readPatterns(c, partition)
 	b.presence = valueid.ReadHeader(c, b.Rows)
 	columns, next := c.Count(5), uint64(0)
 	for i := 0; i < columns && c.Err == nil; i++ {
@@ -172,10 +174,10 @@ func ParseBlockHeader(payload []byte, from, to uint32, names int, month bool) (b
 	return b, inline, c.End()
 }
 
-func (b *Block) readPatterns(c *envelope.Decoder, month bool) {
+func (b *Block) readPatterns(c *envelope.Decoder, partition presence.Partition) {
 	n := c.Count(1)
 	for i := 0; i < n && c.Err == nil; i++ {
-		if month {
+		if partition.IsMonth() {
 			b.runs = presence.ReadRuns(c, b.runs)
 		} else {
 			b.runs = append(b.runs, presence.DayRun{Days: 1, Hours: c.Number(presence.HoursMask)})

@@ -95,8 +95,9 @@ func ManifestGeneration(payload []byte) (uint32, error) {
 	return c.Number(1<<32 - 1), c.Err
 }
 
-// ParseManifest parses a payload. month is set for the manifest of a month.
-func ParseManifest(payload []byte, format byte, month bool) (*Manifest, error) {
+// ParseManifest parses the payload of a partition's manifest.
+func ParseManifest(payload []byte, format byte, partition presence.Partition) (*Manifest, error) {
+	month := partition.IsMonth()
 	c := &envelope.Decoder{Rest: payload}
 	r := &Manifest{Gen: c.Number(1<<32 - 1), JournalSeq: c.Number(1<<32 - 1), Series: c.Uvarint()}
 	r.Metrics = c.Number(1<<32 - 2)

@@ -332,7 +332,7 @@ func (s *Segment) parseBlock(cells []RawCell, number int) (*Block, error) {
 		return fail(head, err)
 	}
 	from, to := s.Manifest.metricRange(number)
-	b, inline, err := ParseBlockHeader(payload, from, to, len(s.Manifest.Names), s.Handle.Partition.IsMonth())
+	b, inline, err := ParseBlockHeader(payload, s.Handle.Partition, from, to, len(s.Manifest.Names))
 	if err != nil {
 		return fail(head, err)
 	}
@@ -386,8 +386,8 @@ func (s *Segment) CorruptHours(b *Block, err error) error {
 		fmt.Errorf("block of metric %d: %w", b.Metrics[0].Metric, err))
 }
 
-// WindowMask returns the window as a mask of a dictionary: hours of a day, or days of a month. ok is false if the masks cannot
-// decide, because they still include dropped metrics.
+// WindowMask returns the window in the form of a dictionary's masks: hours of a day, or days of a month. ok is false if the
+// masks still include dropped metrics. The caller must then look at the series.
 func (s *Segment) WindowMask() (mask uint32, ok bool) {
 	if len(s.Manifest.Dropped) > 0 {
 		return 0, false

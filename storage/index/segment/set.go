@@ -199,7 +199,7 @@ func openManifest(value, key, qualifier []byte, p presence.Partition) (*Manifest
 	if err != nil {
 		return nil, err
 	}
-	return ParseManifest(payload, format, p.IsMonth())
+	return ParseManifest(payload, format, p)
 }
 
 // RawCell is a copied cell.

@@ -247,7 +247,7 @@ func (w *writer) block(ctx context.Context, b *Block, part uint32) error {
 	inline := size <= w.x.Layout.InlineBytes
 	mut := storage.RowMutation{Key: key}
 	w.cell(&mut, columnQualifier(w.gen, 0, 0),
-		AppendBlockHeader(envelope.New(envelope.FormatV1, 1024+size), b, w.partition.IsMonth(), inline))
+		AppendBlockHeader(envelope.New(envelope.FormatV1, 1024+size), b, w.partition, inline))
 	for i, p := range columns {
 		if inline {
 			break
