@@ -39,6 +39,7 @@ func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric,
 	if err := replace(); err != nil {
 		return err
 	}
+	s.inForce = s.opts.Now()
 	s.metrics.setAges(s.opts.Retention.Load())
 	return nil
 }
@@ -50,7 +51,7 @@ func (s *Sweeper) resetProgress(ctx context.Context, ages *keyschema.RetentionBy
 	if err != nil {
 		return err
 	}
-	swept := newProgress(ages, s.opts.Now().UnixMilli())
+	swept := newProgress(ages)
 	if err := swept.save(ctx, meta); err != nil {
 		return err
 	}

@@ -17,9 +17,8 @@
 //
 // Dropping a range twice does no harm. Once the drops are durable, a sweep stores the progress of each rule in one cell of the
 // table meta. The progress only saves work: a sweep ignores it if it is damaged or belongs to other rules or ages. Rows that are
-// in memory when the ages change may be older than the new ages allow. So the progress of new ages is empty for Options.Grace.
-// After a crash and a long stop, the log may hold rows that have become too old meanwhile. So a process stores no progress
-// within the same time after its start.
+// in memory when the ages change may be older than the new ages allow. The same holds for rows that a start after a long stop reads
+// back from the log. So a process stores no progress within [Options.Grace] after its start and after a change.
 //
 // # Concurrency
 //

@@ -43,12 +43,8 @@ func brief(t *testing.T, store storage.Store) {
 	require.NoError(t, data.Apply(t.Context(), rows))
 }
 
-const (
-	sweptRules = `{"rules":[{"pattern":"debug_*","raw":"3d","hours":"3d","days":"0","histograms":"3d"},` +
-		`{"pattern":"*","raw":"30d","hours":"30d","days":"0","histograms":"30d"}],`
-	sweptOf = sweptRules + `"days":{"raw":{"debug_*":%d}}}`
-	sinceOf = sweptRules + `"days":{},"since_ms":%d}`
-)
+const sweptOf = `{"rules":[{"pattern":"debug_*","raw":"3d","hours":"3d","days":"0","histograms":"3d"},` +
+	`{"pattern":"*","raw":"30d","hours":"30d","days":"0","histograms":"30d"}],"days":{"raw":{"debug_*":%d}}}`
 
 // FuzzSwept stores any progress of a sweep. A sweep then drops no data within its retention. It drops all other data, except
 // data that was dropped according to the progress.
@@ -56,7 +52,6 @@ func FuzzSwept(f *testing.F) {
 	f.Add([]byte(fmt.Sprintf(sweptOf, today-5)))
 	f.Add([]byte(fmt.Sprintf(sweptOf, int64(1)<<62)))
 	f.Add([]byte(fmt.Sprintf(sweptOf, -7)))
-	f.Add([]byte(fmt.Sprintf(sinceOf, int64(1)<<62)))
 	f.Add([]byte(`{"version":2}`))
 	f.Add([]byte(`{"days":{"raw":null}}`))
 	f.Add([]byte(`{`))
@@ -93,14 +88,13 @@ func FuzzSwept(f *testing.F) {
 // TestDaysToComeWereNotSwept checks that a sweep logs impossible progress and ignores it.
 func TestDaysToComeWereNotSwept(t *testing.T) {
 	for value, says := range map[string]string{
-		fmt.Sprintf(sweptOf, today+1):                 "were swept up to day",
-		fmt.Sprintf(sinceOf, (today+1)*storage.DayMs): "came into force on day",
-		`{"version":2}`:                               "version 2",
-		`{`:                                           "unexpected end",
-		fmt.Sprintf(sweptOf, today-7):                 "",
-		fmt.Sprintf(sweptOf, -today):                  "",
-		strings.Repeat(" ", 2<<20):                    "2097152 bytes",
-		`{"rules":null,"days":{"x":{}}}`:              "",
+		fmt.Sprintf(sweptOf, today+1):    "were swept up to day",
+		`{"version":2}`:                  "version 2",
+		`{`:                              "unexpected end",
+		fmt.Sprintf(sweptOf, today-7):    "",
+		fmt.Sprintf(sweptOf, -today):     "",
+		strings.Repeat(" ", 2<<20):       "2097152 bytes",
+		`{"rules":null,"days":{"x":{}}}`: "",
 	} {
 		store, log := noted(t, "swept", []byte(value)), new(bytes.Buffer)
 		brief(t, store)

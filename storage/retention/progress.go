@@ -24,13 +24,11 @@ func agesCell() jsoncell.Cell {
 type progress struct {
 	Rules []ruleRetention             `json:"rules"`
 	Days  map[string]map[string]int64 `json:"days"`
-	// SinceMs is the time at which the rules came into force. Rows that are in memory at that time may be older than they allow.
-	SinceMs int64 `json:"since_ms"`
 }
 
-// newProgress is the progress of rules that come into force now.
-func newProgress(r *keyschema.RetentionByMetric, nowMs int64) progress {
-	return progress{Rules: storedRules(r), Days: map[string]map[string]int64{}, SinceMs: nowMs}
+// newProgress is the progress of rules by which nothing is swept.
+func newProgress(r *keyschema.RetentionByMetric) progress {
+	return progress{Rules: storedRules(r), Days: map[string]map[string]int64{}}
 }
 
 // ruleRetention is the stored form of a pattern's retention.
@@ -74,9 +72,6 @@ func loadProgress(
 		return p, false, nil, fmt.Errorf("progress of retention: %w", err)
 	case !found, p.Days == nil, !slices.Equal(p.Rules, storedRules(r)):
 		return p, false, nil, nil
-	}
-	if since := p.SinceMs / storage.DayMs; since > today {
-		return p, false, sweptCell().Corrupt(fmt.Errorf("the rules came into force on day %d, today is %d", since, today)), nil
 	}
 	for tier, patterns := range p.Days {
 		for pattern, day := range patterns {

@@ -74,9 +74,6 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 			if err := s.opts.Store.Sync(ctx); err != nil {
 				return err
 			}
-			if now := s.opts.Now(); now.Sub(time.UnixMilli(swept.SinceMs)) < s.opts.Grace || now.Sub(s.began) < s.opts.Grace {
-				continue // later sweeps drop the rows that are still in memory
-			}
 			swept.set(tier, rules[i].Pattern, to)
 			if err := s.saveProgress(ctx, meta, ages, &swept); err != nil {
 				return err
@@ -86,23 +83,22 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	return nil
 }
 
-// progressOf returns the progress of sweeps by some ages. If there is none, these ages come into force now.
+// progressOf returns the progress of sweeps by some ages.
 func (s *Sweeper) progressOf(
 	ctx context.Context, meta storage.Table, ages *keyschema.RetentionByMetric,
 ) (progress, error) {
-	nowMs := s.opts.Now().UnixMilli()
-	swept, found, damage, err := loadProgress(ctx, meta, ages, nowMs/storage.DayMs)
+	swept, found, damage, err := loadProgress(ctx, meta, ages, s.opts.Now().UnixMilli()/storage.DayMs)
 	if err != nil || found {
 		return swept, err
 	}
 	if damage != nil {
 		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
 	}
-	swept = newProgress(ages, nowMs)
-	return swept, s.saveProgress(ctx, meta, ages, &swept)
+	return newProgress(ages), nil
 }
 
-// saveProgress stores the progress of some ages, unless the retention has changed.
+// saveProgress stores the progress of some ages, unless the retention has changed. It stores nothing within the grace after the
+// ages came into force in this process. Rows in memory may be older than the ages allow, and later sweeps drop them.
 func (s *Sweeper) saveProgress(
 	ctx context.Context, meta storage.Table, ages *keyschema.RetentionByMetric, swept *progress,
 ) error {
@@ -110,6 +106,9 @@ func (s *Sweeper) saveProgress(
 	defer s.changing.RUnlock()
 	if s.opts.Retention.Load() != ages {
 		return errChanged
+	}
+	if s.opts.Now().Sub(s.inForce) < s.opts.Grace {
+		return nil
 	}
 	return swept.save(ctx, meta)
 }

@@ -15,14 +15,14 @@ type Sweeper struct {
 	metrics *metrics
 
 	sweeping sync.Mutex
-	// changing keeps drops and changes of the retention apart. It guards policies, the ages in the GC policies of the tables;
-	// nil if they are not known.
+	// changing keeps drops and changes of the retention apart. It guards policies and inForce.
 	changing sync.RWMutex
+	// policies holds the ages in the GC policies of the tables; nil if they are not known.
 	policies *keyschema.RetentionByMetric
-	// began is the start of the process. The log may still hold rows that are as old as days that the first sweep drops.
-	began time.Time
-	stop  context.CancelFunc
-	work  sync.WaitGroup
+	// inForce is the time at which the ages came into force in this process, by its start or by Change.
+	inForce time.Time
+	stop    context.CancelFunc
+	work    sync.WaitGroup
 }
 
 // New makes a Sweeper; nothing runs before Start or Sweep. The caller opens the tables with the retention in force.
@@ -31,7 +31,7 @@ func New(opts Options) (*Sweeper, error) {
 		return nil, err
 	}
 	s := &Sweeper{opts: opts.withDefaults(), policies: opts.Retention.Load()}
-	s.began = s.opts.Now()
+	s.inForce = s.opts.Now()
 	var err error
 	s.metrics, err = newMetrics(s.opts.Registerer, s.policies)
 	return s, err
