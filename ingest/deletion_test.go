@@ -25,13 +25,20 @@ import (
 
 // deletionRig is a rig whose samples can be deleted.
 func deletionRig(t testing.TB, fs vfs.FS, c *ingesttest.Clock, tweak func(*Options)) (*rig, error) {
-	ctx := context.Background()
 	store, err := pebble.Open(pebble.Options{
 		Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10, Now: c.Now,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the engine: %w", err)
 	}
+	return deletionRigOn(t, fs, c, store, tweak)
+}
+
+// deletionRigOn is deletionRig on an open store, which the rig closes.
+func deletionRigOn(
+	t testing.TB, fs vfs.FS, c *ingesttest.Clock, store storage.Store, tweak func(*Options),
+) (*rig, error) {
+	ctx := context.Background()
 	set, err := tombstone.Open(ctx, tombstone.Options{Store: store})
 	if err != nil {
 		return nil, errors.Join(err, store.Close())

@@ -14,12 +14,20 @@ import (
 	"halite/ingest/deletion"
 	"halite/ingest/ingesttest"
 	"halite/keyschema"
+	"halite/storage"
+	"halite/storage/pebble"
 )
 
 // listsRig makes a rig with three series of two metrics, on a closed day and on an open day.
 func listsRig(t *testing.T, fs vfs.FS, c *ingesttest.Clock) (r *rig, closedMs, openMs int64) {
 	r, err := deletionRig(t, fs, c, nil)
 	require.NoError(t, err)
+	closedMs, openMs = fillLists(t, r, c)
+	return r, closedMs, openMs
+}
+
+// fillLists writes the series of listsRig.
+func fillLists(t *testing.T, r *rig, c *ingesttest.Clock) (closedMs, openMs int64) {
 	closedMs = c.Now().UnixMilli()
 	write := func(tsMs int64) {
 		for _, ls := range []labels.Labels{
@@ -38,7 +46,7 @@ func listsRig(t *testing.T, fs vfs.FS, c *ingesttest.Clock) (r *rig, closedMs, o
 	require.NoError(t, r.maintain(t.Context()))
 	openMs = c.Now().UnixMilli()
 	write(openMs)
-	return r, closedMs, openMs
+	return closedMs, openMs
 }
 
 // requireLists compares the values of a label and the number of series at each time with the expected ones.
@@ -79,6 +87,68 @@ func TestListsFollowClean(t *testing.T) {
 	_, err := r.CleanTombstones(t.Context())
 	require.NoError(t, err)
 	r.requireLists([]string{"a"}, 2, closedMs, openMs)
+}
+
+// hookedStore calls applied before each write to table meta.
+type hookedStore struct {
+	storage.Store
+	applied func()
+}
+
+func (s *hookedStore) EnsureTable(ctx context.Context, schema storage.TableSchema) (storage.Table, error) {
+	table, err := s.Store.EnsureTable(ctx, schema)
+	if schema.Name == storage.TableMeta {
+		table = &hookedMeta{table, s}
+	}
+	return table, err
+}
+
+type hookedMeta struct {
+	storage.Table
+	store *hookedStore
+}
+
+func (m *hookedMeta) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	m.store.applied()
+	return m.Table.Apply(ctx, muts)
+}
+
+// TestListsFollowDeletionDuringClean deletes samples when clean_tombstones has updated the lists, and has not cleaned rows yet.
+// The next clean_tombstones updates the lists.
+func TestListsFollowDeletionDuringClean(t *testing.T) {
+	fs, c := vfs.NewMem(), ingesttest.NewClock()
+	engine, err := pebble.Open(pebble.Options{Dir: "/db/data", FS: fs, CacheBytes: 1 << 20, Now: c.Now})
+	require.NoError(t, err)
+	store := &hookedStore{Store: engine, applied: func() {}}
+	r, err := deletionRigOn(t, fs, c, store, nil)
+	require.NoError(t, err)
+	defer r.close()
+	closedMs, openMs := fillLists(t, r, c)
+	require.Equal(t, 1, r.delete(0, math.MaxInt64, match(t, "x", "=", "b")))
+	deleted, set := make(chan error, 1), r.opts.Tombstones
+	store.applied = func() {
+		if pending, _ := deletion.Pending(set, c.Now()); set.Len() > 1 || len(pending) > 0 {
+			return
+		}
+		go func() {
+			_, err := r.DeleteSeries(t.Context(), deletion.Request{
+				Selectors: [][]*labels.Matcher{match(t, "__name__", "=", "m", "x", "=", "a")}, ToMs: math.MaxInt64,
+			})
+			deleted <- err
+		}()
+		for set.Len() < 2 && len(deleted) == 0 { // until the deletion is in force
+			time.Sleep(time.Millisecond)
+		}
+	}
+	report, err := r.CleanTombstones(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, <-deleted)
+	store.applied = func() {}
+	require.Equal(t, []int{1, 1}, []int{report.Tombstones, report.Waiting})
+	_, err = r.CleanTombstones(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, set.Len())
+	r.requireLists([]string{"a"}, 1, closedMs, openMs)
 }
 
 // TestWholeMetricLeavesListsAtOnce: a metric that is deleted whole leaves the lists before the deletion returns, stays away

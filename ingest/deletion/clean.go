@@ -30,7 +30,7 @@ const (
 type Report struct {
 	// Tombstones counts the dropped tombstones.
 	Tombstones int
-	// Waiting counts the tombstones that are too young, or have rows that could not be rewritten yet.
+	// Waiting counts the tombstones that are too young, or have rows that could not be rewritten yet. The next call cleans them.
 	Waiting int
 	// RowsRewritten counts rewritten rows. RowsRemoved counts rows that had no samples left.
 	RowsRewritten, RowsRemoved int64
@@ -59,7 +59,8 @@ func (d *Deleter) Clean(ctx context.Context) (report Report, err error) {
 		return report, err
 	}
 	view := set.View()
-	todo := view.List()
+	todo := slices.DeleteFunc(slices.Clone(view.List()), func(t *tombstone.Tombstone) bool { return t.Pending })
+	report.Waiting = view.Len() - len(todo) // deletions since cleanIndex; the index still has their hours
 	view.Release()
 	if err := d.opts.Store.Sync(ctx); err != nil {
 		return report, fmt.Errorf("sync the tables: %w", err)
