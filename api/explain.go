@@ -61,8 +61,8 @@ type explanationReading struct {
 	Scans      []explanationScan `json:"scans"`
 }
 
-// explanationScan is a read of one day, see read.Scan; start and end are row keys, the hours of the first and the last row
-// are times.
+// explanationScan is a read of one day, see read.Scan. Start and End are row keys. The hours of the first and the last row are
+// times.
 type explanationScan struct {
 	Day      string     `json:"day"`
 	Ranges   int        `json:"ranges"`

@@ -274,8 +274,8 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-// allowedPage returns an error for a request that a browser sends for a page of another origin, unless that origin is
-// allowed or the method is safe. Only browsers send the headers that it checks.
+// allowedPage returns an error if a page of another origin sends the request, unless the server allows that origin or the
+// method is safe. Only browsers send the headers that it checks.
 func (s *Server) allowedPage(r *http.Request) error {
 	err := s.origins.Check(r)
 	if err == nil || s.allowedOrigin(r) {

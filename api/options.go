@@ -73,8 +73,8 @@ type Options struct {
 	Snapshot func(ctx context.Context) (Snapshot, error)
 	// Tablets lists tables and tablets for /api/v1/status/tablets; nil answers with none.
 	Tablets TabletSource
-	// HotTablets lists the hot tablets that the service of the engine reports, for /api/v1/status/tablets, whose load begins from
-	// fromMs to before toMs; nil means that it reports none.
+	// HotTablets lists the hot tablets of [fromMs, toMs) for /api/v1/status/tablets. The service of the engine reports them; nil
+	// means that it reports none.
 	HotTablets func(ctx context.Context, fromMs, toMs int64) ([]storage.HotTablet, error)
 	// TabletEvents has the history of tablets for /api/v1/status/tablets; nil means that there is none.
 	TabletEvents *tabletevents.Log

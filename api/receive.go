@@ -50,8 +50,8 @@ type receiving struct {
 // importTextPath accepts the text of a scrape. In VictoriaMetrics, the paths of a Pushgateway are below it as well.
 const importTextPath = "/api/v1/import/prometheus"
 
-// receivers returns the paths of all protocols except remote write. names are the rules of OpenTSDB's names. lines returns the
-// options of InfluxDB's line protocol, export the options of OTLP.
+// receivers returns the paths of all protocols except remote write. names has the rules of OpenTSDB's names. lines returns the
+// options of InfluxDB's line protocol. export returns the options of OTLP.
 func receivers(
 	now func() time.Time, names *otsdb.Names, lines func() influx.Options, export func() otlp.Options,
 ) []receiving {

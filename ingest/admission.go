@@ -104,8 +104,8 @@ func (a *admission) enterTenant(
 	return slot, a.overload(resourceTenant, "the tenant has too many requests at once")
 }
 
-// checkRate refuses a request while the samples per second exceed their limit. over is set if the request exceeds a limit
-// that is a dry run.
+// checkRate refuses a request while the samples per second exceed their limit. If that limit is a dry run, it accepts the
+// request and sets over.
 func (a *admission) checkRate(
 	now time.Time, check func(time.Time) (wait time.Duration, over, dryRun bool),
 ) (over bool, err error) {

@@ -49,8 +49,9 @@ type Options struct {
 	Head HeadOptions
 	// WALSegmentBytesMax is the size of a log segment; 0 means the log's default.
 	WALSegmentBytesMax int64
-	// WALBytesMax is the size of the log above which rows are flushed early, so that the log can be truncated. At 125 % of
-	// it writes are refused. 0 means 4 GiB: about an hour at 100,000 samples a second, which takes two minutes to replay.
+	// WALBytesMax is the size of the log above which the server flushes rows early, so that it can truncate the log. At 125 %
+	// of it the server refuses writes. 0 means 4 GiB, about an hour at 100,000 samples a second. Replay of 4 GiB takes two
+	// minutes.
 	WALBytesMax int64
 	// WALCommitDelay is the time that a commit waits for other commits to share its sync; 0 means the log's default.
 	WALCommitDelay time.Duration
@@ -166,8 +167,8 @@ type HeadOptions struct {
 	Spread time.Duration
 	// CheckpointInterval is the minimum time between two truncations of the log; default 5 minutes.
 	CheckpointInterval time.Duration
-	// MaintainInterval is the time between two maintenance runs: compaction of the index, garbage collection of idle series, and
-	// once a day garbage collection of the engine; default 1 h.
+	// MaintainInterval is the time between two maintenance runs; default 1 h. A run compacts the index and removes idle series
+	// from memory. Once a day it also collects the garbage of the engine.
 	MaintainInterval time.Duration
 	// IdleAfter is the time without samples after which a series leaves memory; default 48 h.
 	IdleAfter time.Duration

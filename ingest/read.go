@@ -185,8 +185,8 @@ func (v *requestV2) release() {
 	}
 }
 
-// takeMetadata takes the metadata of a metric unless the store knows it. metricRef is the symbol of the metric, 0 if there is
-// none. valueRef returns the symbol of another label's value.
+// takeMetadata takes the metadata of a metric unless the store knows it. metricRef is the symbol of the metric's name; 0 if
+// there is none. valueRef returns the symbol of the value of another label.
 func (r *Request) takeMetadata(m remotewrite.MetadataRefs, metricRef uint32, valueRef func(name string) uint32) {
 	if metricRef == 0 {
 		return

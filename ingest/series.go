@@ -32,10 +32,9 @@ type createdSeries struct {
 	ref uint32
 	// log is the new number of the series in the log, 0 if it had one.
 	log uint32
-	// sent is set if key is the hash of the labels as sent, before rules changed or dropped them. tag is the tag of the
-	// sending replica.
+	// sent is set if key is the hash of the labels as sent, before rules changed or dropped them.
 	sent bool
-	tag  uint32
+	tag  uint32 // of the sending replica
 }
 
 // createUnknown gives the unknown series their refs. It rejects the samples of series that break a rule. It runs before the

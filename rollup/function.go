@@ -81,10 +81,10 @@ func (f Func) Fields() Fields {
 	}
 }
 
-// Eval evaluates the function over the window (startMs, endMs], whose samples have the state s. It returns the value of
-// Prometheus's engine. It differs only by the order of additions and, for stddev and stdvar, by the rounding of Mean
-// and M2. has is false if there is no value. exact is false if a sum is infinite: whether a sum overflows depends on
-// the order of additions, so the caller must use the samples.
+// Eval evaluates the function over the window (startMs, endMs], whose samples have the state s. The value equals
+// Prometheus's, except for the order of additions and, for stddev and stdvar, the rounding of Mean and M2. has is false if
+// there is no value. exact is false if a sum is infinite. Then the caller must use the samples, because the order
+// of additions decides whether a sum overflows.
 func (f Func) Eval(s *State, startMs, endMs int64) (v float64, has, exact bool) {
 	if s.Count == 0 {
 		return 0, false, true

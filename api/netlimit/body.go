@@ -18,10 +18,11 @@ type Body struct {
 	SizeBytes int64
 
 	limiter *Limiter // nil if none accepted the connection
-	// sizeMax is the size of the body; -1 if it is unknown. drains is set if net/http reads a body that the handler does not read,
-	// and awaited if the client sends the body only after the first read.
+	// sizeMax is the size of the body; -1 if it is unknown.
 	sizeMax int64
-	drains  bool
+	// drains is set if net/http reads the body after a handler that does not read it.
+	drains bool
+	// awaited is set if the client sends the body only after the first read.
 	awaited bool
 	control *http.ResponseController
 	stall   time.Duration

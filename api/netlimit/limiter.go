@@ -176,8 +176,8 @@ func (c *Limiter) endSlowResponse() bool {
 	return true
 }
 
-// longest returns the connection that has been in a state for the longest time, or nil if none has been for limit. since returns
-// when the state of a connection began, in nanoseconds since 1970, and 0 for a connection in another state. The caller holds mu.
+// longest returns the connection that has been in a state for the longest time; nil if no connection has been in it for limit.
+// since returns the start of the state in nanoseconds since 1970, and 0 for a connection in another state. The caller holds mu.
 func (c *Limiter) longest(limit time.Duration, since func(conn *Conn) int64) (longest *Conn) {
 	first := time.Now().Add(-limit).UnixNano()
 	for conn := range c.open {

@@ -2,8 +2,8 @@
 // envelope of errors.
 //
 // The text equals Prometheus's, byte for byte. Tests compare it with Prometheus's own functions. A range query may
-// return millions of points, so points are written without encoding/json: floattext.go writes the shortest text of a
-// float64, and timetext.go formats each time once for all series of a matrix.
+// return millions of points, so the package writes points without encoding/json. floattext.go writes the shortest text
+// of a float64. timetext.go formats each time once for all series of a matrix.
 //
 // A Writer serves one response and one goroutine.
 package promjson

@@ -99,8 +99,9 @@ func (w *Walker) fail(err error) Kind {
 	return End
 }
 
-// Sizes of the last field of a TimeSeries with one sample, as Prometheus writes it: the field's tag and length, the value
-// with its tag (left out if the value is 0), and a six-byte timestamp (1971 to 2109) with its tag.
+// Sizes of the last field of a TimeSeries with one sample, as Prometheus writes it. The field has its tag and length, the
+// value with its tag, and the timestamp with its tag. Prometheus leaves out a value of 0. Timestamps from 1971 to 2109 have
+// six bytes.
 const (
 	fastTimeBytes = 7
 	fastZeroBytes = 2 + fastTimeBytes

@@ -303,9 +303,9 @@ func (b *BatchReader) appendHeadRow(rows *rowcache.HeadRows, i int, since *headS
 	b.headProperties = append(b.headProperties, p)
 }
 
-// keepHours removes samples of hours that were not selected, because these samples arrived after the start of the query.
-// The result would lack older samples of such an hour if a flush has moved them. keepHours moves the remaining samples to
-// the front of p.
+// keepHours removes samples of hours that the query did not select: these samples arrived after the selection. A flush may
+// have moved older samples of such an hour to the table, where the query does not look for them. keepHours moves the
+// remaining samples to the front of p.
 func keepHours(hours []index.HourSpan, p column.Points) column.Points {
 	if len(p.TsMs) == 0 {
 		return p
@@ -369,9 +369,9 @@ func (b *BatchReader) Series() []index.Series { return b.series }
 // HeadTimes returns the times of a series' samples in the head.
 func (b *BatchReader) HeadTimes(series int) []int64 { return b.headOf(series).TsMs }
 
-// Unchanged reports whether nothing was deleted since the read of the head. The caller calls it after it has read the
-// versions of cached data. If it returns true, cached data of these versions reflects the same deletions as the batch,
-// because a deletion changes versions before and after it takes effect.
+// Unchanged reports whether no deletion took effect since the read of the head. The caller first reads the versions of cached
+// data. If Unchanged then returns true, cached data of these versions reflects the same deletions as the batch: a deletion
+// changes versions before and after it takes effect.
 func (b *BatchReader) Unchanged() bool { return b.view == nil || b.view.Current() }
 
 // Deletions returns the deletions that all reads of the batch must apply; nil if deletions are not supported.

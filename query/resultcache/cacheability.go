@@ -43,9 +43,10 @@ type cacheability struct {
 	// orderedMs is the longest range of a function whose last bits depend on the order of additions. States of hours or days
 	// change that order at any step.
 	orderedMs int64
-	// extents holds the extents of the selectors. computed is set if only the preprocessed expression has their bounds, because
-	// of @ or of durations that are expressions.
-	extents  []extent
+	// extents holds the extents of the selectors.
+	extents []extent
+	// computed is set if a selector has @ or a duration that is an expression. Only the preprocessed expression then has the
+	// bounds of the selectors.
 	computed bool
 	// known is false if the result may depend on samples outside the bounds of the selectors.
 	known bool

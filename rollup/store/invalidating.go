@@ -41,8 +41,8 @@ func (t *invalidatingTable) Apply(ctx context.Context, muts []storage.RowMutatio
 	return err
 }
 
-// nothingApplied reports all rows as failed because their states could not be marked. err may name
-// rows of the table of states, so it is the error of each row.
+// nothingApplied reports all rows as failed: the store writes no row if it cannot mark the states dirty. err may name rows of
+// the table of states, so it becomes the error of each row.
 func nothingApplied(rows int, err error) error {
 	failed := &storage.ApplyError{Rows: make([]storage.RowError, rows)}
 	for i := range failed.Rows {

@@ -62,8 +62,8 @@ func New(opts Options) (*Lease, error) {
 	return &Lease{opts: opts, key: []byte(rowPrefix + opts.Name)}, nil
 }
 
-// Hold takes the lease if it is free, renews it if this process holds it, and reports whether this process holds it for a TTL
-// from now.
+// Hold takes the lease if it is free, and renews it if this process holds it. It reports whether this process now holds the
+// lease for a TTL.
 func (l *Lease) Hold(ctx context.Context) (bool, error) {
 	nowMs := l.opts.Now().UnixMilli()
 	acquire := storage.RowMutation{Entries: []storage.Entry{

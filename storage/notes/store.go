@@ -156,8 +156,8 @@ func (s *Store) Series(ctx context.Context, fromMs, toMs int64) (map[string]bool
 	return series, err
 }
 
-// Sweep deletes the annotations of all tenants that end, or start if they have no end, before the time that cutoffMs returns for
-// their series; the series is "" for annotations of all. It returns their number.
+// Sweep deletes expired annotations of all tenants and returns their number. An annotation has expired if it ends before the
+// time that cutoffMs returns for its series. Without an end its start counts. The series is "" for annotations of all series.
 func (s *Store) Sweep(ctx context.Context, cutoffMs func(tsuid string) int64) (int, error) {
 	return s.deleteIf(ctx, annotationPrefix, annotationEnd, func(a *Annotation) bool {
 		return max(a.StartMs, a.EndMs) < cutoffMs(a.TSUID)

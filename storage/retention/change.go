@@ -44,8 +44,8 @@ func (s *Sweeper) Change(ctx context.Context, next *keyschema.RetentionByMetric,
 	return nil
 }
 
-// resetProgress durably stores that nothing is swept by some ages. A sweep by the same ages in the past does not count:
-// ingestion may have accepted older samples since then.
+// resetProgress durably stores an empty progress for ages. An earlier sweep by the same ages does not count, because ingestion
+// may have accepted older samples since then.
 func (s *Sweeper) resetProgress(ctx context.Context, ages *keyschema.RetentionByMetric) error {
 	meta, err := s.openMeta(ctx)
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *Sweeper) openMeta(ctx context.Context) (storage.Table, error) {
 	return meta, nil
 }
 
-// setPolicies gives the tables the policies of the current ages and returns these ages.
+// setPolicies gives the tables the policies of the current ages. It returns these ages.
 func (s *Sweeper) setPolicies(ctx context.Context) (*keyschema.RetentionByMetric, error) {
 	s.changing.Lock()
 	defer s.changing.Unlock()

@@ -2,8 +2,8 @@
 //
 // Three places enforce retention. Reads hide data that is too old at once. The longest age of a tier among all rules is the
 // policy of its families: the engine drops whole partitions by it. Native histograms have the policy of raw samples. A [Sweeper]
-// drops the data of rules with a shorter age. For each closed day that is too old it deletes the rows of each metric of the rule
-// by one range deletion, and makes the engine merge the files.
+// drops the data of rules with a shorter age. On each closed day that is too old, it deletes the rows of each metric by one
+// range deletion. Then it makes the engine merge the files.
 //
 // # Guarantees
 //

@@ -59,8 +59,8 @@ func storedRules(r *keyschema.RetentionByMetric) []ruleRetention {
 	return out
 }
 
-// loadProgress reads the progress of sweeps by some rules. found is false if the stored progress has other rules, is damaged or
-// has a future day. In the last two cases damage describes the fault.
+// loadProgress reads the progress of sweeps by the rules of r. found is false if there is no such progress. damage describes a
+// stored progress that is damaged or has a future day.
 func loadProgress(
 	ctx context.Context, meta storage.Table, r *keyschema.RetentionByMetric, today int64,
 ) (p progress, found bool, damage, err error) {

@@ -189,8 +189,8 @@ func setCell(qualifier, value []byte) storage.Entry {
 	return storage.Entry{Kind: storage.SetCell, Family: storage.FamilyMeta, Qualifier: qualifier, Value: value}
 }
 
-// Publish puts a tombstone in force for all processes and returns it with its ID and Seq. number returns a sequence number
-// above all numbers that were assigned before its call. The set must be shared.
+// Publish puts a tombstone in force for all processes and returns it with its ID and Seq. Publish calls number for a sequence
+// number above all numbers assigned so far. The set must be shared.
 func (s *Set) Publish(
 	ctx context.Context, t Tombstone, number func(ctx context.Context) (uint32, error),
 ) (*Tombstone, error) {

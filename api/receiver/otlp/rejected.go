@@ -62,8 +62,8 @@ func (x *request) rejectUntranslated(all pmetric.Metrics, err error, b *batch.Ba
 	}
 }
 
-// untranslated returns the numbers of data points that the translation leaves out because of the temporality of their metric,
-// and because of the scale of an exponential histogram.
+// untranslated counts the data points that the translation leaves out. temporality counts the points of metrics with a
+// temporality that the server does not accept. scale is the sum of pointsFromBadScale.
 func (x *request) untranslated(all pmetric.Metrics) (temporality, scale int) {
 	add := func(t pmetric.AggregationTemporality, n int) bool {
 		delta := t == pmetric.AggregationTemporalityDelta && x.settings.AllowDeltaTemporality

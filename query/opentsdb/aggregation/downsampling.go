@@ -45,8 +45,8 @@ func (d *Downsampling) IntervalMs() int64 {
 	return int64(d.Count) * d.Unit.ms()
 }
 
-// Range holds the requested range of a query, from StartMs to EndMs, and the wider range of the samples that it reads, from
-// ReadFromMs to ReadToMs. The wider range has whole intervals and whole hours. All ends are inclusive.
+// Range holds two ranges of a query. StartMs to EndMs is the requested one. ReadFromMs to ReadToMs is the wider one of the
+// samples to read, in whole intervals and whole hours. All ends are inclusive.
 type Range struct{ StartMs, EndMs, ReadFromMs, ReadToMs int64 }
 
 const hourSeconds = 3600

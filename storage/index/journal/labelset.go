@@ -71,8 +71,8 @@ func activeLongTags(active *memory.Index, metric, hash string) []keyschema.Tag {
 	return nil
 }
 
-// checkLong queues the label set for table meta if a row key may contain its hash instead, under a rule of this hour or a
-// later hour of the day.
+// checkLong queues the label set for table meta if row keys contain its hash instead, under the current schema rule or under
+// a later one.
 func (e *encoder) checkLong(v *memory.View, row uint32) {
 	if !mayBeLong(v, row) {
 		return

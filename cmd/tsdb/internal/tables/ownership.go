@@ -16,9 +16,9 @@ import (
 	"halite/storage/jsoncell"
 )
 
-// A server that keeps its log and head on a local disk must be the only writer of its tables, because it alone assigns chunk
-// numbers and keeps the index of the open day. On a local engine the lock of the directory ensures this. Tables in Bigtable name
-// their owner, a directory, in one row of table meta.
+// A server with a log and a head on a local disk must be the only writer of its tables. It alone assigns chunk numbers and
+// keeps the index of the open day. On a local engine the lock of the directory ensures this. Tables in Bigtable name their
+// owner, a directory, in one row of table meta.
 const (
 	ownerRow       = "owner"
 	ownerQualifier = "directory"
