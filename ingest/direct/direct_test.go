@@ -476,6 +476,36 @@ func TestDirectSeesOthers(t *testing.T) {
 	require.ErrorIs(t, err, storage.ErrUnavailable)
 }
 
+// refusingTable fails the first write. Later writes take until their time ends.
+type refusingTable struct {
+	storage.Table
+	writes int
+}
+
+func (t *refusingTable) Apply(ctx context.Context, muts []storage.RowMutation) error {
+	err := errInjectedOutage
+	if t.writes++; t.writes > 1 {
+		<-ctx.Done()
+		err = ctx.Err()
+	}
+	failed := &storage.ApplyError{}
+	for n := range muts {
+		failed.Rows = append(failed.Rows, storage.RowError{Index: n, Err: err})
+	}
+	return failed
+}
+
+// TestDirectNamesTheCause: the time of a write ends during a retry. The error names the cause of the retries.
+func TestDirectNamesTheCause(t *testing.T) {
+	n := newDirectWorld(t, 1, 1).nodes[0]
+	n.data = &refusingTable{Table: n.data}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := n.applyAll(ctx, []storage.RowMutation{{Key: []byte("a")}})
+	require.ErrorIs(t, err, errInjectedOutage)
+	require.ErrorContains(t, err, "1 of 1 rows could not be written in time")
+}
+
 // TestDirectHourThatLeaves: cleaning removes an hour from the index while a server does not refresh. The server
 // announces the hour again when it writes to it.
 func TestDirectHourThatLeaves(t *testing.T) {

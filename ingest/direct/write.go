@@ -269,7 +269,10 @@ func (t *Direct) apply(ctx context.Context, rows []batchRow) error {
 	return nil
 }
 
+// applyAll writes rows like apply, with one request for each try. If the time ends during a retry, the error is the one of the
+// try before it, which names the cause.
 func (t *Direct) applyAll(ctx context.Context, muts []storage.RowMutation) error {
+	var late error
 	for delay := t.retryDelay; ; delay = min(2*delay, retryDelayMax) {
 		err := t.data.Apply(ctx, muts)
 		if err == nil {
@@ -281,14 +284,18 @@ func (t *Direct) applyAll(ctx context.Context, muts []storage.RowMutation) error
 		}
 		again := make([]storage.RowMutation, 0, len(failed.Rows))
 		for _, row := range failed.Rows {
+			if late != nil && errors.Is(row.Err, context.DeadlineExceeded) {
+				return late
+			}
 			if !errors.Is(row.Err, storage.ErrUnavailable) {
 				return fmt.Errorf("write row %.200q to table %s: %w", muts[row.Index].Key, storage.TableData, row.Err)
 			}
 			again = append(again, muts[row.Index])
 		}
 		t.retries.Add(float64(len(again)))
+		late = fmt.Errorf("%d of %d rows could not be written in time: %w", len(again), len(muts), failed)
 		if periodic.Sleep(ctx, delay/2+rand.N(delay/2)) != nil {
-			return fmt.Errorf("%d of %d rows could not be written in time: %w", len(again), len(muts), failed)
+			return late
 		}
 		muts = again
 	}
