@@ -3,6 +3,7 @@ package retention_test
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -174,4 +175,27 @@ func TestRowsReplayedAfterSweep(t *testing.T) {
 	require.NotContains(t, sweep(), int64(today-1))
 	fill(t, s, ages)
 	require.Contains(t, sweep(), int64(today-1), "it has stored its progress")
+}
+
+// TestOldAgesAfterCrash: a server with longer ages accepts older samples and is killed. The sweeper of a server with the ages
+// before sweeps their days again.
+func TestOldAgesAfterCrash(t *testing.T) {
+	fs := vfs.NewCrashableMem()
+	s := openStore(t, fs)
+	short, long := agesOf(t, 30, map[string]int{"debug_*": 2}), agesOf(t, 30, nil)
+	sweep := func(ages *keyschema.RetentionByMetric) {
+		_, err := newSweeper(t, s, ages).Sweep(t.Context())
+		require.NoError(t, err)
+	}
+	fill(t, s, short)
+	sweep(short)
+	require.NoError(t, s.Sync(t.Context()))
+	sweep(long)
+	crashed := fs.CrashClone(vfs.CrashCloneCfg{RNG: rand.New(rand.NewPCG(1, 1))}) // loses all that is not synced
+	require.NoError(t, s.Close())
+	s = openStore(t, crashed)
+	defer func() { require.NoError(t, s.Close()) }()
+	fill(t, s, short) // the log has the accepted samples
+	sweep(short)
+	require.Len(t, cells(t, s, storage.TableData, storage.FamilySamples)["debug_a"], 3)
 }

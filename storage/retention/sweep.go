@@ -74,6 +74,9 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 			if err := s.opts.Store.Sync(ctx); err != nil {
 				return err
 			}
+			if s.inGrace() {
+				continue // later sweeps drop the rows that are still in memory
+			}
 			swept.set(tier, rules[i].Pattern, to)
 			if err := s.saveProgress(ctx, meta, ages, &swept); err != nil {
 				return err
@@ -83,7 +86,8 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	return nil
 }
 
-// progressOf returns the progress of sweeps by some ages.
+// progressOf returns the progress of sweeps by some ages. If there is none, it durably stores that nothing is swept by them:
+// ingestion may accept older samples by these ages, and a restart may bring back the ages before them.
 func (s *Sweeper) progressOf(
 	ctx context.Context, meta storage.Table, ages *keyschema.RetentionByMetric,
 ) (progress, error) {
@@ -94,11 +98,14 @@ func (s *Sweeper) progressOf(
 	if damage != nil {
 		s.opts.Logger.Warn("progress of retention is damaged; all days are swept again", "err", damage)
 	}
-	return newProgress(ages), nil
+	swept = newProgress(ages)
+	if err := s.saveProgress(ctx, meta, ages, &swept); err != nil {
+		return swept, err
+	}
+	return swept, s.opts.Store.Sync(ctx)
 }
 
-// saveProgress stores the progress of some ages, unless the retention has changed. It stores nothing within the grace after the
-// ages came into force in this process. Rows in memory may be older than the ages allow, and later sweeps drop them.
+// saveProgress stores the progress of some ages, unless the retention has changed.
 func (s *Sweeper) saveProgress(
 	ctx context.Context, meta storage.Table, ages *keyschema.RetentionByMetric, swept *progress,
 ) error {
@@ -107,10 +114,14 @@ func (s *Sweeper) saveProgress(
 	if s.opts.Retention.Load() != ages {
 		return errChanged
 	}
-	if s.opts.Now().Sub(s.inForce) < s.opts.Grace {
-		return nil
-	}
 	return swept.save(ctx, meta)
+}
+
+// inGrace reports whether rows in memory may be older than the ages in force allow.
+func (s *Sweeper) inGrace() bool {
+	s.changing.RLock()
+	defer s.changing.RUnlock()
+	return s.opts.Now().Sub(s.inForce) < s.opts.Grace
 }
 
 func (f *Freed) add(o Freed) {
