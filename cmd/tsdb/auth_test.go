@@ -243,7 +243,8 @@ func (s *secureServer) commandsLogIn(t *testing.T) {
 	require.Error(t, err)
 	require.Contains(t, out, "the user or the password is wrong")
 	require.NotContains(t, out, "pass-word")
-	out, err = run("loadtest", "--url", s.url, "--bearer-token-file", file, "--duration=1s", "--quiet")
+	out, err = run("loadtest", "--url", s.url, "--bearer-token-file", file, "--quiet", "--from=10m", "--hosts=2",
+		"--settle=0s")
 	require.Error(t, err)
 	require.Contains(t, out, "this request needs write")
 	out, err = run("loadtest", "--url", strings.Replace(s.url, "//", "//boss:user-secret@", 1), "--quiet", "--from=10m", "--hosts=2",

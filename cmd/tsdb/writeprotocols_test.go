@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -271,15 +272,16 @@ func (s *server) readExport(metric string) map[string]map[int64]float64 {
 type protocolLoad struct {
 	client protocolClient
 	metric string
-	acked  int // rounds
+	acked  atomic.Int64 // rounds
 }
 
 // run writes rounds until the server is gone. The round without a response is written again by the next run.
 func (l *protocolLoad) run(startMs int64) {
-	for ; ; l.acked++ {
+	for ; ; l.acked.Add(1) {
 		var rows []hostSample
+		round := l.acked.Load()
 		for host := range 10 {
-			rows = append(rows, hostSample{strconv.Itoa(host), startMs + int64(l.acked), float64(l.acked)})
+			rows = append(rows, hostSample{strconv.Itoa(host), startMs + round, float64(round)})
 		}
 		if l.client.write(l.metric, rows) != nil {
 			return
@@ -298,16 +300,16 @@ func TestProtocolsKill(t *testing.T) {
 		loads = append(loads, &protocolLoad{client: protocolClient{writeProtocol: protocol}, metric: fmt.Sprintf("killed_%d", n)})
 	}
 	for range kills {
-		killUnderProtocols(t, dir, startMs, loads, time.Duration(200+rng.IntN(300))*time.Millisecond)
+		killUnderProtocols(t, dir, startMs, loads, time.Duration(rng.IntN(300))*time.Millisecond)
 	}
 	s := startServer(t, dir, "--no-web.self-scrape")
 	for _, l := range loads {
 		series := s.readRemote(l.metric)
 		for host := range 10 {
 			samples := series[strconv.Itoa(host)]
-			for round := range l.acked {
-				v, found := samples[startMs+int64(round)]
-				require.True(t, found, "%s: sample %d of %d, host %d", l.client.name, round, l.acked, host)
+			for round := range l.acked.Load() {
+				v, found := samples[startMs+round]
+				require.True(t, found, "%s: sample %d of %d, host %d", l.client.name, round, l.acked.Load(), host)
 				require.Equal(t, float64(round), v)
 			}
 		}
@@ -315,23 +317,22 @@ func TestProtocolsKill(t *testing.T) {
 	require.NoError(t, s.end(syscall.SIGTERM), s.log)
 }
 
-// killUnderProtocols runs the loads for a while on a server, and kills it.
+// killUnderProtocols runs the loads on a server, and kills it some time after each has written a round.
 func killUnderProtocols(t *testing.T, dir string, startMs int64, loads []*protocolLoad, after time.Duration) {
 	t.Helper()
 	addr := freeAddress(t)
 	s := startServer(t, dir, "--no-web.self-scrape", "--opentsdb.listen-address", addr)
 	var running sync.WaitGroup
-	before := make([]int, len(loads))
-	for n, l := range loads {
+	for _, l := range loads {
 		l.client = protocolClient{writeProtocol: l.client.writeProtocol, url: s.url, telnetAddr: addr}
-		before[n] = l.acked
+		before := l.acked.Load()
 		running.Go(func() { l.run(startMs) })
+		require.Eventually(t, func() bool { return l.acked.Load() > before }, time.Minute, time.Millisecond, l.client.name)
 	}
 	time.Sleep(after)
 	require.Error(t, s.end(syscall.SIGKILL))
 	running.Wait()
-	for n, l := range loads {
-		require.Greater(t, l.acked, before[n], l.client.name)
+	for _, l := range loads {
 		if l.client.telnet != nil {
 			l.client.telnet.Close()
 		}
