@@ -19,7 +19,7 @@ import (
 )
 
 // patience is a generous limit for waits in tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // serveConns serves h on a listener with limits and returns the address.
 func serveConns(t *testing.T, h http.Handler) string {

@@ -158,8 +158,9 @@ func TestExplainWithResult(t *testing.T) {
 	require.Contains(t, w.Body.String(), `"warnings":["value \"perhaps\" for parameter \"stats\" is deprecated`)
 }
 
-// endless is an expression that Prometheus's engine evaluates for minutes unless it is stopped.
-const endless = `max_over_time((nothing + nothing)[3d:1ms])`
+// endless is an expression that Prometheus's engine evaluates for a minute or more unless it is stopped. It has many operators
+// rather than very many steps: before the engine looks at the context, it clears 16 bytes for each step.
+var endless = "max_over_time((nothing" + strings.Repeat(" + nothing", 40) + ")[4h:1ms])"
 
 // unbounded lets it pass.
 var unbounded = query.Options{

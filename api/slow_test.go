@@ -179,6 +179,7 @@ func TestResponsesAreHeldUntilWritten(t *testing.T) {
 			require.Zero(t, s.held())
 			resp := c.send()
 			require.Equal(t, http.StatusOK, resp.StatusCode)
+			require.Eventually(t, func() bool { return s.held() >= c.least }, time.Minute, time.Millisecond)
 			time.Sleep(50 * time.Millisecond)
 			require.GreaterOrEqual(t, s.held(), c.least)
 			readAll(t, resp)
@@ -194,18 +195,21 @@ func TestSlowReadersGiveWay(t *testing.T) {
 	s := newSlowStack(t, totalBytes, api.Limits{})
 	send := func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }
 	endedResponses := func() int { return int(s.metric("tsdb_query_responses_ended_total")) }
-	// Fill the memory with responses that fit, so that no query ends one before all are slow.
+	// Fill the memory with slow responses. A response holds more memory at its beginning, so the test measures it later.
 	const largeQueriesMax = totalBytes - totalBytes/8
 	readers := []*http.Response{send()}
-	for each := s.held(); float64(len(readers)+1)*each <= largeQueriesMax; {
+	for endedResponses() == 0 {
+		time.Sleep(200 * time.Millisecond)
+		held := s.held()
+		if held+held/float64(len(readers)) > largeQueriesMax {
+			break
+		}
 		readers = append(readers, send())
 	}
 	for _, resp := range readers {
 		require.Equal(t, http.StatusOK, resp.StatusCode)
 	}
 	require.Greater(t, len(readers), 3)
-	require.Zero(t, endedResponses())
-	time.Sleep(200 * time.Millisecond)
 	for range 3 {
 		resp := send()
 		require.Equal(t, http.StatusOK, resp.StatusCode)

@@ -36,7 +36,7 @@ import (
 
 // testWait bounds the wait for another goroutine. testTick is the time between two checks.
 const (
-	testWait = 10 * time.Second
+	testWait = time.Minute
 	testTick = time.Millisecond
 )
 
