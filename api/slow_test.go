@@ -195,7 +195,7 @@ func TestSlowReadersGiveWay(t *testing.T) {
 	s := newSlowStack(t, totalBytes, api.Limits{})
 	send := func() *http.Response { return s.get("/api/v1/query?query=slow[1h]&time=%d", slowEnd) }
 	endedResponses := func() int { return int(s.metric("tsdb_query_responses_ended_total")) }
-	// Fill the memory with slow responses. A response holds more memory at its beginning, so the test measures it later.
+	// Fill the memory with slow responses. A response may hold more memory at its beginning, so the test measures it later.
 	const largeQueriesMax = totalBytes - totalBytes/8
 	readers := []*http.Response{send()}
 	for endedResponses() == 0 {
