@@ -16,9 +16,11 @@
 // # Crashes
 //
 // Dropping a range twice does no harm. Once the drops are durable, a sweep stores the progress of each rule in one cell of the
-// table meta. The progress only saves work: a sweep ignores it if it is damaged or belongs to other rules or ages. Rows that are
-// in memory when the ages change may be older than the new ages allow. The same holds for rows that a start after a long stop reads
-// back from the log. So a process stores no progress within [Options.Grace] after its start and after a change.
+// table meta. The progress only saves work: a sweep ignores it if it is damaged or belongs to other rules or ages.
+//
+// Rows that are in memory when the ages change may be older than the new ages allow. The same holds for rows that a start after
+// a long stop reads back from the log. So a process stores no progress within [Options.Grace] after its start and after a
+// change.
 //
 // # Concurrency
 //
