@@ -174,6 +174,7 @@ var floors = map[string]int{
 	"cmd/tsdb/internal/config":         91,
 	"cmd/tsdb/internal/datadir":        91,
 	"cmd/tsdb/internal/program":        91,
+	"cmd/tsdb/internal/requestlimits":  92,
 	"cmd/tsdb/internal/tables":         92,
 	"cmd/tsdb/internal/client":         93,
 	"cmd/tsdb/internal/backup":         92,

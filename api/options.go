@@ -225,7 +225,7 @@ type Limits struct {
 	// ReadConcurrencyMax bounds the remote reads handled at once. Default 10; more of them wait.
 	ReadConcurrencyMax int
 	// ReadFrameBytesMax bounds a frame of a streamed remote read. Default 1 MiB.
-	ReadFrameBytesMax int
+	ReadFrameBytesMax int64
 	// RetryAfterMin and RetryAfterMax bound the random Retry-After of a 503, so that the shards of a sender do not retry all
 	// at once. Defaults 1 s and 10 s.
 	RetryAfterMin, RetryAfterMax time.Duration

@@ -296,7 +296,7 @@ func (s *Server) streamSeries(
 	ctx context.Context, frames *frameWriter, index int64, ls labels.Labels, it chunks.Iterator,
 ) error {
 	pbLabels := prompb.FromLabels(ls, nil)
-	room := s.opts.Limits.ReadFrameBytesMax
+	room := int(s.opts.Limits.ReadFrameBytesMax)
 	for i := range pbLabels {
 		room -= pbLabels[i].Size()
 	}

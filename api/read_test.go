@@ -101,7 +101,7 @@ func TestReadSamples(t *testing.T) {
 // TestReadStream reads chunks and decodes them; small frames split a series but lose nothing.
 func TestReadStream(t *testing.T) {
 	for _, frameBytesMax := range []int{1, DefaultReadFrameBytesMax} {
-		f := newFixture(t, func(o *Options) { o.Limits.ReadFrameBytesMax = frameBytesMax })
+		f := newFixture(t, func(o *Options) { o.Limits.ReadFrameBytesMax = int64(frameBytesMax) })
 		w := f.read(t, &prompb.ReadRequest{
 			AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{
 				prompb.ReadRequest_STREAMED_XOR_CHUNKS, prompb.ReadRequest_SAMPLES,

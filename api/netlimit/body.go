@@ -45,15 +45,24 @@ func (slowBodyError) Temporary() bool { return true }
 
 // MakeBody returns the body of a request. The body ends if the client sends nothing for the time stall.
 func MakeBody(w http.ResponseWriter, r *http.Request, stall time.Duration) Body {
+	limiter := limiterOf(r.Context())
 	return Body{
-		ReadCloser: r.Body, limiter: limiterOf(r.Context()), control: http.NewResponseController(w), stall: stall,
-		end: time.Now().Add(BodyReadTimeout), sizeMax: r.ContentLength,
+		ReadCloser: r.Body, limiter: limiter, control: http.NewResponseController(w), stall: stall,
+		end: time.Now().Add(limiter.readTimeout()), sizeMax: r.ContentLength,
 		drains: r.ProtoMajor < 2, awaited: r.Header.Get("Expect") != "",
 	}
 }
 
-// Extend permits another BodyReadTimeout for the rest of the body.
-func (b *Body) Extend() { b.end = time.Now().Add(BodyReadTimeout) }
+// Extend permits another Options.ReadTimeout for the rest of the body.
+func (b *Body) Extend() { b.end = time.Now().Add(b.limiter.readTimeout()) }
+
+// readTimeout returns Options.ReadTimeout. A nil Limiter has the default.
+func (c *Limiter) readTimeout() time.Duration {
+	if c == nil {
+		return DefaultReadTimeout
+	}
+	return c.opts.ReadTimeout
+}
 
 // Read implements io.Reader.
 func (b *Body) Read(p []byte) (int, error) {

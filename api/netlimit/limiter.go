@@ -20,6 +20,11 @@ type Options struct {
 	// StreamsMax bounds the concurrent requests of one connection of HTTP/2. Default 32. For more requests, clients wait or open
 	// another connection.
 	StreamsMax int
+	// HeaderTimeout bounds the time in which a client sends the header of a request. Default 10 s.
+	HeaderTimeout time.Duration
+	// ReadTimeout bounds the time in which a client sends a request, and the time for which an unused connection is kept. Default
+	// 5 min, as in Prometheus.
+	ReadTimeout time.Duration
 	// SendTimeout ends a connection if its client reads nothing of a response for that time. Default 30 s.
 	SendTimeout time.Duration
 	// SlowAfter is the time that a client may take for 64 KiB of a response. After that, a query that needs memory may end the
@@ -30,9 +35,9 @@ type Options struct {
 	IdleAfter time.Duration
 	// BodyRateMin is the rate in bytes a second at which a client sends a body. If others wait for a connection or for memory, the
 	// server may end the body of a slower client. Default 256 KiB.
-	BodyRateMin int
+	BodyRateMin int64
 	// HeaderBytesMax bounds the header of a request, its URL included. Default 1 MiB, so that queries of 100 KB in a URL fit.
-	HeaderBytesMax int
+	HeaderBytesMax int64
 	// Registerer registers the metrics; nil means they are counted but not registered.
 	Registerer prometheus.Registerer
 	// Logger logs errors of accept; nil discards them.
@@ -43,6 +48,8 @@ type Options struct {
 const (
 	DefaultConnectionsMax = 512
 	DefaultStreamsMax     = 32
+	DefaultHeaderTimeout  = 10 * time.Second
+	DefaultReadTimeout    = 5 * time.Minute
 	DefaultSendTimeout    = 30 * time.Second
 	DefaultSlowAfter      = time.Second
 	DefaultIdleAfter      = time.Second
@@ -55,6 +62,8 @@ func (o *Options) Validate() error {
 	var faults []error
 	setPositive(&o.ConnectionsMax, DefaultConnectionsMax, "ConnectionsMax", &faults)
 	setPositive(&o.StreamsMax, DefaultStreamsMax, "StreamsMax", &faults)
+	setPositive(&o.HeaderTimeout, DefaultHeaderTimeout, "HeaderTimeout", &faults)
+	setPositive(&o.ReadTimeout, DefaultReadTimeout, "ReadTimeout", &faults)
 	setPositive(&o.SendTimeout, DefaultSendTimeout, "SendTimeout", &faults)
 	setPositive(&o.SlowAfter, DefaultSlowAfter, "SlowAfter", &faults)
 	setPositive(&o.IdleAfter, DefaultIdleAfter, "IdleAfter", &faults)
@@ -92,7 +101,7 @@ const (
 	endedStall    = "send_timeout"
 	endedMemory   = "memory"
 	endedSlowBody = "slow_body"
-	endedResponse = "slow_answer"
+	endedResponse = "slow_response"
 )
 
 // New checks opts and registers the metrics.

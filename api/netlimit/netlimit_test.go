@@ -318,8 +318,8 @@ func TestHTTPServer(t *testing.T) {
 	limiter, err := New(Options{})
 	require.NoError(t, err)
 	server := limiter.HTTPServer(http.NotFoundHandler())
-	require.Equal(t, HeaderReadTimeout, server.ReadHeaderTimeout)
-	require.Equal(t, BodyReadTimeout, server.ReadTimeout)
+	require.Equal(t, DefaultHeaderTimeout, server.ReadHeaderTimeout)
+	require.Equal(t, DefaultReadTimeout, server.ReadTimeout)
 	require.Zero(t, server.WriteTimeout)
 	require.Equal(t, DefaultHeaderBytesMax, server.MaxHeaderBytes)
 }

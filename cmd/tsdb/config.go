@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"sort"
 	"time"
@@ -283,8 +284,7 @@ func (c *serveConfig) Validate() error {
 		"ingest.max-exemplars": int64(c.exemplarsMax), "ingest.max-symbols": int64(c.symbolsMax),
 		"ingest.max-relabelled-series": int64(c.relabelledMax),
 		"ingest.max-histogram-bytes":   c.histogramMax, "ingest.max-senders": int64(c.sendersMax),
-		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "web.max-connections": int64(c.web.connectionsMax),
-		"web.send-timeout": int64(c.web.sendTimeout), "query.timeout": int64(c.queryTimeout),
+		"web.self-scrape-interval": int64(c.web.selfScrapeEvery), "query.timeout": int64(c.queryTimeout),
 		"query.lookback-delta": int64(c.queryLookback), "query.max-samples": int64(c.querySamplesMax),
 		"query.max-series": int64(c.querySeriesMax), "query.max-top-queries": int64(c.topQueriesMax),
 		"query.max-queue": int64(c.queryQueueMax), "query.max-depth": int64(c.queryDepthMax),
@@ -294,6 +294,7 @@ func (c *serveConfig) Validate() error {
 		"query.max-points": int64(c.queryPointsMax), "query.max-text-bytes": int64(c.queryTextBytesMax),
 		"query.cheap-samples": c.cheapSamplesMax, "query.max-selectors": int64(c.querySelectorsMax),
 	}
+	maps.Copy(positive, c.web.limits.Positive())
 	for name, v := range positive {
 		if v <= 0 {
 			faults = append(faults, fmt.Errorf("--%s must be above 0", name))

@@ -118,7 +118,7 @@ const (
 // descriptors, connections get half of them.
 func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 	free := int(min(limit, math.MaxInt32)) - descriptorsReserved
-	wanted := c.web.connectionsMax
+	wanted := c.web.limits.Connections.ConnectionsMax
 	connections := min(wanted, max(free-openTablesMax, free/2))
 	if connections < min(wanted, connectionsMin) {
 		return fmt.Errorf("--web.max-connections: the limit of %d open files (ulimit -n) leaves no room for %d connections "+
@@ -129,7 +129,7 @@ func (c *serveConfig) fitDescriptors(limit uint64, log *slog.Logger) error {
 		log.Warn("--web.max-connections is lowered to fit the limit of open files (ulimit -n)", "wanted", wanted,
 			"connections", connections, "open_files_limit", limit)
 	}
-	c.web.connectionsMax, c.openTablesMax = connections, min(openTablesMax, free-connections)
+	c.web.limits.Connections.ConnectionsMax, c.openTablesMax = connections, min(openTablesMax, free-connections)
 	return nil
 }
 

@@ -156,10 +156,9 @@ func (s *server) listen() (err error) {
 	if err := c.fitDescriptors(datadir.DescriptorLimit(), log); err != nil {
 		return err
 	}
-	c.web.limiter, err = netlimit.New(netlimit.Options{
-		ConnectionsMax: c.web.connectionsMax, SendTimeout: c.web.sendTimeout, HeaderBytesMax: int(c.web.headerBytesMax),
-		Registerer: registry, Logger: log,
-	})
+	connections := c.web.limits.Connections
+	connections.Registerer, connections.Logger = registry, log
+	c.web.limiter, err = netlimit.New(connections)
 	if err != nil {
 		return err
 	}
@@ -329,13 +328,16 @@ func (s *server) newAPI() (*api.Server, error) {
 		OpenTSDBStats: opentsdb.Stats(registry, c.clock()), Notes: db.notes,
 		Aliases:    db.aliases,
 		HAClusters: db.ingester.HAClusters, Influx: reloads.influx, OTLP: reloads.otlp,
-		Limits: api.Limits{
-			WriteBytesMax: c.bodyBytesMax, WriteInflightBytesMax: c.inFlightBytesMax,
-			BadLinesMax: c.badLinesMax, RangePointsMax: c.queryPointsMax, LookupTimeout: c.queryTimeout,
-			SelectorsMax: c.querySelectorsMax, FormBytesMax: c.web.formBytesMax, ReadBytesMax: c.web.readBytesMax,
-			MetricsRequestsMax: c.web.metricsRequestsMax,
-		},
+		Limits: c.requestLimits(),
 	})
+}
+
+// requestLimits returns the limits of single requests.
+func (c *serveConfig) requestLimits() api.Limits {
+	l := c.web.limits.Requests
+	l.WriteBytesMax, l.WriteInflightBytesMax, l.BadLinesMax = c.bodyBytesMax, c.inFlightBytesMax, c.badLinesMax
+	l.RangePointsMax, l.LookupTimeout, l.SelectorsMax = c.queryPointsMax, c.queryTimeout, c.querySelectorsMax
+	return l
 }
 
 // openDoctor opens the collector of facts about the server, and lets it sample counters each minute.

@@ -13,11 +13,11 @@ import (
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"halite/api"
 	"halite/api/auth"
 	"halite/api/netlimit"
 	"halite/api/tenancy"
 	"halite/cmd/tsdb/internal/program"
+	"halite/cmd/tsdb/internal/requestlimits"
 	"halite/storage"
 	"halite/storage/tenants"
 )
@@ -28,8 +28,6 @@ type webConfig struct {
 	externalURL     string
 	routePrefix     string // without a slash at the end; empty if there is none
 	allowedHosts    []string
-	connectionsMax  int
-	sendTimeout     time.Duration
 	corsOrigin      string
 	adminAPI        bool
 	lifecycle       bool
@@ -38,15 +36,12 @@ type webConfig struct {
 	selfScrapeEvery time.Duration
 	shutdownTimeout time.Duration
 
-	configFile     string
-	accessFile     string
-	insecure       bool
-	openProbes     bool
-	headerBytesMax int64
-	formBytesMax   int64
-	readBytesMax   int64
-	// metricsRequestsMax bounds the requests of /metrics at once.
-	metricsRequestsMax int
+	configFile string
+	accessFile string
+	insecure   bool
+	openProbes bool
+	// limits bound connections, requests and slow clients.
+	limits requestlimits.Flags
 	// listen makes auth from the files. It also makes the limiter of connections and the check of hosts.
 	auth    *auth.Authenticator
 	limiter *netlimit.Limiter
@@ -151,13 +146,10 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		"commas or repeat the flag. Default on a loopback address: loopback hosts and the host of --web.external-url. "+
 		"Default elsewhere: any address and the host of --web.external-url, or any host without --web.external-url.").
 		StringsVar(&c.allowedHosts)
-	cmd.Flag("web.max-connections", "Maximum number of open connections. Further clients wait. The server closes idle "+
-		"connections to make room for them.").Default("512").IntVar(&c.connectionsMax)
-	cmd.Flag("web.send-timeout", "Time after which the server closes a connection whose client does not read the response.").
-		Default("30s").DurationVar(&c.sendTimeout)
 	cmd.Flag("web.cors.origin", "Regular expression of the origins whose pages may read responses (CORS). Empty allows none.").
 		StringVar(&c.corsOrigin)
 	c.addAccessFlags(cmd)
+	c.limits.AddFlags(cmd)
 	c.tenants.addFlags(cmd)
 	cmd.Flag("web.enable-admin-api", "Allow the endpoints below /api/v1/admin.").BoolVar(&c.adminAPI)
 	cmd.Flag("web.enable-lifecycle", "Allow POST /-/reload and POST /-/quit. The first reloads --config.file, "+
@@ -182,14 +174,6 @@ func (c *webConfig) addAccessFlags(cmd *kingpin.CmdClause) {
 		BoolVar(&c.insecure)
 	cmd.Flag("web.open-probes", "Answer /-/healthy and /-/ready to everybody. Otherwise they need the scope read.").
 		Default("true").BoolVar(&c.openProbes)
-	cmd.Flag("web.max-header-bytes", "Maximum size of the header of a request, its URL included.").Default("1MiB").
-		SetValue(program.Bytes(&c.headerBytesMax))
-	cmd.Flag("web.max-form-bytes", "Maximum size of the form in the body of a query or look-up.").Default("10MiB").
-		SetValue(program.Bytes(&c.formBytesMax))
-	cmd.Flag("web.max-read-bytes", "Maximum size of the body of a remote read, both compressed and decoded.").Default("1MiB").
-		SetValue(program.Bytes(&c.readBytesMax))
-	cmd.Flag("web.max-metrics-requests", "Maximum number of requests of /metrics handled at once. More get 503.").
-		Default(fmt.Sprint(api.DefaultMetricsRequestsMax)).IntVar(&c.metricsRequestsMax)
 }
 
 // openAuth loads the users and tokens. It refuses an address that other machines can reach, unless clients must log in.
