@@ -66,11 +66,13 @@ all_tables() { grep '^|' | sed -E 's/ \(\/api[^|]*\)//g; s/^\| query \|/\n&/'; }
 # above_bound keeps the range queries above 0.8 × the better peer, the look-ups, and the geometric means.
 above_bound() {
   awk -F'|' '
-    /^\| range 6h \| [A-Z]/ { part = "range"; print; next }
+    /^\| range 6h \| [A-Z]/ { part = "range"; header = $0; next }
     /^\| instant, one series \| [A-Z]/ { part = "" }
     /^\| look-up \| [A-Z]/ { part = "look-up"; print ""; print; next }
     /^\| geometric mean to/ { part = "means"; print ""; print; next }
-    part == "range" && /^\| `/ { if ($(NF - 1) > 0.8) print; next }
+    part == "range" && /^\|---/ { header = header "\n" $0; next }
+    part == "range" && /^\| `/ && $(NF - 1) > 0.8 { if (header) { print header; header = "" } print }
+    part == "range" { next }
     part != "" && /^\|/ { print }'
 }
 
