@@ -46,8 +46,8 @@ func (c *serveConfig) addStorageFlags(cmd *kingpin.CmdClause) {
 		Default("30d").SetValue(&c.retentionRaw)
 	cmd.Flag("storage.retention.histograms", "How long to keep native histograms, at most as long as raw samples. 0 keeps them as "+
 		"long as raw samples.").Default("0s").SetValue(&c.histogramRetention)
-	cmd.Flag("storage.retention.clock-jump", "If the clock jumps ahead by more than this, also while the server is stopped, the "+
-		"server drops no old data until it has run for as long. 0 drops at once.").Default("1d").SetValue(&c.clockJump)
+	cmd.Flag("storage.retention.clock-jump", "If the clock jumps ahead by more than this, the server drops no old data until "+
+		"it has run for as long. A jump while the server is stopped counts too. 0 drops at once.").Default("1d").SetValue(&c.clockJump)
 	c.rollups.addFlags(cmd)
 	c.addShared(cmd.Flag("storage.cache-bytes", "Memory for cached blocks of tables. The default is at most an eighth of the "+
 		"memory limit.").

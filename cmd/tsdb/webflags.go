@@ -141,8 +141,8 @@ func (c *webConfig) addFlags(cmd *kingpin.CmdClause) {
 		"Default: the listen address.").StringVar(&c.externalURL)
 	cmd.Flag("web.route-prefix", "Path below which the server answers. Default: the path of --web.external-url. Set / if a proxy "+
 		"removes that path.").StringVar(&c.routePrefix)
-	cmd.Flag("web.allowed-hosts", "Hosts that requests may name, as a protection against DNS rebinding: names, "+
-		"addresses, ranges such as 10.0.0.0/8, .example.com for all names below it, or * for any. Separate them by "+
+	cmd.Flag("web.allowed-hosts", "Hosts that requests may name, as a protection against DNS rebinding. A host is a "+
+		"name, an address, a range such as 10.0.0.0/8, .example.com for all names below it, or * for any. Separate them by "+
 		"commas or repeat the flag. Default on a loopback address: loopback hosts and the host of --web.external-url. "+
 		"Default elsewhere: any address and the host of --web.external-url, or any host without --web.external-url.").
 		StringsVar(&c.allowedHosts)

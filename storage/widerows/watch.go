@@ -83,7 +83,8 @@ func New(o Options) (*Watch, error) {
 	r := promauto.With(o.Registerer)
 	w.wide = r.NewCounter(prometheus.CounterOpts{
 		Name: "tsdb_table_wide_rows_total",
-		Help: "Rows of the data table with 1 % of the bytes that Bigtable allows in a row, or 1 % of those that it allows in a write.",
+		Help: "Rows of the data table with 1 % of the bytes that Bigtable allows in a row. " +
+			"Rows with 1 % of the bytes that it allows in a write count too.",
 	})
 	r.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "tsdb_table_widest_row_bytes",

@@ -34,7 +34,7 @@ type doctorFlags struct {
 func AddDoctor(app *kingpin.Application) program.Commands {
 	c := &doctorFlags{stderr: os.Stderr}
 	cmd := app.Command("doctor", "Check a running server, and print what is wrong, the evidence and the fix. "+
-		"The exit code is 0 if all is well, 1 after a warning, 2 if something is critical, and 3 if the server does not answer.")
+		"The exit code is 0 if all is well, 1 after a warning, and 2 if something is critical. It is 3 if the server does not respond.")
 	c.server.AddFlags(cmd, "The server.", DefaultURL)
 	cmd.Flag("all", "Print the checks that found nothing, too.").BoolVar(&c.all)
 	c.output.AddFlag(cmd)

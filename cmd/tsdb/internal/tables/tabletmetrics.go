@@ -48,7 +48,7 @@ func NewTabletCollector(source tabletSource) *tabletCollector {
 		{"size_bytes", "Estimated size of the table on disk."},
 		{"largest_tablet_bytes", "Estimated size of the table's largest tablet."},
 		{"hottest_tablet_share", "Share of the hottest tablet in the rows written to the table, since the tablets were " +
-			"created or the server started; 0 before the first row."},
+			"created or the server started. It is 0 before the first row."},
 	} {
 		c.descs[i] = prometheus.NewDesc("tsdb_table_"+m.name, m.help, []string{"table"}, nil)
 	}
