@@ -11,8 +11,8 @@
 //
 // Samples are read from the head until ingest/flush has written their row, one series and hour, to the data table.
 //
-// A [Writer] is the first half of this path, up to known series. Mode direct shares it: there each sample is a cell of the data
-// table before it is acknowledged, there is neither log nor head, and several processes share the tables.
+// A [Writer] is the first half of this path, up to known series. Mode direct shares it. In this mode there is neither log
+// nor head, and several processes share the tables. Each sample is a cell of the data table before it is acknowledged.
 //
 // Invariants:
 //   - A sample is acknowledged only when it is durable. Its series is in the log before it, and the index knows its hour.

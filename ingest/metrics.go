@@ -57,8 +57,8 @@ const (
 	ReasonExemplarTooLong     = "exemplar_labels_too_long"
 	ReasonMetadataInvalid     = "metadata_invalid"
 	ReasonMetadataLimit       = "metadata_limit"
-	// Reasons of protocols other than remote write: a line does not parse, a value is not a number, or a later sample of the
-	// same request, series and millisecond replaces the sample.
+	// Reasons of protocols other than remote write. They are for lines that do not parse, and values that are not numbers.
+	// ReasonMerged is for a sample that a later one of the same request, series and millisecond replaces.
 	ReasonMalformedLine = "malformed_line"
 	ReasonNotNumeric    = "not_numeric"
 	ReasonMerged        = "same_millisecond"

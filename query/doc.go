@@ -12,9 +12,9 @@
 //
 // Package resultcache keeps results. It returns a result only if the samples of the result have not changed since. The
 // write path reports changes through [resultcache.Changes]. The engine evaluates steps near a change and steps that the
-// cache lacks, and joins them to the cached steps. It reuses a part of a result only if each value depends, to the last
-// bit, on the samples around its step and not on the range of the query. Any other result is reused only for the same query
-// and the same range.
+// cache lacks, and joins them to the cached steps. It reuses a part of a result only if no value depends on the range of the
+// query. To the last bit, each value must depend only on the samples around its step. Any other result is reused only for
+// the same query and the same range.
 //
 // The package does not depend on tables, heads or HTTP. Package query/read below it reads samples.
 //

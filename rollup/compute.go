@@ -14,9 +14,9 @@ const (
 	MomentBits = 40
 )
 
-// Compute is FromColumns for stored states, and several times as fast. Its result is canonical, so that states encode well:
-// Sum is the rounded total, SumLow and M2 keep only the bits that later joins need, and Mean is the total divided by Count
-// where possible. The other fields have the bits of FromColumns.
+// Compute is FromColumns for stored states, and several times as fast. Its result is canonical, so that states encode well.
+// Sum is the rounded total. SumLow and M2 keep only the bits that later joins need. Mean is the total divided by Count where
+// possible. The other fields have the bits of FromColumns.
 //
 // Equal samples give equal bits on every machine.
 func Compute(tsMs []int64, values []float64) State {

@@ -1,6 +1,6 @@
 // Package rollup defines the aggregate state of the samples of one series in one span of time.
 //
-// A [State] holds all that range functions need from a span inside their window: the number of samples, the first and
+// A [State] holds all that range functions need from a span inside their window. It has the number of samples, the first and
 // last sample, extremes, sums, resets, changes and counter correction. Two states of adjacent spans join to the state of
 // both spans. So a query answers a long window from a few states and the raw samples at its two edges. The query computes
 // extrapolation, lookback and other results that depend on the window.

@@ -27,8 +27,8 @@ type Table interface {
 	// durable only after Store.Sync.
 	Apply(ctx context.Context, muts []RowMutation) error
 	// Load writes many whole rows. muts are sorted by key with unique keys, and all entries are SetCell in plain families.
-	// If it can, an engine writes the rows as sorted files, without a memtable or log. All rows become visible together or
-	// not at all, unless the engine documents a weaker promise: each row becomes visible separately, and a failed Load may
+	// If it can, an engine writes the rows as sorted files, without a memtable or log. All rows become visible together or not
+	// at all, unless the engine documents a weaker promise. Then each row becomes visible separately, and a failed Load may
 	// leave some rows behind. A caller that must run on every engine keeps its own copy readable until Load returns, and may
 	// repeat a failed Load.
 	Load(ctx context.Context, muts []RowMutation) error

@@ -6,7 +6,7 @@
 //	tsdb inspect   prints keys, rows and log segments as text
 //	tsdb version   prints version, commit and Go version
 //
-// This package holds the flags of the server, opens its parts in order and closes them in reverse: storageflags.go and config.go
-// hold the flags, open.go opens the parts, and serve.go runs them. Packages below internal hold the other sub-commands and open
-// the tables.
+// This package holds the flags of the server, opens its parts in order and closes them in reverse. storageflags.go and
+// config.go hold the flags, open.go opens the parts, and serve.go runs them. Packages below internal hold the other
+// sub-commands and open the tables.
 package main

@@ -217,9 +217,9 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Wait returns nil once the frame at pos and all frames before it are synced. Errors: the context's; ErrFailed if the log
-// failed, even after it synced the frame; ErrOverload while the disk lacks space or descriptors, although the frame may still
-// become durable; ErrClosed.
+// Wait returns nil once the frame at pos and all frames before it are synced. It returns the context's error, or ErrClosed.
+// It returns ErrFailed if the log failed, even after it synced the frame. It returns ErrOverload while the disk lacks space
+// or descriptors, although the frame may still become durable.
 func (l *Log) Wait(ctx context.Context, pos Position) error {
 	l.mu.Lock()
 	if l.err != nil {

@@ -169,8 +169,8 @@ func (b *Budget) ForLookup() (reserve func(bytes int64) error, done func()) {
 	return reserve, func() { b.Release(taken.Load()) }
 }
 
-// SeriesBytes is the approximate memory of a selected series: its struct, one span of hours, labels that the index made only
-// for this query, and the series object for Prometheus's engine.
+// SeriesBytes is the approximate memory of a selected series. It counts the struct, one span of hours, labels that the index
+// made only for this query, and the series object for Prometheus's engine.
 const SeriesBytes = 256
 
 // ReserveSeries adds n selected series, or fails with a *LimitError.

@@ -21,8 +21,8 @@ type Options struct {
 	Share float64
 	// BatchBytes is the size of the cells and keys that are written at once; 8 MiB.
 	BatchBytes int
-	// Progress is called at the start of Verify and Rebuild and after each day and month with samples, with the number of finished
-	// ones and of all; nil is none.
+	// Progress is called at the start of Verify and Rebuild, and after each day and month with samples. It gets the number of
+	// finished days and months, and the number of all. nil is none.
 	Progress func(done, total int)
 
 	Logger     *slog.Logger          // the logger of the store

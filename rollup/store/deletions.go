@@ -40,8 +40,8 @@ func (s *Store) DeletionHorizon(ctx context.Context) (id uint64, err error) {
 	return view.DeletionHorizon, nil
 }
 
-// SettledDeletions returns the deletions that states of one of several processes may reflect: those that stored states
-// reflect already, and those older than Margin, which every running query sees.
+// SettledDeletions returns the deletions that states of one of several processes may reflect. Stored states reflect some of
+// them already. The others are older than Margin, so every running query sees them.
 func (s *Store) SettledDeletions() *tombstone.View {
 	m := s.Manifest
 	m.mu.Lock()

@@ -124,7 +124,7 @@ func has(label string) *labels.Matcher { return labels.MustNewMatcher(labels.Mat
 
 func lacks(label string) *labels.Matcher { return labels.MustNewMatcher(labels.MatchEqual, label, "") }
 
-// Divide returns the selectors for the series with each name of a label: alone[i] for the i-th name, and both for series
+// Divide returns the selectors for the series with each name of a label. alone[i] is for the i-th name. both is for series
 // that have the label and another of its names.
 func (n *Names) Divide(selector []*labels.Matcher, label string) (alone, both [][]*labels.Matcher) {
 	all, _ := n.LabelNames(label)

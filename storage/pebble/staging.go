@@ -68,8 +68,8 @@ func loadWriterOptions(db *pebble.DB, to *pebble.Options) sstable.WriterOptions 
 	return o
 }
 
-// thoroughOptions returns o with another level of compression. For day chunks, a high level costs 1 % of the CPU of ingesting
-// their samples: keys are 2.5 % to 10 % of a day's bytes, and equal neighbouring series cost almost nothing.
+// thoroughOptions returns o with another level of compression. For day chunks, a high level costs 1 % of the CPU of
+// ingesting their samples. Keys are 2.5 % to 10 % of a day's bytes, and equal neighbouring series cost almost nothing.
 func thoroughOptions(o sstable.WriterOptions, level uint8) sstable.WriterOptions {
 	profile := *o.Compression
 	profile.DataBlocks.Level = level

@@ -86,8 +86,8 @@ func (s *Sweeper) sweepAll(ctx context.Context, sum *Freed) error {
 	return nil
 }
 
-// progressOf returns the progress of sweeps by some ages. If there is none, it durably stores that nothing is swept by them:
-// ingestion may accept older samples by these ages, and a restart may bring back the ages before them.
+// progressOf returns the progress of sweeps by some ages. If there is none, it durably stores that nothing is swept by them.
+// Ingestion may accept older samples by these ages, and a restart may bring back the ages before them.
 func (s *Sweeper) progressOf(
 	ctx context.Context, meta storage.Table, ages *keyschema.RetentionByMetric,
 ) (progress, error) {

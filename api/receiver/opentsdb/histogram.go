@@ -136,8 +136,8 @@ func (h *buckets) add(bounds string, count uint64) error {
 
 var errBinary = errors.New("the bytes are not a histogram of the codec SimpleHistogramDecoder")
 
-// decode reads the base64 of a binary histogram: the number of buckets in two bytes, for each its bounds as float32 and its
-// count as a varint, then the counts outside. All is big-endian.
+// decode reads the base64 of a binary histogram. It begins with the number of buckets in two bytes. For each bucket, its
+// bounds as float32 and its count as a varint follow. The counts outside come last. All is big-endian.
 func (h *buckets) decode(text []byte) error {
 	raw, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(raw) < 4 {

@@ -120,9 +120,9 @@ func (t *tally) add(points int, detail string) {
 }
 
 // pointCheck removes data points with too many attributes before the translation, because the translation compares the
-// attributes of a series in pairs. It also removes data points whose attributes have no key or are too long for labels,
-// metrics without a name, and data points without a time or a value. The translation drops some of these too, but does not count
-// them, and it makes 0 of a missing value.
+// attributes of a series in pairs. It also removes data points whose attributes have no key or are too long for labels. It
+// removes metrics without a name, and data points without a time or a value. The translation drops some of these too, but
+// does not count them, and it makes 0 of a missing value.
 type pointCheck struct {
 	attributesMax                           int
 	large                                   bool // only then can an attribute be too long

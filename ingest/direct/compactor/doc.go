@@ -14,8 +14,8 @@
 //   - The later write of a sample wins. A new chunk has a higher number than all other chunks left in the row. A single sample
 //     wins over chunks. Either it was written after the compactor read the row, or the chunk holds the same value.
 //
-// A writer also leaves a note of the hour (see [Note]), so that the compactor packs it: before it acknowledges the first
-// samples of the hour, and again after it has written late ones.
+// A writer also leaves a note of the hour (see [Note]), so that the compactor packs it. It does so before it acknowledges
+// the first samples of the hour, and again after it has written late ones.
 //
 // The clocks of all servers may differ by less than [Options.Delay] − [Options.MarkAfter].
 package compactor

@@ -134,8 +134,9 @@ func (c *SeriesColumns) Append(dst []byte) []byte {
 }
 
 // ParseSeriesColumns calls fn for each series of an unpacked payload, in order. fn must not keep the slice; it may keep the
-// strings, which do not alias the payload. ParseSeriesColumns stops at an error and returns it: fn's, or ErrMalformed if
-// the payload does not parse, label names do not ascend, or the series would exceed BytesMax as a KindSeries payload.
+// strings, which do not alias the payload. ParseSeriesColumns stops at an error of fn and returns it. It returns
+// ErrMalformed if the payload does not parse or label names do not ascend. It also does so if the series would exceed
+// BytesMax as a KindSeries payload.
 func ParseSeriesColumns(payload []byte, fn func(ref uint32, ls []labels.Label) error) error {
 	p := seriesParser{r: fieldReader{rest: string(payload)}, c: NewSeriesColumns()}
 	if !p.refs() || !p.shapes() || !p.columns() || len(p.r.rest) > 0 {

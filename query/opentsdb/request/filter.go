@@ -34,7 +34,7 @@ const (
 // Excludes reports whether the filter selects series that lack the tag.
 func (f *Filter) Excludes() bool { return f.Type == notKey }
 
-// TagFilter parses a filter for the value of a tag, in the syntax of the parameters tags and m: a filter such as
+// TagFilter parses a filter for the value of a tag, in the syntax of the parameters tags and m. It is a filter such as
 // wildcard(web*), a pattern with asterisks, or values between bars.
 func TagFilter(key, value string) (Filter, error) {
 	if key == "" {

@@ -12,7 +12,7 @@ import (
 	"halite/storage/index/valueid"
 )
 
-// Source has series of a partition to compact: the active index, the previous segment, the segment of one of its days,
+// Source has series of a partition to compact. It is the active index, the previous segment, the segment of one of its days,
 // or the result of a rebuild from the data rows.
 type Source interface {
 	// metrics returns the metrics that have series, sorted.

@@ -25,7 +25,7 @@ type Family struct {
 }
 
 // daySet is the set of days with cells of a family, newest first. It may have empty days, but never lacks a day with a
-// visible cell: writers add a day before their batch commits, and readers load the set after they take their view of the
+// visible cell. Writers add a day before their batch commits, and readers load the set after they take their view of the
 // tree.
 type daySet struct {
 	days atomic.Pointer[dayList]
