@@ -66,7 +66,7 @@ type Options struct {
 	AcceptTableLoss bool
 	// TakeOver makes the tables belong to this log, whichever log they belonged to before.
 	TakeOver bool
-	// FreeBytesMin is the free space of the log's file system below which writes are refused; 0 means 1 GiB, a negative
+	// FreeBytesMin is the free space of the log's file system below which writes are refused. 0 means 1 GiB, and a negative
 	// value turns the check off.
 	FreeBytesMin int64
 	// Reserve, if set, is called once a second. It reserves disk space for the next start. Writes are refused while it fails.
@@ -123,7 +123,7 @@ type Limits struct {
 	// ConcurrencyMax bounds the requests that are decoded and stored at once; default four for each CPU.
 	ConcurrencyMax int
 	// SharedConcurrencyMax bounds the requests of one tenant that are decoded and stored at once while other tenants are
-	// active; default three quarters of the CPUs, at least 1.
+	// active. The default is three quarters of the CPUs, at least 1.
 	SharedConcurrencyMax int
 	// SharedLogBytesMax bounds the decoded bytes of one tenant's requests that are not durable while other tenants are active;
 	// default SharedLogBytesMaxDefault. A larger request waits until the tenant's others are durable.

@@ -202,8 +202,8 @@ func (r *Request) relabel() (rule int, keep bool) {
 	return rule, keep
 }
 
-// chooseRegistry selects the registry in which the request looks up its series: by the stored labels, or by the labels as sent if
-// there are rules.
+// chooseRegistry selects the registry in which the request looks up its series. It looks them up by the stored labels, or by
+// the labels as sent if there are rules.
 func (r *Request) chooseRegistry() {
 	r.known, r.rules = r.w.registry, r.w.rules.Load()
 	if r.rules != nil {

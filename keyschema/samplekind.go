@@ -39,7 +39,7 @@ type SampleWindow struct {
 	// NewestOnly allows a read to omit all samples of an hour except the newest one.
 	NewestOnly bool
 	// FromMs is nil, or has a time for each series, which replaces MinMs in the hour of that time. The reader already knows the
-	// earlier samples of the hour: the head has returned them since the last write to the hour's rows in the table. Of these
+	// earlier samples of the hour. The head has returned them since the last write to the hour's rows in the table. Of these
 	// samples, only the newest one may have changed since then. If the head cannot tell, it sets the time to −1 and uses MinMs.
 	// This happens if the hour has several rows, a late sample, or a row that is about to be flushed.
 	FromMs []int64

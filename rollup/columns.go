@@ -157,7 +157,7 @@ func (c *Columns) joinSteps(s *State, i, j int) {
 }
 
 // Inside returns the range [i, j) of buckets inside the window (startMs, endMs]. If the state of a bucket is known, the
-// times of its samples decide: a bucket that begins at startMs is inside if its first sample is later.
+// times of its samples decide. A bucket that begins at startMs is inside if its first sample is later.
 func (c *Columns) Inside(startMs, endMs int64) (i, j int) {
 	n := int64(c.Len())
 	first := (startMs - c.FromMs) / c.BucketMs // the bucket in which the window starts, or the first one

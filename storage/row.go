@@ -65,8 +65,8 @@ type ReadOptions struct {
 	Reverse bool
 	// RowsMax bounds the number of rows; 0 means no limit.
 	RowsMax int
-	// Deletions are the deletions that the data table hides from the read; nil means the deletions that are in force at
-	// the time of the call. Engines ignore it.
+	// Deletions are the deletions that the data table hides from the read. nil means the deletions that are in force at the
+	// time of the call. Engines ignore it.
 	Deletions Deletions
 }
 

@@ -31,7 +31,7 @@ type HostCheck struct {
 // addresses.
 //
 // On a loopback address, the hosts are the names of the loopback interface. On another address, any host is allowed. With an
-// external URL, only addresses and the names of the loopback interface are allowed there: a page cannot make a browser send
+// external URL, only addresses and the names of the loopback interface are allowed there. A page cannot make a browser send
 // the address of another server. The host of the external URL is always allowed.
 func HostsDefault(listen net.Addr, externalURL string) ([]string, error) {
 	hosts := []string{"localhost", "127.0.0.0/8", "::1"}

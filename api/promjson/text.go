@@ -70,8 +70,8 @@ func plainWords(s string, html bool) bool {
 		t := s[i : i+wordBytes]
 		w := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
 			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
-		// A byte's high bit is set if the byte needs an escape: it is not ASCII, or a control character, or equal to one of
-		// the characters below. For an equal byte, x^c is 0, and subtracting 1 borrows. A borrow may also set the bit of a
+		// A byte's high bit is set if the byte needs an escape. Such a byte is not ASCII, or a control character, or equal to one
+		// of the characters below. For an equal byte, x^c is 0, and subtracting 1 borrows. A borrow may also set the bit of a
 		// later byte.
 		special := w | (w - ' '*each) | ((w ^ '"'*each) - each) | ((w ^ '\\'*each) - each)
 		if html {

@@ -177,8 +177,8 @@ func (f *Flusher) freeMemory(ctx context.Context) (rows int, err error) {
 }
 
 // shortenLog flushes the rows that keep the log above its limit, and truncates the log to half of the limit. It first flushes
-// the rows of closed hours. If that is not enough, it flushes open rows that need the oldest segments; these rows are written
-// once more at the end of their hour.
+// the rows of closed hours. If that is not enough, it flushes open rows that need the oldest segments. These rows are
+// written once more at the end of their hour.
 func (f *Flusher) shortenLog(ctx context.Context) error {
 	limitBytes := logLimit(f.opts.LogBytesMax, f.opts.SegmentBytes, f.opts.LowSpace())
 	if f.log.Stats().SizeBytes <= limitBytes {

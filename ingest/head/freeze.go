@@ -187,8 +187,8 @@ func (h *Head) Free(rows []Row) {
 	})
 }
 
-// Thaw releases frozen rows after a failed flush. The rows must be in the order of Freeze. A row takes samples again unless it
-// is full or its series has a newer row of the hour; such a row stays frozen for the next flush.
+// Thaw releases frozen rows after a failed flush. The rows must be in the order of Freeze. A row stays frozen for the next
+// flush if it is full or its series has a newer row of the hour. Other rows take samples again.
 func (h *Head) Thaw(rows []Row) {
 	h.withSeries(rows, func(s *stripe, at *slot, rows []Row) {
 		newest := s.newestByPlace(at)

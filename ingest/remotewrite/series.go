@@ -124,7 +124,7 @@ func (v *values) sample(b []byte, pos, end int) error {
 const (
 	// histogramBytes is the memory of a decoded histogram besides its lists.
 	histogramBytes = int(unsafe.Sizeof(histogram.FloatHistogram{}) + unsafe.Sizeof(Histogram{}))
-	// decodedRatio is the largest ratio of the size of a decoded list to its size in the body: a bucket of one byte becomes an
+	// decodedRatio is the largest ratio of the size of a decoded list to its size in the body. A bucket of one byte becomes an
 	// int64.
 	decodedRatio = 8
 )

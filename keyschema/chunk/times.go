@@ -15,8 +15,8 @@ type jump struct {
 	shiftMs int64
 }
 
-// appendTimes appends irregular timestamps in the smaller of two forms: a column of offsets in the hour, or a grid and a
-// column of distances from the grid. The grid jumps where scrapes were missed or their phase changed.
+// appendTimes appends irregular timestamps in the smaller of two forms. One is a column of offsets in the hour. The other is
+// a grid and a column of distances from the grid. The grid jumps where scrapes were missed or their phase changed.
 //
 //	byte: bits 0–2 mode, bit 3 = grid, bit 7 = step
 //	grid only: uvarint interval, uvarint number of jumps, for each: uvarint samples since the previous jump, varint shift

@@ -66,7 +66,8 @@ func (id UID) String() string { return strings.ToUpper(hex.EncodeToString(id[:])
 // pair is the UIDs of a tag.
 type pair struct{ key, value UID }
 
-// Append appends the tsuid of a series to dst: the UID of the metric, then two UIDs for each tag, in the order of the keys' UIDs.
+// Append appends the tsuid of a series to dst. It is the UID of the metric, then two UIDs for each tag, in the order of the
+// keys' UIDs.
 func Append(dst []byte, series labels.Labels) []byte {
 	pairs := make([]pair, 0, series.Len())
 	metric := ""

@@ -1,5 +1,5 @@
-// Package distribution reports how evenly the acknowledged samples of a load fall on key ranges: on the salts of their
-// metrics and on the server's tablets.
+// Package distribution reports how evenly the acknowledged samples of a load fall on key ranges. These are the salts of
+// their metrics and the server's tablets.
 //
 // # Concurrency
 //

@@ -97,8 +97,8 @@ type tablet struct {
 	series float64
 }
 
-// Simulate returns the balance for each number of salts. The load of a node is its number of series: each series has one
-// row per hour, and the hour is the last part of the key. So the writes to a key range depend only on its series.
+// Simulate returns the balance for each number of salts. The load of a node is its number of series. Each series has one row
+// per hour, and the hour is the last part of the key. So the writes to a key range depend only on its series.
 func Simulate(s Simulation) ([]Balance, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

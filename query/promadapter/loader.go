@@ -40,8 +40,8 @@ func (l *loader) selected() (*read.Selection, error) {
 	return l.selection, l.err
 }
 
-// seriesSamples is a series during a read: its first slice, in a batch that is retained for the caller, and the stream of
-// the other slices, if any. After an error it is empty.
+// seriesSamples is a series during a read. It has its first slice, in a batch that is retained for the caller, and the
+// stream of the other slices, if any. After an error it is empty.
 type seriesSamples struct {
 	batch  *read.Batch
 	stream *read.Stream

@@ -370,7 +370,7 @@ func (b *BatchReader) Series() []index.Series { return b.series }
 func (b *BatchReader) HeadTimes(series int) []int64 { return b.headOf(series).TsMs }
 
 // Unchanged reports whether no deletion took effect since the read of the head. The caller first reads the versions of cached
-// data. If Unchanged then returns true, cached data of these versions reflects the same deletions as the batch: a deletion
+// data. If Unchanged then returns true, cached data of these versions reflects the same deletions as the batch. A deletion
 // changes versions before and after it takes effect.
 func (b *BatchReader) Unchanged() bool { return b.view == nil || b.view.Current() }
 

@@ -5,8 +5,8 @@ import (
 	"halite/query/column"
 )
 
-// Pins keep memory of the cache unchanged while columns of a batch lie in it. They reserve pinned samples in the budget as if
-// the samples were copied, so that the limit of a query does not depend on the cache. A nil Pins pins nothing.
+// Pins keep memory of the cache unchanged while columns of a batch lie in it. They reserve pinned samples in the budget as
+// if the samples were copied. So the limit of a query does not depend on the cache. A nil Pins pins nothing.
 type Pins struct {
 	cache    *Cache
 	regions  []*region

@@ -1,9 +1,9 @@
 // Package store keeps rollup states in their own table: the states of each series' hours and days.
 //
-// [Store] reads states for queries ([Store.Read]), marks them dirty when their samples change ([Store.Invalidating]), and
-// keeps the manifest, the list of days and months to compute. Package job computes the states. Both use the tables
-// through the contract of package storage. They use row keys but not labels, do not see samples in memory, and evaluate
-// no queries.
+// [Store] reads states for queries ([Store.Read]), and marks them dirty when their samples change ([Store.Invalidating]). It
+// also keeps the manifest, the list of days and months to compute. Package job computes the states. Both use the tables
+// through the contract of package storage. They use row keys but not labels, do not see samples in memory, and evaluate no
+// queries.
 //
 // # Guarantees to readers
 //

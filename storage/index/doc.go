@@ -38,7 +38,7 @@
 // With [Options.Writer] any number of processes may share the tables. Each process writes journal records under its own name and
 // reads the records of the others with [Index.Refresh]. One process at a time compacts, with [Index.Compact]. A reservation in
 // the manifest's row fences compactions, so two concurrent ones only waste work. In this mode a series may list an hour
-// without samples: a process may fail after it adds a series and before it stores the samples. Other processes may still
+// without samples. A process may fail after it adds a series and before it stores the samples. Other processes may still
 // hold removed hours in memory; [Index.IsPersisted] ignores those.
 //
 // # Concurrency

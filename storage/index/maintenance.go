@@ -43,7 +43,7 @@ func (x *Index) Persist(ctx context.Context) error {
 	return annotate("", x.journal.Persist(ctx))
 }
 
-// Maintain compacts the closed days and their months, deletes the cells of interrupted compactions, drops days beyond
+// Maintain compacts the closed days and their months, and deletes the cells of interrupted compactions. It drops days beyond
 // retention from memory, and frees the memory of retired series. A failed compaction leaves its day unchanged. Maintain
 // continues with the other days and returns the first error. With Options.Writer it compacts nothing: see Compact.
 func (x *Index) Maintain(ctx context.Context) (err error) {

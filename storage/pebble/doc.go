@@ -6,7 +6,7 @@
 //
 // After a day is closed, a background job packs the hours of each series and day into one day chunk (Options.DayChunks).
 // Rows and cells do not change for readers. Reads merge day chunks with later cells. A change of a packed row rewrites the
-// day chunk in the batch of the row, so all hours of a series share a row lock. A swap of packed files blocks writers of the
+// day chunk in the batch of the row. So all hours of a series share a row lock. A swap of packed files blocks writers of the
 // table, but only reads of that day.
 //
 // Durability: this package has no write-ahead log; the caller has one. Rows of Apply survive power loss once Store.Sync

@@ -8,8 +8,8 @@ import (
 	"halite/storage/index/presence"
 )
 
-// OpenDays holds the active hours of every day that has hours outside its segment: today, yesterday until an hour after
-// midnight, and days with late data.
+// OpenDays holds the active hours of every day that has hours outside its segment. Such days are today, yesterday until an
+// hour after midnight, and days with late data.
 type OpenDays struct {
 	mu   sync.RWMutex // MarkActive holds it for reading, so that no hour is marked in a day that Release removes
 	days map[int64]*OpenDay

@@ -22,8 +22,8 @@ func (c *Index) Idle(days *OpenDays, beforeHour int64) []Ref {
 	return out
 }
 
-// idle returns a function that reports whether a series is idle: it was neither added nor active in the hour or later, and
-// segments hold all its days.
+// idle returns a function that reports whether a series is idle. An idle series was neither added nor active in the hour or
+// later, and segments hold all its days.
 func (c *Index) idle(days *OpenDays, beforeHour int64) func(ref Ref) bool {
 	open := days.All()
 	return func(ref Ref) bool {

@@ -81,8 +81,8 @@ const tablets = 16
 // Result is a replayed heat map.
 type Result struct {
 	Map *keyviz.Map
-	// MaxOverMean is the ratio of the hottest of 16 ranges to the mean, over time: 1 is even, and 16 means that one range
-	// takes all load. The ranges have equal numbers of keys, as tablets would have after a while.
+	// MaxOverMean is the ratio of the hottest of 16 ranges to the mean, over time. 1 is even, and 16 means that one range takes
+	// all load. The ranges have equal numbers of keys, as tablets would have after a while.
 	MaxOverMean float64
 }
 
