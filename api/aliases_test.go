@@ -3,6 +3,7 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"testing"
 
@@ -109,6 +110,23 @@ func TestAnnotationsBeforeAlias(t *testing.T) {
 func codeOf(s *stack, path string) int {
 	code, _ := s.request(http.MethodGet, path, "")
 	return code
+}
+
+// TestRenameByForeignPage sends a rename by GET from a page of another origin, as a link or an image does.
+func TestRenameByForeignPage(t *testing.T) {
+	t.Parallel()
+	s := tsdStack(t)
+	get := func(header, value string) int {
+		r := httptest.NewRequest(http.MethodGet, "/api/uid/rename?metric=sys.cpu.user&name=cpu.user", nil)
+		r.Header.Set(header, value)
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		return w.Code
+	}
+	require.Equal(t, http.StatusForbidden, get("Sec-Fetch-Site", "cross-site"))
+	require.Equal(t, http.StatusForbidden, get("Origin", "https://evil.example"))
+	s.require(t, "GET /api/suggest?type=metrics&q=cpu", "", 200, `[]`)
+	require.Equal(t, http.StatusOK, get("Sec-Fetch-Site", "same-origin"))
 }
 
 // TestOpenTSDBRename renames as OpenTSDB's clients do.

@@ -109,6 +109,8 @@ type route struct {
 	allow  string   // header that lists them
 	// If changesData is set, the route refuses requests that a browser sends for a page of another origin.
 	changesData bool
+	// getChanges is set if GET changes data, too. Then changesData also protects GET.
+	getChanges bool
 	// If waits is set, the route refuses requests until the server is ready.
 	waits bool
 	// protocol, if not nil, returns the protocol of a write request for the list of senders.
@@ -266,7 +268,11 @@ func (e *route) admits(w http.ResponseWriter, r *http.Request) bool {
 	if !e.changesData {
 		return true
 	}
-	err := s.allowedPage(r)
+	allowed := s.allowedPage
+	if e.getChanges {
+		allowed = s.sameOrigin
+	}
+	err := allowed(r)
 	if err == nil {
 		return true
 	}

@@ -173,7 +173,8 @@ func (s *Server) addOpenTSDB(router *mux.Router, compress func(*route) *route) {
 		e := s.newRoute(at.Name, access{
 			scopes: at.Scopes, restricted: at.Restricted, tenants: tenantsOf(&at),
 		}, at.Handle, at.Methods...)
-		e.waits, e.changesData, e.failure, e.byMethod = true, at.Changes, opentsdb.WriteError, true
+		e.waits, e.changesData, e.getChanges = true, at.Changes, at.Changes
+		e.failure, e.byMethod = opentsdb.WriteError, true
 		s.routes = append(s.routes, compress(e))
 		if byPath[at.Path] == nil {
 			byPath[at.Path] = opentsdb.Routes{}
