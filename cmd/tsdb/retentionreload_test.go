@@ -188,7 +188,7 @@ func TestFaultyRetentionIsRefused(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		`retention_rules: [{pattern: hot_*, raw: 2h}]`:                         "shorter than 1d",
-		`retention_rules: [{pattern: hot_*, raw: 9d, hours: 3d}]`:              `"hot_*": retention.hours is 3d, shorter`,
+		`retention_rules: [{pattern: hot_*, raw: 9d, hours: 3d}]`:              "[0].hours: retention.hours is 3d, shorter",
 		`retention_rules: [{pattern: hot_*, raw: 2d}, {pattern: hot_*, x: 1}]`: "unknown",
 	} {
 		g.putRules("%s", text)

@@ -113,6 +113,26 @@ func (r *RetentionRule) validate(field string, before []RetentionRule, fault fun
 				keyschema.AgeMin)
 		}
 	}
+	r.validateOrder(field, fault)
+}
+
+// validateOrder reports the ages of a rule that contradict each other. Only the server knows the ages that the rule omits.
+func (r *RetentionRule) validateOrder(field string, fault func(field, format string, args ...any)) {
+	before := r.Raw
+	for tier, age := range []*keyschema.Age{keyschema.Hours: r.Hours, keyschema.Days: r.Days} {
+		if age == nil {
+			continue
+		}
+		if before != nil {
+			if err := keyschema.Tier(tier).CheckOrder(*before, *age); err != nil {
+				fault(field+"."+keyschema.Tier(tier).String(), "%v", err)
+			}
+		}
+		before = age
+	}
+	if r.Raw != nil && r.Histograms != nil && *r.Histograms != 0 && r.Histograms.Outlives(*r.Raw) {
+		fault(field+".histograms", "%s is longer than raw, which is %s", *r.Histograms, *r.Raw)
+	}
 }
 
 func checkPattern(field, pattern string, fault func(field, format string, args ...any)) {
