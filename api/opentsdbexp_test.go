@@ -51,6 +51,11 @@ func TestOpenTSDBFunctions(t *testing.T) {
 	code, text = post("sumSeries(max:0all-max:sys.cpu{host=*},max:0all-min:sys.cpu{host=*})")
 	require.Equal(t, 200, code, text)
 	require.Contains(t, text, dps(0, "47.0"))
+	// A series may occur twice.
+	code, text = post("sumSeries(max:0all-max:sys.cpu{host=*},max:0all-max:sys.cpu{host=*})")
+	require.Equal(t, 200, code, text)
+	require.Contains(t, text, dps(0, "180.0"))
+	require.Contains(t, text, dps(0, "92.0"))
 	code, text = post("scale(sum:mem,x)")
 	require.Equal(t, 400, code)
 	require.Contains(t, text, `scale: the factor`)

@@ -58,7 +58,11 @@ func (p *Parser) Functions(v url.Values) (*Query, []*Call, error) {
 		}
 	}
 	inner["m"] = c.specs
-	q, err := p.URL(inner)
+	raw, err := parseURL(inner)
+	if err != nil {
+		return nil, nil, err
+	}
+	q, err := p.check(raw) // keeps repeated sub-queries, because arguments refer to positions
 	return q, calls, err
 }
 

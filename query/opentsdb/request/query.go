@@ -140,6 +140,14 @@ func Parameters(rawQuery string) (url.Values, error) {
 
 // URL parses the parameters of a GET request.
 func (p *Parser) URL(v url.Values) (*Query, error) {
+	raw, err := parseURL(v)
+	if err != nil {
+		return nil, err
+	}
+	return p.checkDistinct(raw)
+}
+
+func parseURL(v url.Values) (*query, error) {
 	if v.Get("start") == "" {
 		return nil, bad("Missing parameter <code>start</code>")
 	}
@@ -170,7 +178,7 @@ func (p *Parser) URL(v url.Values) (*Query, error) {
 	if len(raw.Queries) == 0 {
 		return nil, bad("Missing sub queries")
 	}
-	return p.checkDistinct(&raw)
+	return &raw, nil
 }
 
 // Sub parses a sub-query in the language of the parameter m.
