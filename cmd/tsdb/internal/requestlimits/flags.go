@@ -77,7 +77,7 @@ func (f *Flags) addRequests(cmd *kingpin.CmdClause) {
 	f.number(cmd, "web.max-metrics-requests", &r.MetricsRequestsMax, api.DefaultMetricsRequestsMax,
 		"Maximum number of requests of /metrics handled at once. More get 503.")
 	f.duration(cmd, "ingest.queue-wait", &r.WriteQueueWait, api.DefaultWriteQueueWait,
-		"Maximum time that a write waits for --ingest.max-inflight-bytes. After that, the server refuses it with 503.")
+		"Maximum time that a write waits for memory for its body. After that, the server refuses it with 503.")
 	f.number(cmd, "query.max-lookups", &r.LookupConcurrencyMax, api.DefaultLookupConcurrencyMax,
 		"Maximum number of look-ups of series and labels handled at once. More wait.")
 	f.number(cmd, "query.max-reads", &r.ReadConcurrencyMax, api.DefaultReadConcurrencyMax,
