@@ -98,7 +98,7 @@ func (s *Server) sendExport(w http.ResponseWriter, r *http.Request, format expor
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Limits.ReadTimeout)
 	defer cancel()
 	if err := slot.acquire(ctx); err != nil {
-		return &apiError{typ: errUnavailable, err: errors.New("too many exports and remote reads are waiting; try again later")}
+		return &apiError{typ: errUnavailable, err: errReadsBusy}
 	}
 	defer slot.release()
 	w.Header().Set("Content-Type", format.contentType)

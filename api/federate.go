@@ -109,7 +109,7 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, budget respon
 	ctx, cancel := context.WithTimeout(r.Context(), s.opts.Limits.ReadTimeout)
 	defer cancel()
 	if err := s.reads.Acquire(ctx, 1); err != nil {
-		return nil, evalError(err)
+		return nil, &apiError{typ: errUnavailable, err: errReadsBusy}
 	}
 	defer s.reads.Release(1)
 	var list []newest
@@ -121,7 +121,7 @@ func (s *Server) federated(w http.ResponseWriter, r *http.Request, budget respon
 			return nil, readFailure(err)
 		}
 		if most := s.opts.Limits.ReadSamplesMax; len(list) > most {
-			return nil, badData(fmt.Errorf("exceeded sample limit (%d)", most))
+			return nil, badData(fmt.Errorf("exceeded sample limit (%d)%s", most, readSamplesHint))
 		}
 	}
 	slices.SortFunc(list, func(a, b newest) int {

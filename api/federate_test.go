@@ -2,7 +2,9 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -88,6 +90,18 @@ func TestFederateFormats(t *testing.T) {
 	require.EqualValues(t, 360_000, dotted.Metric[0].GetTimestampMs())
 	require.True(t, math.IsNaN(odd.Metric[0].GetUntyped().GetValue()))
 	require.Equal(t, model.InstanceLabel, odd.Metric[0].Label[1].GetName())
+}
+
+// TestReadTimeouts: the errors of the limits of reads name their flags.
+func TestReadTimeouts(t *testing.T) {
+	f := newFederation(t, func(o *Options) { o.Limits.ReadTimeout = time.Nanosecond })
+	w := f.get(selecting("temperature"))
+	require.Equal(t, http.StatusServiceUnavailable, w.Code)
+	require.Contains(t, body(t, w), "query.max-reads")
+	err := readFailure(fmt.Errorf("read rows: %w", context.DeadlineExceeded))
+	require.Equal(t, http.StatusServiceUnavailable, err.code())
+	require.EqualError(t, err.err,
+		"read rows: context deadline exceeded (query.read-timeout): select fewer series or a shorter range")
 }
 
 func TestFederateRefuses(t *testing.T) {

@@ -69,7 +69,9 @@ func (s *Server) admit(r *http.Request) (ctx context.Context, leave func(), aerr
 		if r.Context().Err() != nil {
 			return nil, nil, evalError(err)
 		}
-		return nil, nil, &apiError{typ: errUnavailable, err: errors.New("too many look-ups are waiting; try again later")}
+		return nil, nil, &apiError{
+			typ: errUnavailable, err: errors.New("too many look-ups are waiting (query.max-lookups); try again later"),
+		}
 	}
 	return ctx, func() { s.lookups.Release(1); cancel() }, nil
 }

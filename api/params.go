@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"mime/multipart"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -46,7 +47,8 @@ func tooManyParams(err error) bool {
 	return known != nil && err.Error() == known.Error()
 }
 
-// parseForm reads the parameters of URL and body. It skips a malformed pair, as Prometheus does. A body over a limit is an error.
+// parseForm reads the parameters of URL and body. It skips a malformed pair, as Prometheus does. A body over a limit is an error,
+// and so is a body that stalls.
 // Endpoints that need a well-formed form call strictForm.
 func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
 	if r.Body != nil && r.Body != http.NoBody {
@@ -62,6 +64,7 @@ func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Reques
 		return r, nil
 	}
 	tooLarge, overLimit := new(http.MaxBytesError), new(budget.LimitError)
+	var network net.Error
 	switch {
 	case errors.As(err, &overLimit):
 		return r, evalError(err)
@@ -69,6 +72,9 @@ func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Reques
 		return r, badForm(errParams)
 	case errors.As(err, &tooLarge), errors.Is(err, multipart.ErrMessageTooLarge):
 		return r, badForm(err)
+	case errors.As(err, &network) && network.Timeout():
+		failure := bodyFailure(err, s.opts.Limits.FormBytesMax)
+		return r, &apiError{typ: errUnavailable, err: failure.err}
 	}
 	return r.WithContext(context.WithValue(r.Context(), formError{}, err)), nil
 }

@@ -19,6 +19,13 @@ import (
 	"halite/query/budget"
 )
 
+// errReadsBusy means that a read waited for a slot for too long.
+var errReadsBusy = errors.New(
+	"too many remote reads, exports and federation requests are waiting (query.max-reads); try again later")
+
+// readSamplesHint follows the message of Prometheus for a read with too many samples.
+const readSamplesHint = ": select fewer series or a shorter range, or raise query.max-read-samples"
+
 // readError is an error of remote read with its status. Responses are plain text, because senders log them.
 func readError(code int, err error) *apiError { return &apiError{status: code, err: err} }
 
@@ -99,7 +106,8 @@ func (s *Server) decodeRead(
 	ctx context.Context, w http.ResponseWriter, r *http.Request, slot *readSlot,
 ) (*prompb.ReadRequest, *apiError) {
 	bytesMax := s.opts.Limits.ReadBytesMax
-	tooLarge := readError(http.StatusRequestEntityTooLarge, fmt.Errorf("request exceeds the %d bytes limit", bytesMax))
+	tooLarge := readError(http.StatusRequestEntityTooLarge,
+		fmt.Errorf("request exceeds the %d bytes limit (web.max-read-bytes)", bytesMax))
 	if r.ContentLength > bytesMax {
 		return nil, tooLarge
 	}
@@ -114,7 +122,7 @@ func (s *Server) decodeRead(
 		return nil, readError(failure.status, failure.err)
 	}
 	if err := slot.acquire(ctx); err != nil {
-		return nil, readError(http.StatusServiceUnavailable, errors.New("too many remote reads are waiting; try again later"))
+		return nil, readError(http.StatusServiceUnavailable, errReadsBusy)
 	}
 	req, err := remote.DecodeRead(*buf, bytesMax)
 	if err != nil {
@@ -175,7 +183,7 @@ func (s *Server) querySamples(
 		for typ := it.Next(); typ != chunkenc.ValNone; typ = it.Next() {
 			if *left--; *left < 0 {
 				return nil, readError(http.StatusBadRequest,
-					fmt.Errorf("exceeded sample limit (%d)", s.opts.Limits.ReadSamplesMax))
+					fmt.Errorf("exceeded sample limit (%d)%s", s.opts.Limits.ReadSamplesMax, readSamplesHint))
 			}
 			if err := remote.AppendSample(ts, it, typ); err != nil {
 				return nil, readFailure(err)
@@ -211,6 +219,9 @@ func (s *Server) querySamples(
 // memory limit gets the same status as a read with too many samples.
 func readFailure(err error) *apiError {
 	aerr := evalError(err)
+	if aerr.typ == errTimeout {
+		err = fmt.Errorf("%w (query.read-timeout): select fewer series or a shorter range", err)
+	}
 	switch limit := new(budget.LimitError); {
 	case aerr.typ != errExec:
 	case errors.As(err, &limit):

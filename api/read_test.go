@@ -150,10 +150,10 @@ func TestReadBad(t *testing.T) {
 		{"not snappy", post([]byte("\xff\xff\xff")), 400, "corrupt"},
 		{"bomb", post([]byte{0x80, 0x80, 0x80, 0x80, 0x0f, 0}), 400, "exceeds limit"},
 		{"not protobuf", post(snappy.Encode(nil, []byte{0xff, 1, 2})), 400, ""},
-		{"too large", post(make([]byte, 1001)), 413, "1000 bytes limit"},
+		{"too large", post(make([]byte, 1001)), 413, "1000 bytes limit (web.max-read-bytes)"},
 		{
 			"too large, in chunks", f.do(httptest.NewRequest(http.MethodPost, "/api/v1/read",
-				onlyReader{bytes.NewReader(make([]byte, 5000))})), 413, "1000 bytes limit",
+				onlyReader{bytes.NewReader(make([]byte, 5000))})), 413, "1000 bytes limit (web.max-read-bytes)",
 		},
 		{
 			"unknown type", f.read(t, &prompb.ReadRequest{AcceptedResponseTypes: []prompb.ReadRequest_ResponseType{9}}),
@@ -167,7 +167,7 @@ func TestReadBad(t *testing.T) {
 		}}), 400, "missing closing )"},
 		{
 			"samples", f.read(t, &prompb.ReadRequest{Queries: []*prompb.Query{readQuery(0, 600_000, all)}}), 400,
-			"exceeded sample limit (50)",
+			"exceeded sample limit (50): select fewer series or a shorter range, or raise query.max-read-samples",
 		},
 	} {
 		require.Equal(t, c.code, c.w.Code, c.name)

@@ -233,7 +233,7 @@ func badForm(err error) *apiError {
 	if tooLarge := new(http.MaxBytesError); errors.As(err, &tooLarge) {
 		return &apiError{
 			typ: errBadData, status: http.StatusRequestEntityTooLarge,
-			err: fmt.Errorf("request body exceeds the limit of %d bytes", tooLarge.Limit),
+			err: fmt.Errorf("request body exceeds the limit of %d bytes (web.max-form-bytes)", tooLarge.Limit),
 		}
 	}
 	return badData(fmt.Errorf("error parsing form values: %w", err))

@@ -262,8 +262,26 @@ func TestStalledBodies(t *testing.T) {
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
-		require.Contains(t, string(readAll(t, resp)), "reading the request body")
+		require.Contains(t, string(readAll(t, resp)), "reading the request body: the client sends nothing or too slowly "+
+			"(web.body-stall-timeout, web.read-timeout)")
 	}
+}
+
+// TestStalledForms: the server does not evaluate the part of a form that it has received.
+func TestStalledForms(t *testing.T) {
+	s := newSlowStack(t, 1<<30, api.Limits{BodyStallTimeout: 50 * time.Millisecond})
+	c, err := net.Dial("tcp", s.addr)
+	require.NoError(t, err)
+	defer c.Close()
+	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	_, err = fmt.Fprint(c, "POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
+		"Content-Length: 1000\r\n\r\nquery=1")
+	require.NoError(t, err)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	require.NoError(t, err)
+	text := string(readAll(t, resp))
+	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, text)
+	require.Contains(t, text, "web.body-stall-timeout")
 }
 
 // postPart begins a request with a body of some bytes and sends only the first of them.

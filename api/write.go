@@ -204,7 +204,10 @@ func bodyFailure(err error, bytesMax int64) *writeError {
 			fmt.Errorf("request body exceeds the %d bytes limit", bytesMax))
 	case errors.Is(err, remote.ErrBodyMemory):
 		return overloaded(err)
-	case budget.IsPoolExhausted(err), errors.As(err, &network) && network.Timeout():
+	case errors.As(err, &network) && network.Timeout():
+		return writeFailure(http.StatusServiceUnavailable, rejectBody, fmt.Errorf("reading the request body: the client sends nothing "+
+			"or too slowly (web.body-stall-timeout, web.read-timeout): %w", err))
+	case budget.IsPoolExhausted(err):
 		return writeFailure(http.StatusServiceUnavailable, rejectBody, fmt.Errorf("reading the request body: %w", err))
 	}
 	return writeFailure(http.StatusBadRequest, rejectBody, fmt.Errorf("reading the request body: %w", err))
