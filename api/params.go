@@ -48,8 +48,7 @@ func tooManyParams(err error) bool {
 }
 
 // parseForm reads the parameters of URL and body. It skips a malformed pair, as Prometheus does. A body over a limit is an error,
-// and so is a body that stalls.
-// Endpoints that need a well-formed form call strictForm.
+// and so is a body that stalls. Endpoints that need a well-formed form call strictForm.
 func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Request, *apiError) {
 	if r.Body != nil && r.Body != http.NoBody {
 		r.Body = http.MaxBytesReader(w, r.Body, s.opts.Limits.FormBytesMax)
