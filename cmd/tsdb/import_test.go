@@ -369,16 +369,29 @@ func TestImportFiles(t *testing.T) {
 	code, a = s.get("/api/v1/query", url.Values{"query": {"last_over_time(piped[2h])"}})
 	require.Equal(t, http.StatusOK, code)
 	require.Contains(t, string(a.Data), `"1"`)
+}
 
-	old := write("old.jsonl", `{"metric":{"__name__":"old"},"values":[1],"timestamps":[1000]}`)
+// TestImportExpired: an import refuses samples older than the retention. With --skip-expired, only other rejections are an error.
+func TestImportExpired(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, t.TempDir(), "--no-web.self-scrape")
+	dir := t.TempDir()
+	state := "--state=" + filepath.Join(dir, "state.json")
+	old, bad := filepath.Join(dir, "old.jsonl"), filepath.Join(dir, "bad.jsonl")
+	const line = `{"metric":{"__name__":"old"},"values":[1],"timestamps":[1000]}` + "\n"
+	require.NoError(t, os.WriteFile(old, []byte(line), 0o600))
+	require.NoError(t, os.WriteFile(bad, []byte(line+"bad\n"), 0o600))
 	for _, target := range []string{"--url=" + s.url, "--storage.path=" + t.TempDir()} {
-		out, err = runTsdb(t, "import", "jsonl", old, target, state)
+		out, err := runTsdb(t, "import", "jsonl", old, target, state)
 		require.Error(t, err)
 		require.Contains(t, out, "--storage.retention.raw=30d keeps only samples from", target)
 	}
-	out, err = runTsdb(t, "import", "jsonl", old, "--url="+s.url, state, "--skip-expired")
-	require.Error(t, err)
+	out, err := runTsdb(t, "import", "jsonl", old, "--url="+s.url, state, "--skip-expired")
+	require.NoError(t, err, out)
 	require.Contains(t, out, "Rejected 1 samples (before_retention: 1)")
+	out, err = runTsdb(t, "import", "jsonl", bad, "--url="+s.url, state, "--skip-expired")
+	require.Error(t, err, "a line is bad")
+	require.Contains(t, out, "Rejected 2 samples (before_retention: 1, malformed_line: 1)")
 }
 
 // TestImportWaitsForServer: an import begins while the server starts, and its comparison waits for a restart.

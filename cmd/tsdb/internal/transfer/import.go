@@ -71,7 +71,11 @@ func Import(ctx context.Context, from Source, to Sink, o Options) error {
 	if err := os.Remove(o.StateFile); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if m.state.Counts.rejected() > 0 {
+	refused := m.state.Counts.rejected()
+	if o.SkipExpired {
+		refused -= m.state.Counts.Rejected[ingest.ReasonBeforeRetention]
+	}
+	if refused > 0 {
 		return ErrRejected
 	}
 	return nil

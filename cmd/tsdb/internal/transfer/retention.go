@@ -23,7 +23,7 @@ func Expired(s Size, raw, histograms keyschema.Age, now time.Time) error {
 			continue
 		}
 		return fmt.Errorf("%w: the oldest ones are from %s, but %s=%s keeps only samples from %s on: set the flag to "+
-			"%dd or more, or leave out older samples with --skip-expired or --from", ErrExpired, oldest.Format(time.RFC3339),
+			"%dd or more, or leave out older samples with --skip-expired", ErrExpired, oldest.Format(time.RFC3339),
 			t.flag, t.age, now.Add(-time.Duration(t.age)).UTC().Format(time.RFC3339), int(now.Sub(oldest)/(24*time.Hour))+1)
 	}
 	return nil
