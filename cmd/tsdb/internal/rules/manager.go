@@ -63,8 +63,8 @@ type Manager struct {
 	metrics  *promrules.Metrics
 	mu       sync.Mutex                    // guards the fields below
 	byTenant map[string]*promrules.Manager // a manager for the groups of each tenant, so that no rule has the rights of another
-	running  bool
 	stopped  bool
+	started  chan struct{}  // closed by Run
 	work     sync.WaitGroup // of running managers
 }
 
@@ -76,7 +76,7 @@ func New(o Options) (*Manager, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Manager{opts: o, cancel: cancel, ctx: ctx, address: address, metrics: promrules.NewGroupMetrics(o.Registerer),
-		byTenant: map[string]*promrules.Manager{}}
+		byTenant: map[string]*promrules.Manager{}, started: make(chan struct{})}
 	sd, err := discovery.CreateAndRegisterSDMetrics(o.Registerer)
 	if err != nil {
 		cancel()
@@ -94,7 +94,7 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// ofTenant returns the manager of a tenant's rules. It runs if the Manager does. The caller holds mu.
+// ofTenant returns the manager of a tenant's rules. It runs from Run on. The caller holds mu.
 func (m *Manager) ofTenant(tenant string) *promrules.Manager {
 	if manager := m.byTenant[tenant]; manager != nil {
 		return manager
@@ -113,9 +113,10 @@ func (m *Manager) ofTenant(tenant string) *promrules.Manager {
 		GroupLoader:            loader{m, tenant},
 	})
 	m.byTenant[tenant] = manager
-	if m.running {
-		m.work.Go(manager.Run)
-	}
+	m.work.Go(func() {
+		<-m.started
+		manager.Run()
+	})
 	return manager
 }
 
@@ -150,7 +151,8 @@ func (m *Manager) send(ctx context.Context) func(context.Context, *http.Client, 
 	}
 }
 
-// Apply applies settings. Groups that do not change keep running. If Apply fails, the previous rules stay.
+// Apply applies settings. Groups that do not change keep running. If Apply fails, the previous rules stay. A second Apply
+// that changes groups waits for Run.
 func (m *Manager) Apply(s *Settings) error {
 	if err := m.notifier.ApplyConfig(s.alerting); err != nil {
 		return fmt.Errorf("alerting: %w", err)
@@ -182,16 +184,6 @@ func (m *Manager) Apply(s *Settings) error {
 	return nil
 }
 
-// start runs the managers of all tenants.
-func (m *Manager) start() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.running = true
-	for _, manager := range m.byTenant {
-		m.work.Go(manager.Run)
-	}
-}
-
 // stop ends the evaluations of all tenants, and waits for them.
 func (m *Manager) stop() {
 	m.mu.Lock()
@@ -213,7 +205,7 @@ func (m *Manager) Run(ctx context.Context) {
 		}
 	})
 	notifications.Go(func() { m.notifier.Run(m.discovery.SyncCh()) })
-	m.start()
+	close(m.started) // without mu: an Apply that holds it may wait for the first evaluations
 	<-ctx.Done()
 	late := time.AfterFunc(m.opts.StopTimeout, m.cancel)
 	defer late.Stop()

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -280,6 +281,48 @@ func TestManager(t *testing.T) {
 	read.Alerting.Alertmanagers[0].TLSConfig = &config.TLSConfig{CAFile: "none.pem"}
 	_, err = Load(read, dir, p)
 	require.ErrorContains(t, err, "alerting.alertmanagers[0]: unable to read CA cert")
+}
+
+// TestApplyBeforeRun applies changed groups before Run. Apply waits until the old groups run, and Run starts them.
+func TestApplyBeforeRun(t *testing.T) {
+	dir, p := t.TempDir(), query.NewParser(query.Options{})
+	m, err := New(Options{
+		Evaluate: func(_ context.Context, r query.InstantRequest) (*query.Result, error) {
+			return &query.Result{Value: promql.Vector{{T: r.TimeMs, F: 1}}}, nil
+		},
+		Write:     func(context.Context, ingest.Input) (ingest.Result, error) { return ingest.Result{}, nil },
+		Queryable: nothing{}, ExternalURL: "http://h", Flags: Flags{QueueMax: 10}, StopTimeout: time.Minute,
+		Registerer: prometheus.NewRegistry(), Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	defer m.Close()
+	applied := make(chan error, 2)
+	for _, record := range []string{"old", "new"} {
+		write(t, dir, "a.yml", "groups: [{name: g, rules: [{record: "+record+", expr: vector(1)}]}]")
+		read, err := config.Parse("f", []byte(`{rule_files: [a.yml]}`))
+		require.NoError(t, err)
+		settings, err := Load(read, dir, p)
+		require.NoError(t, err)
+		if record == "old" {
+			require.NoError(t, m.Apply(settings))
+			continue
+		}
+		go func() { applied <- m.Apply(settings) }()
+	}
+	require.Eventually(t, func() bool {
+		free := m.mu.TryLock()
+		if free {
+			m.mu.Unlock()
+		}
+		return !free
+	}, time.Minute, time.Millisecond, "Apply waits for the old group")
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { m.Run(ctx) })
+	require.NoError(t, <-applied)
+	require.Equal(t, "new", m.RuleGroups()[0].Rules()[0].Name())
+	stop()
+	running.Wait()
 }
 
 // await receives until it gets what it wants.
