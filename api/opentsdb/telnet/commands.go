@@ -16,12 +16,11 @@ func commandNames() []string {
 // command answers a line without a data point. It returns false if the connection ends.
 func (c *connection) command(line string) bool {
 	word, _, _ := strings.Cut(line, " ")
-	response, label := "", word
+	var response string
 	switch word {
 	case "dropcaches": // names are never cached
 		response = "Caches dropped.\n"
 	case "exit":
-		response = ""
 	case "help":
 		response = "available commands: histogram put rollup " + strings.Join(commandNames(), " ") + " \n"
 	case "stats":
@@ -35,8 +34,11 @@ func (c *connection) command(line string) bool {
 	case "version":
 		response = c.server.opts.Version
 	default:
-		response, label = "unknown command: "+opentsdb.Shown(word)+".  Try `help'.\n", unknownCommand
+		c.server.metrics.commands.WithLabelValues(unknownCommand).Inc()
+		c.hold([]byte("unknown command: " + opentsdb.Shown(word) + ".  Try `help'.\n"))
+		return true
 	}
-	c.server.metrics.commands.WithLabelValues(label).Inc()
+	c.server.metrics.commands.WithLabelValues(word).Inc()
+	c.release()
 	return word != "exit" && c.out.sendAll([]byte(response))
 }

@@ -33,8 +33,8 @@ type connection struct {
 	lines  *opentsdb.Lines
 	from   *http.Request // for the list of senders
 	out    *responses
-	// held are responses to bad lines. They wait until the client pauses: when a client closes its socket with unread responses, its
-	// kernel discards the lines that it has not sent.
+	// held are responses to bad lines and unknown commands. They wait until the client pauses: when a client closes its socket with
+	// unread responses, its kernel discards the lines that it has not sent.
 	held      []byte
 	heldSince time.Time
 	buf       []byte
@@ -94,7 +94,7 @@ const (
 	heldAgeMax   = 5 * time.Second
 )
 
-// hold keeps a response to bad lines until release.
+// hold keeps a response for which no client waits until release.
 func (c *connection) hold(text []byte) {
 	if len(c.held) == 0 {
 		c.heldSince = time.Now()
@@ -136,7 +136,6 @@ func (c *connection) process() bool {
 			text = text[c.write(text):]
 			continue
 		}
-		c.release()
 		line, rest, _ := bytes.Cut(text, []byte{'\n'})
 		if !c.command(string(bytes.TrimRight(line, "\r"))) {
 			return false

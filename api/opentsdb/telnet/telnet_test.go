@@ -180,16 +180,20 @@ func TestManyLines(t *testing.T) {
 // TestDeafClient: the server also serves a client that reads no responses.
 func TestDeafClient(t *testing.T) {
 	t.Parallel()
-	w := &fakeWriter{}
-	s, addr := started(t, Options{Writer: w})
-	c := dial(t, addr)
-	bad := strings.Repeat("put bad\n", 1000)
-	for range 400 { // 22 MB of responses
-		c.send(bad)
+	for _, bad := range []string{"put bad\n", "nonsense\n"} {
+		t.Run(strings.Fields(bad)[0], func(t *testing.T) {
+			t.Parallel()
+			w := &fakeWriter{}
+			s, addr := started(t, Options{Writer: w})
+			c := dial(t, addr)
+			for range 400 { // at least 15 MB of responses
+				c.send(strings.Repeat(bad, 1000))
+			}
+			c.send("put good 1 1 a=b\n")
+			require.Eventually(t, func() bool { return slices.Contains(w.stored(), "good a=b") }, time.Minute, time.Millisecond)
+			require.Positive(t, testutil.ToFloat64(s.metrics.unsent))
+		})
 	}
-	c.send("put good 1 1 a=b\n")
-	require.Eventually(t, func() bool { return slices.Contains(w.stored(), "good a=b") }, time.Minute, time.Millisecond)
-	require.Positive(t, testutil.ToFloat64(s.metrics.unsent))
 }
 
 // TestClosedUnread: all lines are stored of a client that sends bad lines, reads no responses and closes its connection.
