@@ -267,21 +267,30 @@ func TestStalledBodies(t *testing.T) {
 	}
 }
 
-// TestStalledForms: the server does not evaluate the part of a form that it has received.
+// TestStalledForms: the server does not evaluate the part of a form or document that it has received. The client may try again.
 func TestStalledForms(t *testing.T) {
 	s := newSlowStack(t, 1<<30, api.Limits{BodyStallTimeout: 50 * time.Millisecond})
-	c, err := net.Dial("tcp", s.addr)
-	require.NoError(t, err)
-	defer c.Close()
-	require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
-	_, err = fmt.Fprint(c, "POST /api/v1/query HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"+
-		"Content-Length: 1000\r\n\r\nquery=1")
-	require.NoError(t, err)
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	require.NoError(t, err)
-	text := string(readAll(t, resp))
-	require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, text)
-	require.Contains(t, text, "web.body-stall-timeout")
+	const form, document = "application/x-www-form-urlencoded", "application/json"
+	for path, body := range map[string][2]string{
+		"/api/v1/query":      {form, "query=1"},
+		"/query":             {form, "q=SHOW+DATABASES"},
+		"/api/uid/assign":    {document, `{"metric":["a"]}`},
+		"/api/search/lookup": {document, `{"metric":"a"}`},
+	} {
+		c, err := net.Dial("tcp", s.addr)
+		require.NoError(t, err)
+		defer c.Close()
+		require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
+		_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n%s",
+			path, body[0], body[1])
+		require.NoError(t, err)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		require.NoError(t, err)
+		text := string(readAll(t, resp))
+		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode, "%s: %s", path, text)
+		require.Contains(t, text, "web.body-stall-timeout", path)
+		require.NotEmpty(t, resp.Header.Get("Retry-After"), path)
+	}
 }
 
 // postPart begins a request with a body of some bytes and sends only the first of them.

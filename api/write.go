@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"halite/api/remote"
 	"halite/api/senders"
 	"halite/ingest"
-	"halite/query/budget"
 	"halite/storage"
 )
 
@@ -197,20 +195,14 @@ func (s *Server) store(body []byte, write func(body []byte) (ingest.Result, erro
 
 // bodyFailure gives a failure to read a body its status. A slow sender should send again.
 func bodyFailure(err error, bytesMax int64) *writeError {
-	var network net.Error
 	switch {
 	case errors.Is(err, remote.ErrBodyTooLarge):
 		return writeFailure(http.StatusRequestEntityTooLarge, rejectTooLarge,
 			fmt.Errorf("request body exceeds the %d bytes limit", bytesMax))
 	case errors.Is(err, remote.ErrBodyMemory):
 		return overloaded(err)
-	case errors.As(err, &network) && network.Timeout():
-		return writeFailure(http.StatusServiceUnavailable, rejectBody, fmt.Errorf("reading the request body: the client sends nothing "+
-			"or too slowly (web.body-stall-timeout, web.read-timeout): %w", err))
-	case budget.IsPoolExhausted(err):
-		return writeFailure(http.StatusServiceUnavailable, rejectBody, fmt.Errorf("reading the request body: %w", err))
 	}
-	return writeFailure(http.StatusBadRequest, rejectBody, fmt.Errorf("reading the request body: %w", err))
+	return writeFailure(receiver.BodyStatus(err), rejectBody, fmt.Errorf("reading the request body: %w", err))
 }
 
 // acquireBody takes n bytes of the memory for bodies. While it waits, it ends bodies of slow clients.

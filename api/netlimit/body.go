@@ -3,7 +3,9 @@ package netlimit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
@@ -38,7 +40,8 @@ var errSlowBody error = slowBodyError{}
 type slowBodyError struct{}
 
 func (slowBodyError) Error() string {
-	return "the client sends the body slowly, and other clients wait for its connection or its memory"
+	return "the client sends the body slowly (web.min-body-rate, web.slow-after), and other clients wait for its connection " +
+		"or its memory"
 }
 func (slowBodyError) Timeout() bool   { return true }
 func (slowBodyError) Temporary() bool { return true }
@@ -78,8 +81,12 @@ func (b *Body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	took := time.Since(began)
 	b.SizeBytes += int64(n)
-	if b.limiter.endRead(b) && err != nil && !errors.Is(err, io.EOF) {
+	var network net.Error
+	switch {
+	case b.limiter.endRead(b) && err != nil && !errors.Is(err, io.EOF):
 		err = errSlowBody
+	case errors.As(err, &network) && network.Timeout():
+		err = fmt.Errorf("the client sends nothing or too slowly (web.body-stall-timeout, web.read-timeout): %w", err)
 	}
 	b.done = err != nil
 	if errors.Is(err, io.EOF) {

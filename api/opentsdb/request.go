@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"halite/api/receiver"
 	"halite/api/receiver/opentsdb"
-	"halite/query/budget"
 )
 
 // failure is an error with its status, in OpenTSDB's words.
@@ -89,17 +89,14 @@ func whole(r *http.Request, name string) (int, error) {
 // body decodes the body into a document. It returns false if there is none.
 func (h *Handlers) body(w http.ResponseWriter, r *http.Request, into any) (bool, error) {
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, h.opts.BodyBytesMax))
-	var long *http.MaxBytesError
-	switch {
-	case errors.As(err, &long):
-		return false, &failure{
-			status: http.StatusRequestEntityTooLarge, message: fmt.Sprintf("request body exceeds the %d bytes limit", h.opts.BodyBytesMax),
+	if err != nil {
+		status, message := receiver.BodyStatus(err), "reading the request body: "+err.Error()
+		if status == http.StatusRequestEntityTooLarge {
+			message = fmt.Sprintf("request body exceeds the %d bytes limit", h.opts.BodyBytesMax)
 		}
-	case budget.IsPoolExhausted(err):
-		return false, &failure{status: http.StatusServiceUnavailable, message: err.Error()}
-	case err != nil:
-		return false, &failure{status: http.StatusBadRequest, message: "reading the request body: " + err.Error()}
-	case strings.TrimSpace(string(text)) == "":
+		return false, &failure{status: status, message: message}
+	}
+	if strings.TrimSpace(string(text)) == "" {
 		return false, nil
 	}
 	if err := json.Unmarshal(text, into); err != nil {

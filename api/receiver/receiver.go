@@ -38,10 +38,13 @@ func Text(status int, text string) Response {
 	return Response{Status: status, Type: "text/plain; charset=utf-8", Body: []byte(text + "\n")}
 }
 
-// Write sends the response.
+// Write sends the response. A 503 without a time to wait asks the client to try again after a second.
 func (a *Response) Write(w http.ResponseWriter) {
 	for name, value := range a.Header {
 		w.Header().Set(name, value)
+	}
+	if a.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+		w.Header().Set("Retry-After", "1")
 	}
 	if a.Type != "" {
 		w.Header().Set("Content-Type", a.Type)

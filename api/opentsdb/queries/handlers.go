@@ -15,7 +15,6 @@ import (
 	"halite/api/receiver"
 	"halite/api/remote"
 	"halite/ingest/deletion"
-	"halite/query/budget"
 	"halite/query/opentsdb"
 	"halite/query/opentsdb/request"
 	"halite/storage/notes"
@@ -200,11 +199,9 @@ func (h *Handlers) body(w http.ResponseWriter, r *http.Request) ([]byte, error) 
 }
 
 func bodyFailure(err error, most int64) error {
-	if over := new(http.MaxBytesError); errors.As(err, &over) || errors.Is(err, remote.ErrBodyTooLarge) {
-		return &failure{http.StatusRequestEntityTooLarge, fmt.Errorf("the body exceeds the limit of %d bytes", most)}
+	status := receiver.BodyStatus(err)
+	if status == http.StatusRequestEntityTooLarge {
+		return &failure{status, fmt.Errorf("the body exceeds the limit of %d bytes", most)}
 	}
-	if budget.IsPoolExhausted(err) {
-		return &failure{http.StatusServiceUnavailable, err}
-	}
-	return &failure{http.StatusBadRequest, fmt.Errorf("reading the body: %w", err)}
+	return &failure{status, fmt.Errorf("reading the body: %w", err)}
 }

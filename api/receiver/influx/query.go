@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"halite/api/receiver"
-	"halite/query/budget"
 )
 
 // Prefix begins the paths of InfluxDB in VictoriaMetrics. They answer like the paths without it.
@@ -37,18 +36,13 @@ func Query(bodyBytesMax int64) http.HandlerFunc {
 		var response receiver.Response
 		x := request{}
 		r.Body = http.MaxBytesReader(w, r.Body, bodyBytesMax)
-		large := new(http.MaxBytesError)
 		err := r.ParseForm()
 		if err == nil {
 			err = r.ParseMultipartForm(bodyBytesMax)
 		}
 		switch {
-		case errors.As(err, &large):
-			response = x.Refuse(http.StatusRequestEntityTooLarge, err)
-		case budget.IsPoolExhausted(err):
-			response = x.Refuse(http.StatusServiceUnavailable, err)
 		case err != nil && !errors.Is(err, http.ErrNotMultipart):
-			response = x.Refuse(http.StatusBadRequest, err)
+			response = x.Refuse(receiver.BodyStatus(err), err)
 		default:
 			response = queryResponse(&x, r.Form.Get("q"), r.Form.Get("db"))
 		}
