@@ -124,6 +124,7 @@ func TestConfigOnData(t *testing.T) {
 	for src, want := range map[string]string{
 		"schema_rules: [{pattern: http_*, from_hour: 3}]": "would refuse " + file + ": bad schema rules",
 		"tenants: [{name: acme, series: {max: 5}}]":       "would refuse " + file + ": tenants: the server has no --tenants",
+		"retention_rules: [{pattern: a, hours: 1d}]":      "would refuse " + file + ": retention rules: ",
 		"limits: {series: many":                           "line 1",
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(src), 0o600))

@@ -83,8 +83,9 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config, settings
 		schema struct{ Rules []keyschema.Rule }
 		loaded struct{ YAML string }
 		flags  map[string]string
+		ages   serverAges
 	)
-	for path, data := range map[string]any{"schema": &schema, "config": &loaded, "flags": &flags} {
+	for path, data := range map[string]any{"schema": &schema, "config": &loaded, "flags": &flags, "retention": &ages} {
 		if err := c.server.Call(ctx, http.MethodGet, "/api/v1/status/"+path, nil, data); err != nil {
 			return nil, err
 		}
@@ -102,7 +103,7 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config, settings
 	if err != nil {
 		return nil, fmt.Errorf("is it another version? %w", err)
 	}
-	out, err := ruleChanges(schema.Rules, next.Rules(), keyschema.HourOf(c.now().Add(ahead+time.Minute).UnixMilli()))
+	out, err := ruleChanges(schema.Rules, next.Rules(), &ages, keyschema.HourOf(c.now().Add(ahead+time.Minute).UnixMilli()))
 	if err != nil {
 		return nil, fmt.Errorf("the server would refuse %s: %w", c.file, err)
 	}
@@ -118,8 +119,37 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config, settings
 	return append(out, more...), err
 }
 
+// serverAges is the retention in force, by pattern and tier.
+type serverAges struct {
+	Costs []struct {
+		Pattern, Tier string
+		Age           keyschema.Age
+	}
+}
+
+// check returns an error if a retention rule of the schema contradicts the ages that the server has without rules. It cannot
+// know these ages if current has a rule for all metrics.
+func (a *serverAges) check(current, next *keyschema.Schema) error {
+	const all = "*"
+	if slices.ContainsFunc(current.Rules(), func(r keyschema.Rule) bool { return r.Pattern == all && r.Retention != nil }) {
+		return nil
+	}
+	var ages keyschema.RetentionByTier
+	for _, cost := range a.Costs {
+		for tier := range ages {
+			if cost.Pattern == all && cost.Tier == keyschema.Tier(tier).String() {
+				ages[tier] = cost.Age
+			}
+		}
+	}
+	if _, err := next.Retention(ages); err != nil {
+		return fmt.Errorf("retention rules: %w", err)
+	}
+	return nil
+}
+
 // ruleChanges compares the rules in force with wanted ones. nowHour is the last hour that may have samples.
-func ruleChanges(rules, wanted []keyschema.Rule, nowHour int64) (out []string, err error) {
+func ruleChanges(rules, wanted []keyschema.Rule, ages *serverAges, nowHour int64) (out []string, err error) {
 	current, err := keyschema.NewSchema(rules)
 	if err != nil {
 		return nil, err
@@ -129,6 +159,9 @@ func ruleChanges(rules, wanted []keyschema.Rule, nowHour int64) (out []string, e
 		return nil, err
 	}
 	if err := current.CheckChange(next, nowHour); err != nil {
+		return nil, err
+	}
+	if err := ages.check(current, next); err != nil {
 		return nil, err
 	}
 	before, err := ruleTexts(current.Rules())
