@@ -81,12 +81,8 @@ func (b *Body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	took := time.Since(began)
 	b.SizeBytes += int64(n)
-	var network net.Error
-	switch {
-	case b.limiter.endRead(b) && err != nil && !errors.Is(err, io.EOF):
-		err = errSlowBody
-	case errors.As(err, &network) && network.Timeout():
-		err = fmt.Errorf("the client sends nothing or too slowly (web.body-stall-timeout, web.read-timeout): %w", err)
+	if ended := b.limiter.endRead(b); err != nil && !errors.Is(err, io.EOF) {
+		err = readFailure(err, ended)
 	}
 	b.done = err != nil
 	if errors.Is(err, io.EOF) {
@@ -99,6 +95,18 @@ func (b *Body) Read(p []byte) (int, error) {
 		b.lag = max(0, b.lag+took-due)
 	}
 	return n, err
+}
+
+// readFailure says why a read failed. A body may have ended for other clients.
+func readFailure(err error, ended bool) error {
+	var network net.Error
+	switch {
+	case ended:
+		return errSlowBody
+	case errors.As(err, &network) && network.Timeout():
+		return fmt.Errorf("the client sends nothing or too slowly (web.body-stall-timeout, web.read-timeout): %w", err)
+	}
+	return err
 }
 
 // drainBytesMax bounds the rest of a body that is read for the sake of the next request, as in net/http.
