@@ -28,6 +28,18 @@ type Cost struct {
 	FreedBytes int64         `json:"freedBytes"`
 }
 
+// AgesOfAll returns the ages of the pattern "*", which all metrics without a rule have.
+func AgesOfAll(costs []Cost) (ages keyschema.RetentionByTier) {
+	for _, cost := range costs {
+		for tier := range ages {
+			if cost.Pattern == "*" && cost.Tier == keyschema.Tier(tier).String() {
+				ages[tier] = cost.Age
+			}
+		}
+	}
+	return ages
+}
+
 // Change is a retention to try: other ages for some tiers.
 type Change struct {
 	// Pattern names the rule to change; empty changes all rules.

@@ -19,6 +19,7 @@ import (
 	"halite/cmd/tsdb/internal/rules"
 	"halite/keyschema"
 	"halite/query"
+	"halite/storage/retention"
 )
 
 // checkConfig holds the arguments of `tsdb check config`.
@@ -83,9 +84,9 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config, settings
 		schema struct{ Rules []keyschema.Rule }
 		loaded struct{ YAML string }
 		flags  map[string]string
-		ages   serverAges
+		kept   struct{ Costs []retention.Cost }
 	)
-	for path, data := range map[string]any{"schema": &schema, "config": &loaded, "flags": &flags, "retention": &ages} {
+	for path, data := range map[string]any{"schema": &schema, "config": &loaded, "flags": &flags, "retention": &kept} {
 		if err := c.server.Call(ctx, http.MethodGet, "/api/v1/status/"+path, nil, data); err != nil {
 			return nil, err
 		}
@@ -103,7 +104,7 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config, settings
 	if err != nil {
 		return nil, fmt.Errorf("is it another version? %w", err)
 	}
-	out, err := ruleChanges(schema.Rules, next.Rules(), &ages, keyschema.HourOf(c.now().Add(ahead+time.Minute).UnixMilli()))
+	out, err := ruleChanges(schema.Rules, next.Rules(), kept.Costs, keyschema.HourOf(c.now().Add(ahead+time.Minute).UnixMilli()))
 	if err != nil {
 		return nil, fmt.Errorf("the server would refuse %s: %w", c.file, err)
 	}
@@ -119,37 +120,20 @@ func (c *checkConfig) changes(ctx context.Context, next *config.Config, settings
 	return append(out, more...), err
 }
 
-// serverAges is the retention in force, by pattern and tier.
-type serverAges struct {
-	Costs []struct {
-		Pattern, Tier string
-		Age           keyschema.Age
-	}
-}
-
-// check returns an error if a retention rule of the schema contradicts the ages that the server has without rules. It cannot
+// checkRetention returns an error if a retention rule of next contradicts the ages that the server has without rules. It cannot
 // know these ages if current has a rule for all metrics.
-func (a *serverAges) check(current, next *keyschema.Schema) error {
-	const all = "*"
-	if slices.ContainsFunc(current.Rules(), func(r keyschema.Rule) bool { return r.Pattern == all && r.Retention != nil }) {
+func checkRetention(current, next *keyschema.Schema, costs []retention.Cost) error {
+	if slices.ContainsFunc(current.Rules(), func(r keyschema.Rule) bool { return r.Pattern == "*" && r.Retention != nil }) {
 		return nil
 	}
-	var ages keyschema.RetentionByTier
-	for _, cost := range a.Costs {
-		for tier := range ages {
-			if cost.Pattern == all && cost.Tier == keyschema.Tier(tier).String() {
-				ages[tier] = cost.Age
-			}
-		}
-	}
-	if _, err := next.Retention(ages); err != nil {
+	if _, err := next.Retention(retention.AgesOfAll(costs)); err != nil {
 		return fmt.Errorf("retention rules: %w", err)
 	}
 	return nil
 }
 
 // ruleChanges compares the rules in force with wanted ones. nowHour is the last hour that may have samples.
-func ruleChanges(rules, wanted []keyschema.Rule, ages *serverAges, nowHour int64) (out []string, err error) {
+func ruleChanges(rules, wanted []keyschema.Rule, costs []retention.Cost, nowHour int64) (out []string, err error) {
 	current, err := keyschema.NewSchema(rules)
 	if err != nil {
 		return nil, err
@@ -161,7 +145,7 @@ func ruleChanges(rules, wanted []keyschema.Rule, ages *serverAges, nowHour int64
 	if err := current.CheckChange(next, nowHour); err != nil {
 		return nil, err
 	}
-	if err := ages.check(current, next); err != nil {
+	if err := checkRetention(current, next, costs); err != nil {
 		return nil, err
 	}
 	before, err := ruleTexts(current.Rules())

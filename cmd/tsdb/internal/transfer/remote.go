@@ -65,14 +65,7 @@ func (r *Remote) CheckRetention(ctx context.Context, s Size, out io.Writer) erro
 	if err != nil {
 		return fmt.Errorf("ask the server for its retention (--skip-expired omits this check): %w", err)
 	}
-	var ages keyschema.RetentionByTier
-	for _, cost := range status.Costs {
-		for tier := range ages {
-			if cost.Pattern == "*" && cost.Tier == keyschema.Tier(tier).String() {
-				ages[tier] = cost.Age
-			}
-		}
-	}
+	ages := retention.AgesOfAll(status.Costs)
 	return Expired(s, ages[keyschema.Raw], ages[keyschema.NativeHistograms], time.Now())
 }
 
