@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"mime/multipart"
-	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
 
+	"halite/api/receiver"
 	"halite/keyschema"
 	"halite/query/budget"
 )
@@ -63,7 +63,6 @@ func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Reques
 		return r, nil
 	}
 	tooLarge, overLimit := new(http.MaxBytesError), new(budget.LimitError)
-	var network net.Error
 	switch {
 	case errors.As(err, &overLimit):
 		return r, evalError(err)
@@ -71,9 +70,8 @@ func (s *Server) parseForm(w http.ResponseWriter, r *http.Request) (*http.Reques
 		return r, badForm(errParams)
 	case errors.As(err, &tooLarge), errors.Is(err, multipart.ErrMessageTooLarge):
 		return r, badForm(err)
-	case errors.As(err, &network) && network.Timeout():
-		failure := bodyFailure(err, s.opts.Limits.FormBytesMax)
-		return r, &apiError{typ: errUnavailable, err: failure.err}
+	case receiver.BodyStatus(err) == http.StatusServiceUnavailable:
+		return r, &apiError{typ: errUnavailable, err: fmt.Errorf("reading the request body: %w", err)}
 	}
 	return r.WithContext(context.WithValue(r.Context(), formError{}, err)), nil
 }

@@ -252,13 +252,7 @@ func TestStalledBodies(t *testing.T) {
 		BodyStallTimeout: 50 * time.Millisecond, WriteBytesMax: 1 << 20, WriteInflightBytesMax: 1 << 20,
 	})
 	for _, length := range []int{1000, 1 << 20} { // net/http discards the rest of short bodies only
-		c, err := net.Dial("tcp", s.addr)
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
-		_, err = fmt.Fprintf(c, "POST /api/v1/write HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-protobuf\r\n"+
-			"Content-Encoding: snappy\r\nContent-Length: %d\r\n\r\nabc", length)
-		require.NoError(t, err)
+		c := s.sendPart("/api/v1/write", "Content-Type: application/x-protobuf\r\nContent-Encoding: snappy", length, "abc")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		require.NoError(t, err)
 		require.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
@@ -277,13 +271,7 @@ func TestStalledForms(t *testing.T) {
 		"/api/uid/assign":    {document, `{"metric":["a"]}`},
 		"/api/search/lookup": {document, `{"metric":"a"}`},
 	} {
-		c, err := net.Dial("tcp", s.addr)
-		require.NoError(t, err)
-		defer c.Close()
-		require.NoError(t, c.SetDeadline(time.Now().Add(time.Minute)))
-		_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: %s\r\nContent-Length: 1000\r\n\r\n%s",
-			path, body[0], body[1])
-		require.NoError(t, err)
+		c := s.sendPart(path, "Content-Type: "+body[0], 1000, body[1])
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		require.NoError(t, err)
 		text := string(readAll(t, resp))
@@ -296,11 +284,17 @@ func TestStalledForms(t *testing.T) {
 // postPart begins a request with a body of some bytes and sends only the first of them.
 func (s *slowStack) postPart(path string, bodyBytes int) net.Conn {
 	s.t.Helper()
+	return s.sendPart(path, "Accept: */*", bodyBytes, "abc")
+}
+
+// sendPart is postPart with a header and the first bytes.
+func (s *slowStack) sendPart(path, header string, bodyBytes int, part string) net.Conn {
+	s.t.Helper()
 	c, err := net.Dial("tcp", s.addr)
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { c.Close() })
 	require.NoError(s.t, c.SetDeadline(time.Now().Add(time.Minute)))
-	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nabc", path, bodyBytes)
+	_, err = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Length: %d\r\n\r\n%s", path, header, bodyBytes, part)
 	require.NoError(s.t, err)
 	return c
 }

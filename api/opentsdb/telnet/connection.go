@@ -94,7 +94,7 @@ const (
 	heldAgeMax   = 5 * time.Second
 )
 
-// hold keeps a response for which no client waits until release.
+// hold keeps a response until release. No client waits for such a response.
 func (c *connection) hold(text []byte) {
 	if len(c.held) == 0 {
 		c.heldSince = time.Now()

@@ -40,10 +40,9 @@ func Query(bodyBytesMax int64) http.HandlerFunc {
 		if err == nil {
 			err = r.ParseMultipartForm(bodyBytesMax)
 		}
-		switch {
-		case err != nil && !errors.Is(err, http.ErrNotMultipart):
+		if err != nil && !errors.Is(err, http.ErrNotMultipart) {
 			response = x.Refuse(receiver.BodyStatus(err), err)
-		default:
+		} else {
 			response = queryResponse(&x, r.Form.Get("q"), r.Form.Get("db"))
 		}
 		response.Write(w)

@@ -58,14 +58,15 @@ type Manager struct {
 	settings  atomic.Pointer[Settings]
 	cancel    context.CancelFunc // of everything, at once
 
-	ctx      context.Context // of evaluations
-	address  *url.URL
-	metrics  *promrules.Metrics
+	ctx     context.Context // of evaluations
+	address *url.URL
+	metrics *promrules.Metrics
+	started chan struct{}  // closed by Run
+	work    sync.WaitGroup // of the managers of tenants
+
 	mu       sync.Mutex                    // guards the fields below
 	byTenant map[string]*promrules.Manager // a manager for the groups of each tenant, so that no rule has the rights of another
 	stopped  bool
-	started  chan struct{}  // closed by Run
-	work     sync.WaitGroup // of running managers
 }
 
 // New returns a Manager without rules. Close it, or Run it.
@@ -94,7 +95,7 @@ func New(o Options) (*Manager, error) {
 	return m, nil
 }
 
-// ofTenant returns the manager of a tenant's rules. It runs from Run on. The caller holds mu.
+// ofTenant returns the manager of a tenant's rules. Its groups wait for Run. The caller holds mu.
 func (m *Manager) ofTenant(tenant string) *promrules.Manager {
 	if manager := m.byTenant[tenant]; manager != nil {
 		return manager
@@ -205,7 +206,7 @@ func (m *Manager) Run(ctx context.Context) {
 		}
 	})
 	notifications.Go(func() { m.notifier.Run(m.discovery.SyncCh()) })
-	close(m.started) // without mu: an Apply that holds it may wait for the first evaluations
+	close(m.started) // without mu, because an Apply that waits for Run holds it
 	<-ctx.Done()
 	late := time.AfterFunc(m.opts.StopTimeout, m.cancel)
 	defer late.Stop()

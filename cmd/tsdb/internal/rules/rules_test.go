@@ -296,19 +296,17 @@ func TestApplyBeforeRun(t *testing.T) {
 	})
 	require.NoError(t, err)
 	defer m.Close()
-	applied := make(chan error, 2)
-	for _, record := range []string{"old", "new"} {
+	load := func(record string) *Settings {
 		write(t, dir, "a.yml", "groups: [{name: g, rules: [{record: "+record+", expr: vector(1)}]}]")
 		read, err := config.Parse("f", []byte(`{rule_files: [a.yml]}`))
 		require.NoError(t, err)
 		settings, err := Load(read, dir, p)
 		require.NoError(t, err)
-		if record == "old" {
-			require.NoError(t, m.Apply(settings))
-			continue
-		}
-		go func() { applied <- m.Apply(settings) }()
+		return settings
 	}
+	require.NoError(t, m.Apply(load("old")))
+	next, applied := load("new"), make(chan error, 1)
+	go func() { applied <- m.Apply(next) }()
 	require.Eventually(t, func() bool {
 		free := m.mu.TryLock()
 		if free {
