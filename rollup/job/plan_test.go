@@ -162,9 +162,10 @@ func (damagedRows) Next() bool { return false }
 func (damagedRows) Err() error { return storage.ErrCorrupt }
 
 // TestRowsWrittenWhileDaysClose writes the first rows of a day after the job has looked for them and before the day is closed.
-// They wait, and then find a closed day.
+// They wait, and then find a closed day. The settle time keeps the job from computing the day in the same step.
 func TestRowsWrittenWhileDaysClose(t *testing.T) {
-	r, s, rng := openRig(t, vfs.NewMem(), newClock(firstDay), nil), newSeries(0), rand.New(rand.NewPCG(1, 2))
+	r := openRig(t, vfs.NewMem(), newClock(firstDay), func(o *rigOptions) { o.Job.Settle = time.Hour })
+	s, rng := newSeries(0), rand.New(rand.NewPCG(1, 2))
 	defer r.close(t)
 	muts := s.rows(t, rng, map[int64]float64{firstDay*dayMs + 1: 7})
 	written, table := make(chan error, 1), r.Data
