@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,15 +15,15 @@ import (
 
 // TestWatchCleaning: while a server cleans, each poll prints its progress. Polls before and failed ones print nothing.
 func TestWatchCleaning(t *testing.T) {
-	polls := 0
+	var polls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		polls++
+		poll := polls.Add(1)
 		switch {
 		case r.URL.Path != "/api/v1/admin/tsdb/deletions":
 			http.NotFound(w, r)
-		case polls == 1:
+		case poll == 1:
 			http.Error(w, "busy", http.StatusServiceUnavailable)
-		case polls == 2:
+		case poll == 2:
 			_, _ = io.WriteString(w, `{"status":"success","data":{"deletions":[]}}`)
 		default:
 			_, _ = io.WriteString(w, `{"status":"success","data":{"cleaning":{"deletions":3,"rowsRead":70,`+
@@ -44,5 +45,5 @@ func TestWatchCleaning(t *testing.T) {
 	stop()
 	require.NoError(t, out.Close())
 	<-over
-	require.GreaterOrEqual(t, polls, 3)
+	require.GreaterOrEqual(t, polls.Load(), int64(3))
 }
