@@ -162,7 +162,8 @@ func (damagedRows) Next() bool { return false }
 func (damagedRows) Err() error { return storage.ErrCorrupt }
 
 // TestRowsWrittenWhileDaysClose writes the first rows of a day after the job has looked for them and before the day is closed.
-// They wait, and then find a closed day. The settle time keeps the job from computing the day in the same step.
+// The write waits until the day is closed, and then plans to compute it. The settle time keeps the job from computing the day
+// in the same step.
 func TestRowsWrittenWhileDaysClose(t *testing.T) {
 	r := openRig(t, vfs.NewMem(), newClock(firstDay), func(o *rigOptions) { o.Job.Settle = time.Hour })
 	s, rng := newSeries(0), rand.New(rand.NewPCG(1, 2))
